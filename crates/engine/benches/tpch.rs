@@ -1,13 +1,14 @@
 //! The 22 TPC-H queries on our engine, on DataFusion's own in-memory tables and on DuckDB, by turns.
 //!
 //! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--repeats N] [--dop N] [--query N]... [--file]
-//! [--grant MIB] [--no-stock] [--no-duckdb] [--explain] [--analyze] [--export DIR]`
+//! [--changed SHARE] [--grant MIB] [--no-stock] [--no-duckdb] [--explain] [--analyze] [--export DIR]`
 //!
 //! Prints one line per query: medians of ours, of stock DataFusion and of DuckDB in milliseconds, our best and our planning, and the ratios of
 //! ours with their 95 % intervals (Student's t on the logarithms of each turn's ratio). DuckDB runs in a Python process that stays
 //! open; without it its columns stay empty. Under `cargo test` the scale is tiny and only the answers are compared, with our
-//! columns in memory and in a file. `--file` keeps them in a file, `--grant` limits the memory of our queries. `--export` writes the data
-//! as Arrow files and the queries for other engines and stops; `--explain` prints our plans, `--analyze` what each operator took.
+//! columns in memory, in a file, and with changes laid over them. `--file` keeps them in a file, `--changed` lays a share of the rows
+//! over the chunks, `--grant` limits the memory of our queries. `--export` writes the data as Arrow files and the queries for other
+//! engines and stops; `--explain` prints our plans, `--analyze` what each operator took.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use plimsoll_workload::tpch::tables::SCHEMA;
 
 mod tpch {
     pub mod arguments;
+    pub mod changes;
     pub mod data;
     pub mod duckdb;
     pub mod turns;
@@ -50,9 +52,12 @@ fn main() {
     eprintln!("made data at scale {} in {:.1} s", arguments.scale, started.elapsed().as_secs_f64());
     let stock = arguments.with_stock.then(|| Stock::new(&tables, arguments.dop));
     let mut duckdb = duckdb(&arguments, &tables);
-    let forms = if arguments.is_test { vec![false, true] } else { vec![arguments.in_file] };
-    for in_file in forms {
-        let ours = Ours::new(&tables, &arguments, in_file);
+    let forms = match arguments.is_test {
+        true => vec![(false, 0.0), (true, 0.0), (false, 0.3)],
+        false => vec![(arguments.in_file, arguments.changed)],
+    };
+    for (in_file, changed) in forms {
+        let ours = Ours::new(&tables, &arguments, in_file, changed);
         run(&arguments, &ours, stock.as_ref(), duckdb.as_mut());
     }
 }
@@ -154,20 +159,21 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(tables: &[Vec<RecordBatch>], arguments: &Arguments, in_file: bool) -> Self {
+    fn new(tables: &[Vec<RecordBatch>], arguments: &Arguments, in_file: bool, changed: f64) -> Self {
         let started = Instant::now();
         let folder = DiskFolder::open(Path::new(DEFAULT_FOLDER));
         let build = |(table, batches): (&plimsoll_workload::schema::Table, &Vec<RecordBatch>)| {
             let keys = vec![table.primary_key.to_vec()];
             let built = ColumnTable::build(table.name, table.arrow(), keys, batches.clone());
             let built = built.expect("the generator makes batches of the declared schema");
-            Arc::new(match (in_file, &folder) {
+            let built = match (in_file, &folder) {
                 (false, _) => built,
                 (true, Ok(folder)) => built.into_file(folder).expect("there is room on the disk"),
                 (true, Err(error)) => panic!("{error}"),
-            })
+            };
+            tpch::changes::with_changes(Arc::new(built), changed).expect("the columns can be read")
         };
-        let snapshot = ColumnSnapshot::new("as loaded", SCHEMA.tables.iter().zip(tables).map(build));
+        let snapshot = ColumnSnapshot::at("as loaded", 0, SCHEMA.tables.iter().zip(tables).map(build));
         let memory = snapshot.memory_bytes() >> 20;
         let disk = snapshot.tables().filter_map(|table| table.file()).map(|file| file.bytes()).sum::<u64>() >> 20;
         let seconds = started.elapsed().as_secs_f64();

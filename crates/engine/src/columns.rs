@@ -1,23 +1,29 @@
 //! The column side: immutable tables of compressed chunks with statistics, and the store that publishes them.
 //!
-//! A [`ColumnTable`] is built once from Arrow batches and never changes. A [`ColumnStore`] holds the current version of each
-//! table of one schema and hands out [`ColumnSnapshot`]s; whoever holds a snapshot reads one state of all tables, however many
-//! newer ones are published meanwhile.
+//! A [`ColumnTable`] is built from Arrow batches and never changes; its next version shares the chunks that are the same. A
+//! [`ColumnStore`] holds the current version of each table of one schema and hands out [`ColumnSnapshot`]s; whoever holds a
+//! snapshot reads one state of all tables, however many newer ones are published meanwhile. Changes that are in no chunk yet are
+//! laid over the chunks by the snapshot's [`Overlay`].
 //!
-//! In reading order: [`table`] (chunks), [`encode`] (how a column is kept), [`statistics`] and [`distinct`] (what the
-//! optimizer is told), [`mod@file`] and [`folder`] (chunks on disk instead of in memory), [`store`] (versions).
+//! In reading order: [`table`] and [`chunk`], [`encode`] (how a column is kept), [`statistics`] and [`distinct`] (what the
+//! optimizer is told), [`mod@file`] and [`folder`] (chunks on disk instead of in memory), [`overlay`] (changes), [`store`]
+//! (versions).
 
+pub mod chunk;
 pub mod distinct;
 pub mod encode;
 pub mod file;
 pub mod folder;
+pub mod overlay;
 pub mod statistics;
 pub mod store;
 pub mod table;
 
+pub use chunk::Chunk;
 pub use folder::{DiskFolder, FolderError};
+pub use overlay::{ChunkOverlay, Overlay};
 pub use statistics::{ColumnSummary, TableStatistics};
-pub use store::{ColumnSnapshot, ColumnStore};
+pub use store::{ColumnSnapshot, ColumnStore, SnapshotTable};
 pub use table::ColumnTable;
 
 /// Why a column table could not be built.

@@ -12,7 +12,7 @@ use crate::checkpoint::{Checkpointer, Numbers};
 use crate::clock::{Clock, MonotonicClock};
 use crate::cpu_priority::CpuPriority;
 use crate::lock::{LockOptions, LockStatistics, LockTable};
-use crate::log::{Log, LogError, LogStatistics};
+use crate::log::{Log, LogError, LogStatistics, Ticket};
 use crate::recovery::RecoveryReport;
 use crate::table::layout::TableSpec;
 use crate::table::{RowTable, TableError};
@@ -184,6 +184,18 @@ impl Engine {
 
     pub(crate) fn early_lock_release(&self) -> bool {
         self.early_lock_release
+    }
+
+    /// What has to be durable before somebody is told what was read without locks, and the log to ask. `None` if all that can be
+    /// read is durable, or if commits do not wait for the disk.
+    pub(crate) fn debt_of_readers(&self) -> Option<(Arc<Log>, Ticket)> {
+        let log = self.log.as_ref().filter(|_| self.early_lock_release)?;
+        Some((Arc::clone(log), log.last_ticket()?))
+    }
+
+    /// What times are measured with.
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        self.locks.clock()
     }
 
     pub(crate) fn undo_delay(&self) -> Duration {

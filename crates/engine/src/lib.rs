@@ -6,13 +6,15 @@
 //!
 //! In reading order: [`engine`] is the whole, [`transaction`] what users call, [`lock`] the lock manager, [`table`] rows and
 //! indexes, [`log`] what makes commits durable, [`checkpoint`] and [`recovery`] what brings them back; [`columns`] is the copy
-//! of the data that queries read, [`query`] what runs them, [`table_set`] keeps both copies of the tables of one schema.
+//! of the data that queries read, [`query`] what runs them, [`table_set`] keeps both copies of the tables of one schema, and [`delta`] brings changes from
+//! one to the other.
 
 mod catalog;
 pub mod checkpoint;
 pub mod clock;
 pub mod columns;
 pub mod cpu_priority;
+pub mod delta;
 pub mod engine;
 pub mod lock;
 pub mod log;

@@ -310,6 +310,11 @@ impl Log {
         if self.is_sync { self.queue.wait_for_all() } else { Ok(Duration::ZERO) }
     }
 
+    /// The place of the unit that was appended last, if it may not be durable yet.
+    pub(crate) fn last_ticket(&self) -> Option<Ticket> {
+        self.queue.last_ticket().filter(|_| self.is_sync)
+    }
+
     /// Waits until everything appended so far is durable.
     pub fn flush(&self) -> Result<(), LogError> {
         self.queue.flush()

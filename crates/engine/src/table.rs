@@ -4,7 +4,9 @@ pub mod heap;
 pub mod index;
 pub mod key;
 pub mod layout;
+pub mod stored;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use heap::{Heap, RowId};
@@ -12,6 +14,7 @@ use index::Index;
 use key::{KEY_BYTES_MAX, KeyLayout};
 use layout::{COLUMNS_MAX, RowLayout, TableSpec};
 
+use crate::delta::Outlet;
 use crate::value::{self, Value, ValueError};
 
 /// A table kept as rows.
@@ -27,6 +30,8 @@ pub struct RowTable {
     pub indexes: Vec<Index>,
     /// Whether rows are being loaded, which takes no locks: nobody else should read them meanwhile.
     is_loading: AtomicBool,
+    /// Set before the first transaction that is to publish.
+    outlet: OnceLock<Outlet>,
 }
 
 /// A table cannot be kept as declared.
@@ -95,7 +100,7 @@ impl RowTable {
             indexes.push(Index::new(first_index + position as u32, keys, unique));
         }
         let heap = Heap::new(RowLayout::new(&spec.columns));
-        Ok(RowTable { number, spec, heap, indexes, is_loading: AtomicBool::new(false) })
+        Ok(RowTable { number, spec, heap, indexes, is_loading: AtomicBool::new(false), outlet: OnceLock::new() })
     }
 
     /// Whether a row may stand in this table.
@@ -129,10 +134,29 @@ impl RowTable {
         self.is_loading.load(Ordering::Acquire)
     }
 
+    /// Where transactions publish their changes; `None` if nobody wants them.
+    pub(crate) fn outlet(&self) -> Option<&Outlet> {
+        self.outlet.get()
+    }
+
+    /// From now on changes are published there. False if they are published elsewhere already.
+    pub(crate) fn set_outlet(&self, outlet: Outlet) -> bool {
+        self.outlet.set(outlet).is_ok()
+    }
+
     /// Adds a row while no transaction is using the table.
     pub fn load(&self, row: &[Value<'_>]) -> Result<RowId, TableError> {
-        self.check(row)?;
         let number = self.heap.allocate();
+        self.load_at(number, row).map(|()| number)
+    }
+
+    /// Adds a row in a slot that was allocated for it, while no transaction is using the table. After an error the slot is
+    /// free.
+    pub(crate) fn load_at(&self, number: RowId, row: &[Value<'_>]) -> Result<(), TableError> {
+        if let Err(error) = self.check(row) {
+            self.heap.free(number);
+            return Err(error.into());
+        }
         self.heap.write(number, row);
         for index in &self.indexes {
             if !index.load(&index.keys.of_row(row, number), number) {
@@ -140,7 +164,7 @@ impl RowTable {
                 return Err(TableError::DuplicateKey { table: self.spec.name.clone() });
             }
         }
-        Ok(number)
+        Ok(())
     }
 
     /// The key of a stored row in one of the indexes.

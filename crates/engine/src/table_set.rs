@@ -1,17 +1,19 @@
 //! The tables of one schema in their two copies: rows for transactions, columns for queries.
 //!
-//! The column copy is filled when the tables are loaded. What transactions change later reaches it only by
-//! [`TableSet::refresh`]; until then queries read the state as loaded, and their answers say so.
+//! The column copy is filled when the tables are loaded. With [propagation](TableSet::with_propagation) what transactions change
+//! later is read by every query that [begins](TableSet::read) afterwards ([`crate::delta`]). Without, it reaches the columns only
+//! by [`TableSet::refresh`]; until then queries read the state as loaded, and their answers say so.
 //!
 //! In a database that outlives its process, a set with a name is entered under it when it has been loaded, and
 //! [`TableSet::adopt`] finds it again, with columns made of the rows as they were recovered. Tables that are not kept as rows
 //! are not kept beyond the process either.
 
-mod convert;
+pub(crate) mod convert;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -20,9 +22,12 @@ use plimsoll_policy::Priority;
 
 use crate::checkpoint::CheckpointError;
 use crate::columns::{ColumnError, ColumnSnapshot, ColumnStore, ColumnTable, DiskFolder};
+use crate::delta::{Delta, DeltaOptions, DeltaTable, Freshness, Propagation, PropagationError};
 use crate::engine::Engine;
 use crate::lock::Mode;
-use crate::table::layout::TableSpec;
+use crate::log::{Log, LogError, Ticket};
+use crate::table::heap::RowId;
+use crate::table::layout::{RowLayout, TableSpec};
 use crate::table::{RowTable, TableError};
 use crate::transaction::TransactionError;
 
@@ -62,6 +67,23 @@ pub enum TableSetError {
         /// A table that differs.
         table: String,
     },
+    /// Changes cannot be brought to the columns.
+    #[error(transparent)]
+    Propagation(#[from] PropagationError),
+    /// Not all that was to be loaded was.
+    #[error("table {table} has not been loaded to its end: {rows} rows of it are in batches that were refused")]
+    Incomplete {
+        /// The table.
+        table: String,
+        /// How many rows are missing.
+        rows: u64,
+    },
+    /// The tables are those of another set that has propagation.
+    #[error("the changes of table {table} go to another set of tables; drop that set for good")]
+    PublishedElsewhere {
+        /// The table.
+        table: String,
+    },
     /// Rows and batches could not be converted into each other.
     #[error("table {table}: {source}")]
     Convert {
@@ -85,6 +107,7 @@ pub enum TableSetError {
 pub struct TableSet {
     engine: Arc<Engine>,
     tables: Vec<Entry>,
+    /// What queries read without propagation.
     columns: ColumnStore,
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
@@ -93,14 +116,37 @@ pub struct TableSet {
     name: Option<String>,
     /// Whether the tables stay in the database when this value goes.
     is_kept: AtomicBool,
+    propagation: DeltaOptions,
+    /// From the end of loading on, if changes are to be propagated.
+    delta: OnceLock<Delta>,
+}
+
+/// What a query reads, and what it owes.
+#[derive(Debug)]
+pub struct Reading {
+    snapshot: Arc<ColumnSnapshot>,
+    debt: Option<(Arc<Log>, Ticket)>,
+}
+
+impl Reading {
+    /// The tables to read.
+    pub fn snapshot(&self) -> &Arc<ColumnSnapshot> {
+        &self.snapshot
+    }
+
+    /// Waits until all commits that the snapshot shows are durable, where they may not be because locks are given up early. Before
+    /// that the answer must not be told to anybody; after an error, never.
+    pub fn settle(self) -> Result<(), LogError> {
+        self.debt.map_or(Ok(()), |(log, ticket)| log.wait(ticket).map(|_| ()))
+    }
 }
 
 #[derive(Debug)]
 struct Entry {
     declaration: TableDeclaration,
     rows: Option<Arc<RowTable>>,
-    /// Batches that were loaded and are not in the column copy yet.
-    loaded: Mutex<Vec<RecordBatch>>,
+    /// Batches that were loaded and are not in the column copy yet, and the number of the first row of each.
+    loaded: Mutex<Vec<(RowId, RecordBatch)>>,
 }
 
 impl TableSet {
@@ -124,6 +170,8 @@ impl TableSet {
             refreshes: Mutex::new(0),
             name: None,
             is_kept: AtomicBool::new(false),
+            propagation: DeltaOptions::default(),
+            delta: OnceLock::new(),
         }
     }
 
@@ -154,7 +202,18 @@ impl TableSet {
 
     /// Makes the column copy of what the rows hold now, while no transaction uses them.
     pub fn fill_columns(&self) -> Result<(), TableSetError> {
-        self.publish_rows("as recovered")
+        let label = "as recovered";
+        if self.propagation.propagation == Propagation::Off {
+            return self.publish_rows(label);
+        }
+        let tables = self.tables.iter().map(|entry| self.positional_table(entry)).collect::<Result<Vec<_>, _>>()?;
+        self.show(tables, label)
+    }
+
+    /// The same tables, whose changes are to be brought to the columns so.
+    pub fn with_propagation(mut self, options: DeltaOptions) -> Self {
+        self.propagation = options;
+        self
     }
 
     /// The same tables, to be kept under that name where the database outlives the process.
@@ -183,9 +242,28 @@ impl TableSet {
         self.tables[table].rows.as_ref()
     }
 
-    /// What queries read now.
+    /// The latest state: with propagation after all commits so far, which need not be durable yet; otherwise as loaded or
+    /// refreshed. A query that is answered to somebody [reads](Self::read).
     pub fn snapshot(&self) -> Arc<ColumnSnapshot> {
-        self.columns.snapshot()
+        self.delta.get().map_or_else(|| self.columns.snapshot(), Delta::latest)
+    }
+
+    /// What a query that begins now reads, as recent as the propagation's options say.
+    pub fn read(&self) -> Result<Reading, TableSetError> {
+        let Some(delta) = self.delta.get() else { return Ok(Reading { snapshot: self.snapshot(), debt: None }) };
+        let snapshot = delta.read()?;
+        Ok(Reading { snapshot, debt: self.engine.debt_of_readers() })
+    }
+
+    /// What brings changes to the columns, for tests of it.
+    #[cfg(test)]
+    pub(crate) fn delta(&self) -> Option<&Delta> {
+        self.delta.get()
+    }
+
+    /// What freshness has cost so far; `None` without propagation.
+    pub fn freshness(&self) -> Option<Freshness> {
+        self.delta.get().map(Delta::freshness)
     }
 
     /// Adds rows while no transaction uses the table. Several threads may load at once.
@@ -195,18 +273,20 @@ impl TableSet {
             let found = convert::describe(&batch.schema());
             return Err(TableSetError::SchemaMismatch { table: entry.name().to_owned(), found });
         }
+        let first = entry.rows.as_ref().map_or(0, |rows| rows.heap.allocate_run(batch.num_rows() as u64));
         if let Some(rows) = &entry.rows {
-            convert::load_rows(rows, &batch).map_err(|error| entry.convert_error(error))??;
+            convert::load_rows(rows, first, &batch).map_err(|error| entry.convert_error(error))??;
         }
-        entry.loaded.lock().push(batch);
+        entry.loaded.lock().push((first, batch));
         Ok(())
     }
 
     /// Ends loading: what was loaded becomes the column copy, and durable where the database is.
     pub fn finish_load(&self) -> Result<(), TableSetError> {
-        let build = |entry: &Entry| self.column_table(entry, std::mem::take(&mut *entry.loaded.lock()));
+        let label = "as loaded";
+        let build = |entry: &Entry| self.column_table(entry, entry.take_loaded()?, None);
         let tables = self.tables.iter().map(build).collect::<Result<Vec<_>, _>>()?;
-        self.columns.publish(tables, "as loaded");
+        self.show(tables, label)?;
         self.tables.iter().filter_map(|entry| entry.rows.as_ref()).for_each(|rows| rows.set_loading(false));
         let numbers = self.tables.iter().map(|entry| Some(entry.rows.as_ref()?.number)).collect::<Option<Vec<u32>>>();
         if let (Some(name), Some(numbers), true) = (&self.name, numbers, self.engine.is_durable()) {
@@ -217,10 +297,16 @@ impl TableSet {
     }
 
     /// Makes a new column copy of every table that is kept as rows, all as of one moment at which no transaction is under way
-    /// that has written. Waits for those that have, and lets none begin to write meanwhile.
+    /// that has written. Waits for those that have, and lets none begin to write meanwhile. With propagation, folds what was
+    /// committed before, and waits for no transaction.
     pub fn refresh(&self) -> Result<(), TableSetError> {
         // One refresh at a time: the later one would undo the earlier one's label.
         let mut refreshes = self.refreshes.lock();
+        if let Some(delta) = self.delta.get() {
+            delta.fold_all(format!("refresh {}", *refreshes + 1))?;
+            *refreshes += 1;
+            return Ok(());
+        }
         if self.tables.iter().all(|entry| entry.rows.is_none()) {
             return Ok(());
         }
@@ -241,17 +327,53 @@ impl TableSet {
             Ok(kept_as_rows().map(read).collect::<Vec<_>>())
         })?;
         let build = |((entry, _), batches): ((&Entry, _), Result<Vec<RecordBatch>, ArrowError>)| {
-            self.column_table(entry, batches.map_err(|error| entry.convert_error(error))?)
+            self.column_table(entry, batches.map_err(|error| entry.convert_error(error))?, None)
         };
         let tables = kept_as_rows().zip(batches).map(build).collect::<Result<Vec<_>, TableSetError>>()?;
         self.columns.publish(tables, label);
         Ok(())
     }
 
-    fn column_table(&self, entry: &Entry, batches: Vec<RecordBatch>) -> Result<Arc<ColumnTable>, TableSetError> {
+    /// The column copy of a table in which a row has the position of its number.
+    fn positional_table(&self, entry: &Entry) -> Result<Arc<ColumnTable>, TableSetError> {
+        let Some(rows) = &entry.rows else { return self.column_table(entry, Vec::new(), None) };
+        let (batches, live) =
+            convert::read_slots(rows, &entry.declaration.arrow).map_err(|error| entry.convert_error(error))?;
+        self.column_table(entry, batches, Some(&live))
+    }
+
+    /// Lets queries read these columns, and has changes published from now on if that is wished. No transaction uses the tables
+    /// yet.
+    fn show(&self, tables: Vec<Arc<ColumnTable>>, label: &str) -> Result<(), TableSetError> {
+        if self.propagation.propagation == Propagation::Off {
+            self.columns.publish(tables, label);
+            return Ok(());
+        }
+        let table = |(entry, columns): (&Entry, Arc<ColumnTable>)| {
+            let layout = RowLayout::new(&entry.declaration.spec.columns);
+            DeltaTable { columns, layout }
+        };
+        let tables = self.tables.iter().zip(tables).map(table).collect();
+        let delta = Delta::start(tables, label, &self.propagation, self.engine.clock())?;
+        for (position, entry) in self.tables.iter().enumerate() {
+            if entry.rows.as_ref().is_some_and(|rows| !rows.set_outlet(delta.outlet(position))) {
+                return Err(TableSetError::PublishedElsewhere { table: entry.name().to_owned() });
+            }
+        }
+        assert!(self.delta.set(delta).is_ok(), "tables are loaded once");
+        Ok(())
+    }
+
+    fn column_table(
+        &self,
+        entry: &Entry,
+        batches: Vec<RecordBatch>,
+        live: Option<&BooleanBuffer>,
+    ) -> Result<Arc<ColumnTable>, TableSetError> {
         let key = &entry.declaration.spec.primary_key;
         let keys = if key.is_empty() { vec![] } else { vec![key.clone()] };
-        let table = ColumnTable::build(entry.name(), Arc::clone(&entry.declaration.arrow), keys, batches)?;
+        let schema = Arc::clone(&entry.declaration.arrow);
+        let table = ColumnTable::build_with_holes(entry.name(), schema, keys, batches, live)?;
         Ok(Arc::new(match &self.column_folder {
             Some(folder) => table.into_file(folder)?,
             None => table,
@@ -262,6 +384,8 @@ impl TableSet {
 impl Drop for TableSet {
     /// The engine forgets the tables with the set, unless they are kept: nobody else knows their numbers.
     fn drop(&mut self) {
+        // No thread folds any more when the tables go.
+        drop(self.delta.take());
         if self.is_kept.load(Ordering::Relaxed) {
             return;
         }
@@ -274,6 +398,20 @@ impl Drop for TableSet {
 impl Entry {
     fn name(&self) -> &str {
         &self.declaration.spec.name
+    }
+
+    /// What was loaded, in order of row number: the position of a row in the column copy is its number.
+    fn take_loaded(&self) -> Result<Vec<RecordBatch>, TableSetError> {
+        let mut loaded = std::mem::take(&mut *self.loaded.lock());
+        loaded.sort_by_key(|(first, _)| *first);
+        let batches: Vec<RecordBatch> = loaded.into_iter().map(|(_, batch)| batch).collect();
+        let found = batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+        match self.rows.as_ref().map(|rows| rows.heap.slot_count()) {
+            Some(slots) if slots != found => {
+                Err(TableSetError::Incomplete { table: self.name().to_owned(), rows: slots - found })
+            }
+            _ => Ok(batches),
+        }
     }
 
     fn convert_error(&self, source: ArrowError) -> TableSetError {

@@ -155,6 +155,8 @@ struct Work {
     gaps: Vec<(LockName, Answer)>,
     /// Row numbers of a range, kept for its memory.
     range: Vec<RowId>,
+    /// Tables and rows that the transaction has changed, kept for its memory.
+    changed: Vec<(u32, RowId)>,
 }
 
 /// As many waits are kept for whoever wants to know each of them; the rest is in [`Usage`] alone.
@@ -182,6 +184,7 @@ impl Connection {
             lock_waits: Vec::new(),
             gaps: Vec::new(),
             range: Vec::new(),
+            changed: Vec::new(),
         };
         Connection { state: State::Idle, tables: Vec::new(), work }
     }
@@ -207,6 +210,7 @@ impl Connection {
         assert_eq!(self.state, State::Active, "commit without begin");
         match self.work.make_permanent(&self.tables) {
             Ok(debt) => {
+                self.work.publish(&self.tables);
                 self.work.finish_deletions(&self.tables);
                 self.end();
                 debt.map_or(Ok(()), |debt| self.work.pay(debt))

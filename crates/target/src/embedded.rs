@@ -1,6 +1,7 @@
 //! The embedded engine as a database under test: `embedded:`.
 
 mod access;
+mod freshness;
 pub(crate) mod options;
 mod session;
 
@@ -13,6 +14,7 @@ use arrow::record_batch::RecordBatch;
 use parking_lot::RwLock;
 use plimsoll_engine::columns::DiskFolder;
 use plimsoll_engine::columns::folder::{DEFAULT_FOLDER, FolderError};
+use plimsoll_engine::delta::DeltaOptions;
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
@@ -20,9 +22,11 @@ use plimsoll_engine::value::{ColumnSpec, ColumnType};
 use plimsoll_engine::{Engine, EngineOptions, Log, LogOptions, LogStatistics, RecoveryReport};
 use plimsoll_policy::StarvationBound;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
+use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
 use crate::open::TargetError;
+use freshness::DeltaWatch;
 use options::set;
 use session::EmbeddedSession;
 
@@ -39,6 +43,8 @@ pub struct EmbeddedOptions {
     pub column_folder: PathBuf,
     /// What a commit waits for, where the log is, and whether the database outlives the process.
     pub log: LogOptions,
+    /// How what transactions change gets to the columns.
+    pub delta: DeltaOptions,
 }
 
 impl Default for EmbeddedOptions {
@@ -49,6 +55,7 @@ impl Default for EmbeddedOptions {
             columns_in_files: false,
             column_folder: DEFAULT_FOLDER.into(),
             log: LogOptions::default(),
+            delta: DeltaOptions::default(),
         }
     }
 }
@@ -61,7 +68,7 @@ impl EmbeddedOptions {
             let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
             set(&mut options, name, value)?;
         }
-        Ok(options)
+        options::conflict(&options).map_or(Ok(options), |conflict| Err(TargetError::Conflict(conflict)))
     }
 }
 
@@ -147,6 +154,7 @@ impl Embedded {
     }
 
     fn place_columns(&self, set: TableSet) -> TableSet {
+        let set = set.with_propagation(self.options.read().delta.clone());
         match &self.column_folder {
             Some(folder) => set.with_columns_in(folder.clone()),
             None => set,
@@ -205,6 +213,7 @@ impl Database for Embedded {
         if locking(&changed.engine) != locking(&options.engine)
             || columns(&changed) != columns(&options)
             || changed.log != options.log
+            || changed.delta != options.delta
         {
             return Ok(OptionChange::NeedsReopening);
         }
@@ -213,6 +222,13 @@ impl Database for Embedded {
         *self.queries.write() = Arc::new(queries.map_err(|error| DatabaseError::Failed(error.to_string()))?);
         *options = changed;
         Ok(OptionChange::Applied)
+    }
+
+    fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
+        let dop = self.options.read().queries.dop;
+        let queries = Arc::clone(&self.queries.read());
+        let watch = DeltaWatch::open(self.schemas.read().values(), queries, dop);
+        Ok(watch.map(|watch| Box::new(watch) as Box<dyn CopyWatch>))
     }
 
     fn query_threads(&self) -> Vec<i32> {

@@ -70,6 +70,9 @@ pub enum TargetError {
         /// Those there are, in words.
         known: String,
     },
+    /// Options that contradict each other.
+    #[error("{0}")]
+    Conflict(String),
     /// The option cannot have that value.
     #[error("option `{name}` cannot be `{value}`; it can be {possible}")]
     BadValue {
@@ -139,6 +142,11 @@ impl Target {
             && let Some(conflict) = settings.conflict()
         {
             return Err(TargetError::ServerOption(conflict));
+        }
+        if let Kind::Embedded(known) = &target.kind
+            && let Some(conflict) = options::conflict(known)
+        {
+            return Err(TargetError::Conflict(conflict));
         }
         Ok(target)
     }
@@ -306,6 +314,33 @@ mod tests {
     }
 
     #[test]
+    fn options_of_freshness_are_recorded_and_may_not_contradict_each_other() {
+        let said = [
+            "propagation=background",
+            "freshness=bounded(250ms)",
+            "propagation_threads=2",
+            "propagation_age=500ms",
+            "delta_mib=64",
+            "delta_full=grow",
+        ];
+        let settings = Target::parse("embedded:", said).expect("good").settings();
+        for setting in said {
+            let (name, value) = setting.split_once('=').expect("a pair");
+            let found = &settings[&format!("target.{name}")];
+            assert_eq!(found.as_str().map_or_else(|| found.to_string(), str::to_owned), value, "{name}");
+        }
+        assert_eq!(Target::parse("embedded:", []).expect("good").settings()["target.propagation"], "off");
+        for (said, expect) in [
+            (["propagation=paused", "freshness=snapshot"], "propagation `paused` has no rounds of its own"),
+            (["freshness=snapshot", "propagation=blocking"], "propagation `blocking` has no rounds of its own"),
+            (["propagation=background", "column_store=file"], "use `column_store=memory` or `propagation=off`"),
+        ] {
+            let error = Target::parse("embedded:", said).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_had_is_refused_with_what_can() {
         for (url, option, expect) in [
             ("postgress:", None, "there is no target `postgress:`; use `embedded:`"),
@@ -333,6 +368,13 @@ mod tests {
             ("embedded:", Some("memory_grant_mib=0"), "it can be `unlimited` or a number from 1 to 1048576"),
             ("embedded:", Some("durability=full"), "it can be `none`, `async` or `sync`"),
             ("embedded:", Some("log_folder="), "it can be a folder on a disk"),
+            ("embedded:", Some("propagation=backgroud"), "(did you mean `background`?)"),
+            ("embedded:", Some("propagation_threads=0"), "it can be a number from 1 to 1024"),
+            ("embedded:", Some("propagation_age=0ms"), "it can be a length of time above zero"),
+            ("embedded:", Some("freshness=bounded"), "(did you mean `bounded(100ms)`?)"),
+            ("embedded:", Some("freshness=bounded(100)"), "it can be `latest` or `snapshot` or `bounded(100ms)`"),
+            ("embedded:", Some("delta_mib=0"), "it can be a number from 1 to 1048576"),
+            ("embedded:", Some("delta_full=stal"), "(did you mean `stall`?)"),
             ("embedded:", Some("data_folder="), "it can be the path of a folder"),
             ("embedded:", Some("checkpoint_mib=0"), "it can be a number from 1 to 1048576"),
         ] {

@@ -23,6 +23,8 @@ pub struct Arguments {
     pub with_stock: bool,
     /// Whether DuckDB takes part.
     pub with_duckdb: bool,
+    /// The share of rows that are laid over the chunks as changes; in a test run none at first and then some.
+    pub changed: f64,
     /// Memory that each of our queries may keep, in MiB.
     pub grant: Option<usize>,
     /// Whether this is a test run.
@@ -44,6 +46,7 @@ impl Arguments {
             in_file: false,
             with_stock: true,
             with_duckdb: false,
+            changed: 0.0,
             grant: None,
             is_test: true,
             export: None,
@@ -64,6 +67,7 @@ impl Arguments {
                 "--file" => arguments.in_file = true,
                 "--no-stock" => arguments.with_stock = false,
                 "--no-duckdb" => arguments.with_duckdb = false,
+                "--changed" => arguments.changed = number(&value()?)?,
                 "--grant" => arguments.grant = Some(number(&value()?)?),
                 "--export" => arguments.export = Some(value()?.into()),
                 // Options of the standard test harness, which this program is not.

@@ -1,12 +1,16 @@
-//! How one column is kept in memory: plain, or as codes into a dictionary that all chunks of the table share.
+//! How one column of a chunk is kept in memory: plain, or as codes into a dictionary.
 //!
 //! Text with few distinct values is kept as codes of one or two bytes. A condition on such a column is evaluated once per
 //! dictionary entry and query instead of once per row, and the text itself is only assembled for rows that pass.
+//!
+//! A table that is built in one go has one dictionary per column. A chunk that is [encoded again](recode) keeps the dictionary of
+//! its previous version as long as that has all of its values; then it gets a longer one of its own, or goes plain.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, StringViewArray, StringViewBuilder, UInt8Array, UInt16Array, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder, UInt8Array, UInt16Array, make_array};
+use arrow::buffer::BooleanBuffer;
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
@@ -22,31 +26,41 @@ const ROWS_PER_ENTRY_MIN: usize = 8;
 pub enum ChunkColumn {
     /// The values themselves.
     Plain(ArrayRef),
-    /// Unsigned integers that are positions in the column's dictionary; null where the value is null.
-    Codes(ArrayRef),
+    /// Positions in a dictionary.
+    Codes {
+        /// Unsigned integers; null where the value is null.
+        codes: ArrayRef,
+        /// The distinct values that codes point to. Chunks that share it hold the same array.
+        dictionary: ArrayRef,
+    },
 }
 
 impl ChunkColumn {
-    /// The values of some rows, in the column's declared type.
-    pub fn values(&self, dictionary: Option<&ArrayRef>) -> Result<ArrayRef, ArrowError> {
+    /// The values of all rows, in the column's kept type.
+    pub fn values(&self) -> Result<ArrayRef, ArrowError> {
         match self {
             ChunkColumn::Plain(values) => Ok(Arc::clone(values)),
-            ChunkColumn::Codes(codes) => decode(codes, dictionary),
+            ChunkColumn::Codes { codes, dictionary } => take(dictionary, codes, None),
         }
     }
 
     /// Some rows, without copying.
     pub fn slice(&self, offset: usize, length: usize) -> ChunkColumn {
+        self.with_physical(self.physical().slice(offset, length))
+    }
+
+    /// What is physically kept for each row.
+    pub fn physical(&self) -> &ArrayRef {
         match self {
-            ChunkColumn::Plain(values) => ChunkColumn::Plain(values.slice(offset, length)),
-            ChunkColumn::Codes(codes) => ChunkColumn::Codes(codes.slice(offset, length)),
+            ChunkColumn::Plain(array) | ChunkColumn::Codes { codes: array, .. } => array,
         }
     }
 
-    /// What is physically kept.
-    pub fn physical(&self) -> &ArrayRef {
+    /// The dictionary, if rows are kept as codes.
+    pub fn dictionary(&self) -> Option<&ArrayRef> {
         match self {
-            ChunkColumn::Plain(array) | ChunkColumn::Codes(array) => array,
+            ChunkColumn::Plain(_) => None,
+            ChunkColumn::Codes { dictionary, .. } => Some(dictionary),
         }
     }
 
@@ -54,14 +68,31 @@ impl ChunkColumn {
     pub fn with_physical(&self, array: ArrayRef) -> ChunkColumn {
         match self {
             ChunkColumn::Plain(_) => ChunkColumn::Plain(array),
-            ChunkColumn::Codes(_) => ChunkColumn::Codes(array),
+            ChunkColumn::Codes { dictionary, .. } => {
+                ChunkColumn::Codes { codes: array, dictionary: Arc::clone(dictionary) }
+            }
         }
+    }
+
+    fn is_encoded_like(&self, other: &ChunkColumn) -> bool {
+        self.physical().data_type() == other.physical().data_type()
+            && match (self.dictionary(), other.dictionary()) {
+                (Some(own), Some(others)) => Arc::ptr_eq(own, others),
+                (own, others) => own.is_none() && others.is_none(),
+            }
     }
 }
 
-fn decode(codes: &ArrayRef, dictionary: Option<&ArrayRef>) -> Result<ArrayRef, ArrowError> {
-    let dictionary = dictionary.expect("a column of codes is only made together with its dictionary");
-    take(dictionary, codes, None)
+/// The values of pieces of a column, one after the other. Pieces that are encoded alike are joined before they are decoded.
+pub fn join_values(pieces: &[&ChunkColumn]) -> Result<ArrayRef, ArrowError> {
+    match pieces {
+        [only] => only.values(),
+        [first, rest @ ..] if rest.iter().all(|piece| piece.is_encoded_like(first)) => {
+            let physical: Vec<&dyn Array> = pieces.iter().map(|piece| piece.physical().as_ref()).collect();
+            first.with_physical(concat(&physical)?).values()
+        }
+        _ => join(&pieces.iter().map(|piece| piece.values()).collect::<Result<Vec<_>, _>>()?),
+    }
 }
 
 /// A whole column in chunks, and its dictionary if it has one.
@@ -82,7 +113,7 @@ pub fn kept_type(declared: &DataType) -> DataType {
     }
 }
 
-/// Cuts a column into chunks of `chunk_rows` rows and picks its encoding.
+/// Cuts a whole column into chunks of `chunk_rows` rows and picks its encoding.
 pub fn encode(pieces: &[ArrayRef], kept: &DataType, chunk_rows: usize) -> Result<EncodedColumn, ArrowError> {
     let pieces = pieces.iter().map(|piece| cast(piece, kept)).collect::<Result<Vec<_>, _>>()?;
     if *kept == DataType::Utf8View
@@ -125,18 +156,80 @@ fn encode_dictionary(pieces: &[ArrayRef], chunk_rows: usize) -> Result<Option<En
         builder.append_value(value);
     }
     let wide = sorted.len() > usize::from(u8::MAX) + 1;
-    let chunks = codes.chunks(chunk_rows).map(|codes| ChunkColumn::Codes(code_array(codes, &place, wide))).collect();
-    Ok(Some(EncodedColumn { chunks, dictionary: Some(Arc::new(builder.finish())) }))
+    let dictionary: ArrayRef = Arc::new(builder.finish());
+    let placed = |code: &Option<u16>| code.map(|code| place[usize::from(code)]);
+    let chunk = |codes: &[Option<u16>]| {
+        let codes = code_array(&codes.iter().map(placed).collect::<Vec<_>>(), wide);
+        ChunkColumn::Codes { codes, dictionary: Arc::clone(&dictionary) }
+    };
+    let chunks = codes.chunks(chunk_rows).map(chunk).collect();
+    Ok(Some(EncodedColumn { chunks, dictionary: Some(dictionary) }))
 }
 
-fn code_array(codes: &[Option<u16>], place: &[u16], wide: bool) -> ArrayRef {
-    let placed = codes.iter().map(|code| code.map(|code| place[usize::from(code)]));
+/// Encodes one column of one chunk. `live` says which rows there are; no code is spent on the values of the others. Text gets
+/// codes into `seed`, or into a copy of it with the new values appended; it stays plain where these are too many.
+pub fn recode(
+    values: &ArrayRef,
+    kept: &DataType,
+    live: Option<&BooleanBuffer>,
+    seed: Option<&ArrayRef>,
+) -> Result<ChunkColumn, ArrowError> {
+    let values = cast(values, kept)?;
+    let coded = seed.filter(|_| *kept == DataType::Utf8View).and_then(|seed| code_with(text(&values), live, seed));
+    Ok(coded.unwrap_or_else(|| ChunkColumn::Plain(compact(values))))
+}
+
+fn code_with(texts: &StringViewArray, live: Option<&BooleanBuffer>, seed: &ArrayRef) -> Option<ChunkColumn> {
+    let known = seed.as_string_view();
+    let mut entries: datafusion::common::HashMap<&str, u16> = known.iter().flatten().zip(0..=u16::MAX).collect();
+    let entries_max = (known.len() + texts.len() / ROWS_PER_ENTRY_MIN).min(DICTIONARY_ENTRIES_MAX);
+    let mut added: Vec<&str> = Vec::new();
+    let mut codes: Vec<Option<u16>> = Vec::with_capacity(texts.len());
+    for row in 0..texts.len() {
+        if live.is_some_and(|live| !live.value(row)) {
+            // Any code will do, but not null, which the column may be declared not to hold.
+            codes.push(Some(0));
+            continue;
+        }
+        if texts.is_null(row) {
+            codes.push(None);
+            continue;
+        }
+        let value = texts.value(row);
+        let code = match entries.get(value) {
+            Some(&code) => code,
+            None if entries.len() == entries_max => return None,
+            None => {
+                let code = entries.len() as u16;
+                entries.insert(value, code);
+                added.push(value);
+                code
+            }
+        };
+        codes.push(Some(code));
+    }
+    if entries.is_empty() {
+        return None;
+    }
+    let wide = entries.len() > usize::from(u8::MAX) + 1;
+    let dictionary = if added.is_empty() { Arc::clone(seed) } else { Arc::new(appended(known, &added)) };
+    Some(ChunkColumn::Codes { codes: code_array(&codes, wide), dictionary })
+}
+
+fn appended(known: &StringViewArray, added: &[&str]) -> StringViewArray {
+    let mut builder = StringViewBuilder::with_capacity(known.len() + added.len());
+    known.iter().flatten().chain(added.iter().copied()).for_each(|value| builder.append_value(value));
+    builder.finish()
+}
+
+fn code_array(codes: &[Option<u16>], wide: bool) -> ArrayRef {
     let nulls = codes.iter().any(Option::is_none);
+    let narrow = |code: u16| code as u8;
     match (wide, nulls) {
-        (true, true) => Arc::new(UInt16Array::from_iter(placed)),
-        (true, false) => Arc::new(UInt16Array::from_iter_values(placed.flatten())),
-        (false, true) => Arc::new(UInt8Array::from_iter(placed.map(|code| code.map(|code| code as u8)))),
-        (false, false) => Arc::new(UInt8Array::from_iter_values(placed.flatten().map(|code| code as u8))),
+        (true, true) => Arc::new(UInt16Array::from_iter(codes.iter().copied())),
+        (true, false) => Arc::new(UInt16Array::from_iter_values(codes.iter().flatten().copied())),
+        (false, true) => Arc::new(UInt8Array::from_iter(codes.iter().map(|code| code.map(narrow)))),
+        (false, false) => Arc::new(UInt8Array::from_iter_values(codes.iter().flatten().copied().map(narrow))),
     }
 }
 
@@ -198,7 +291,7 @@ mod tests {
         assert_eq!(encoded.dictionary.as_ref().unwrap().len(), 2);
         assert_eq!(encoded.chunks.iter().map(|chunk| chunk.physical().len()).collect::<Vec<_>>(), [64, 36]);
         assert_eq!(encoded.chunks[0].physical().data_type(), &DataType::UInt8);
-        let decoded = encoded.chunks[1].values(encoded.dictionary.as_ref()).unwrap();
+        let decoded = encoded.chunks[1].values().unwrap();
         assert_eq!(&decoded, &column(&values[64..]));
     }
 
@@ -208,7 +301,7 @@ mod tests {
         let values: Vec<Option<&str>> = texts.iter().map(|text| Some(text.as_str())).collect();
         let encoded = encode(&[column(&values)], &DataType::Utf8View, 64).unwrap();
         assert!(encoded.dictionary.is_none());
-        assert_eq!(&encoded.chunks[0].values(None).unwrap(), &column(&values[..64]));
+        assert_eq!(&encoded.chunks[0].values().unwrap(), &column(&values[..64]));
     }
 
     #[test]
@@ -220,6 +313,50 @@ mod tests {
         assert!(encoded.unwrap().dictionary.is_none());
         let encoded = encode(&[column(&values)], &DataType::Utf8View, 1000).unwrap();
         assert_eq!(encoded.chunks[2].physical().data_type(), &DataType::UInt16);
-        assert_eq!(&encoded.chunks[2].values(encoded.dictionary.as_ref()).unwrap(), &column(&values[2000..]));
+        assert_eq!(&encoded.chunks[2].values().unwrap(), &column(&values[2000..]));
+    }
+
+    /// What a chunk is encoded as with a dictionary of `seed`: the dictionary's length, and whether it is the seed itself.
+    fn recoded(values: &[Option<&str>], live: Option<&[bool]>, seed: &[&str]) -> Option<(usize, bool)> {
+        let seed = column(&seed.iter().copied().map(Some).collect::<Vec<_>>());
+        let values = column(values);
+        let live = live.map(|live| BooleanBuffer::from(live.to_vec()));
+        let encoded = recode(&values, &DataType::Utf8View, live.as_ref(), Some(&seed)).unwrap();
+        let decoded = encoded.values().unwrap();
+        let shown = (0..values.len()).filter(|&row| live.as_ref().is_none_or(|live| live.value(row)));
+        shown.for_each(|row| assert_eq!(decoded.slice(row, 1).as_ref(), values.slice(row, 1).as_ref()));
+        encoded.dictionary().map(|dictionary| (dictionary.len(), Arc::ptr_eq(dictionary, &seed)))
+    }
+
+    #[test]
+    fn a_chunk_keeps_its_dictionary_or_appends_to_it_or_goes_plain() {
+        let mut values = vec![Some("rail"); 16];
+        values[3] = None;
+        assert_eq!(recoded(&values, None, &["air", "rail"]), Some((2, true)));
+        values[4] = Some("sea");
+        values[5] = Some("road");
+        assert_eq!(recoded(&values, None, &["air", "rail"]), Some((4, false)));
+        assert_eq!(recoded(&values, None, &[]), None, "three entries are too many for sixteen rows");
+        let mut live = [true; 16];
+        live[4] = false;
+        assert_eq!(recoded(&values, Some(&live), &[]), Some((2, false)), "holes need no entries");
+        assert_eq!(recoded(&values, Some(&[false; 16]), &[]), None, "there is nothing to code");
+    }
+
+    #[test]
+    fn pieces_of_different_dictionaries_are_joined_by_their_values() {
+        let (few, all) = (column(&[Some("air"), Some("sea")]), column(&[Some("sea"), None, Some("air")]));
+        let coded = |dictionary: &ArrayRef, codes: Vec<u8>| ChunkColumn::Codes {
+            codes: Arc::new(UInt8Array::from(codes)),
+            dictionary: Arc::clone(dictionary),
+        };
+        let other = column(&[Some("sea"), Some("rail")]);
+        let pieces = [coded(&few, vec![0, 1]), coded(&other, vec![1, 0]), ChunkColumn::Plain(all)];
+        let joined = join_values(&pieces.iter().collect::<Vec<_>>()).unwrap();
+        let expect = ["air", "sea", "rail", "sea", "sea"].map(Some).into_iter().chain([None, Some("air")]);
+        assert_eq!(&joined, &column(&expect.collect::<Vec<_>>()));
+        let alike = [coded(&few, vec![0]), coded(&few, vec![1])];
+        let joined = join_values(&alike.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(&joined, &column(&[Some("air"), Some("sea")]));
     }
 }

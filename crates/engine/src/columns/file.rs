@@ -21,8 +21,6 @@ use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, I
 use arrow::ipc::{Block, MetadataVersion};
 use rustix::fs::{Advice, OFlags};
 
-use crate::columns::encode::ChunkColumn;
-
 /// Places and lengths of direct reads, and the memory that they fill, are multiples of this: the page of today's disks.
 const PAGE: usize = 4096;
 
@@ -45,7 +43,6 @@ pub struct Extent {
     /// Bytes of the values.
     body: usize,
     schema: SchemaRef,
-    codes: bool,
 }
 
 impl Extent {
@@ -68,9 +65,8 @@ impl ColumnFileWriter {
         ColumnFileWriter { writer: BufWriter::with_capacity(WRITE_BYTES, file), position: 0 }
     }
 
-    /// Appends one column of a chunk.
-    pub fn append(&mut self, column: &ChunkColumn) -> Result<Extent, ArrowError> {
-        let values = column.physical();
+    /// Appends what is kept for the rows of one column of a chunk.
+    pub fn append(&mut self, values: &ArrayRef) -> Result<Extent, ArrowError> {
         let field = Field::new("values", values.data_type().clone(), true);
         let schema = Arc::new(Schema::new(vec![field]));
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::clone(values)])?;
@@ -79,8 +75,7 @@ impl ColumnFileWriter {
         let generator = IpcDataGenerator::default();
         let (_, message) = generator.encode(&batch, &mut tracker, &options, &mut IpcWriteContext::default())?;
         let (metadata, body) = write_message(&mut self.writer, message, &options)?;
-        let extent =
-            Extent { offset: self.position, metadata, body, schema, codes: matches!(column, ChunkColumn::Codes(_)) };
+        let extent = Extent { offset: self.position, metadata, body, schema };
         let padding = extent.read_bytes() - metadata - body;
         self.writer.write_all(&[0; PAGE][..padding])?;
         self.position += extent.read_bytes() as u64;
@@ -110,16 +105,15 @@ impl ColumnFile {
         self.bytes
     }
 
-    /// Reads one column of one chunk from the disk. Blocks.
-    pub fn read(&self, extent: &Extent) -> Result<ChunkColumn, ArrowError> {
+    /// Reads one column of one chunk from the disk, as it was appended. Blocks.
+    pub fn read(&self, extent: &Extent) -> Result<ArrayRef, ArrowError> {
         let pages = self.read_pages(extent.offset, extent.read_bytes())?;
         let message = pages.slice_with_length(0, extent.metadata + extent.body);
         let decoder = FileDecoder::new(Arc::clone(&extent.schema), MetadataVersion::V5);
         let length = i32::try_from(extent.metadata).map_err(|error| ArrowError::IpcError(error.to_string()))?;
         let batch = decoder.read_record_batch(&Block::new(0, length, extent.body as i64), &message)?;
         let batch = batch.ok_or_else(|| ArrowError::IpcError("a column's message holds no values".to_owned()))?;
-        let values: ArrayRef = Arc::clone(batch.column(0));
-        Ok(if extent.codes { ChunkColumn::Codes(values) } else { ChunkColumn::Plain(values) })
+        Ok(Arc::clone(batch.column(0)))
     }
 
     fn read_pages(&self, offset: u64, length: usize) -> io::Result<Buffer> {

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt64Array, new_empty_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, UInt64Array, new_empty_array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::filter;
 use arrow::compute::kernels::cmp::gt;
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
@@ -14,11 +16,13 @@ use datafusion::logical_expr::Accumulator;
 use crate::columns::distinct::DistinctSketch;
 use crate::columns::encode::EncodedColumn;
 
-/// Facts about a whole table.
+/// Facts about a whole table. Holes count nowhere.
 #[derive(Debug, Clone)]
 pub struct TableStatistics {
     /// How many rows there are.
     pub rows: usize,
+    /// How many there were when the sample was taken.
+    pub sampled_rows: usize,
     /// One entry per column.
     pub columns: Vec<ColumnSummary>,
     /// Rows from all over the table. The optimizer evaluates conditions on them, which sees
@@ -74,25 +78,79 @@ pub struct Zones {
     pub null_count: ArrayRef,
 }
 
-/// Looks at every value of a column.
-pub fn summarize(column: &EncodedColumn, kept: &DataType, unique: bool) -> Result<ColumnSummary, DataFusionError> {
+/// Facts about one column of one chunk. Holes count nowhere.
+#[derive(Debug, Clone)]
+pub struct ChunkSummary {
+    /// The smallest value, null if there is none.
+    pub min: ScalarValue,
+    /// The largest value, null if there is none.
+    pub max: ScalarValue,
+    /// How many values are null.
+    pub null_count: usize,
+    /// The bytes that the values take in the type in which queries see them.
+    pub byte_size: usize,
+    /// Whether the rows are in ascending order of this column, nulls nowhere.
+    pub ascending: bool,
+}
+
+impl ChunkSummary {
+    /// Looks at every value; `live` says which rows there are.
+    pub fn of(values: &ArrayRef, live: Option<&BooleanBuffer>) -> Result<Self, DataFusionError> {
+        let values = shown(values, live)?;
+        Ok(ChunkSummary {
+            min: min_of(&values)?,
+            max: max_of(&values)?,
+            null_count: values.logical_null_count(),
+            byte_size: output_size(&values),
+            ascending: values.null_count() == 0 && is_ascending(&values)?,
+        })
+    }
+
+    /// The summary of no rows.
+    pub fn of_nothing(kept: &DataType) -> Result<Self, DataFusionError> {
+        ChunkSummary::of(&new_empty_array(kept), None)
+    }
+}
+
+impl ColumnSummary {
+    /// Puts together what is known about the chunks.
+    pub fn of(chunks: &[&ChunkSummary], kept: &DataType, distinct: DistinctCount) -> Result<Self, DataFusionError> {
+        let follows = |pair: &[&ChunkSummary]| pair[0].max.partial_cmp(&pair[1].min).is_some_and(|order| order.is_le());
+        let nulls = chunks.iter().map(|chunk| chunk.null_count as u64);
+        let zones = Zones {
+            min: zone(chunks.iter().map(|chunk| chunk.min.clone()), kept)?,
+            max: zone(chunks.iter().map(|chunk| chunk.max.clone()), kept)?,
+            null_count: Arc::new(UInt64Array::from_iter_values(nulls)),
+        };
+        Ok(ColumnSummary {
+            min: min_of(&zones.min)?,
+            max: max_of(&zones.max)?,
+            null_count: chunks.iter().map(|chunk| chunk.null_count).sum(),
+            distinct,
+            byte_size: chunks.iter().map(|chunk| chunk.byte_size).sum(),
+            ascending: !chunks.is_empty()
+                && chunks.iter().all(|chunk| chunk.ascending)
+                && chunks.windows(2).all(follows),
+            zones,
+        })
+    }
+}
+
+/// Looks at every value of a column, whose chunks have the holes that `live` says: what is known of each chunk, and how many
+/// distinct values there are in all.
+pub fn summarize(
+    column: &EncodedColumn,
+    live: &[Option<BooleanBuffer>],
+    unique: bool,
+) -> Result<(Vec<ChunkSummary>, DistinctCount), DataFusionError> {
     let mut sketch = DistinctSketch::default();
     let mut hashes = Vec::new();
-    let (mut mins, mut maxes, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
-    let mut ascending = !column.chunks.is_empty();
-    let (mut byte_size, mut rows) = (0, 0);
-    for chunk in &column.chunks {
-        let values = chunk.values(column.dictionary.as_ref())?;
-        let min = min_of(&values)?;
-        ascending = ascending
-            && values.null_count() == 0
-            && maxes.last().is_none_or(|last: &ScalarValue| last.partial_cmp(&min).is_some_and(|order| order.is_le()))
-            && is_ascending(&values)?;
-        mins.push(min);
-        maxes.push(max_of(&values)?);
-        nulls.push(values.logical_null_count() as u64);
-        byte_size += output_size(&values);
-        rows += values.len();
+    let mut chunks = Vec::new();
+    let mut present = 0;
+    for (chunk, live) in column.chunks.iter().zip(live) {
+        let values = shown(&chunk.values()?, live.as_ref())?;
+        chunks.push(ChunkSummary::of(&values, None)?);
+        present += values.len() - values.logical_null_count();
         if column.dictionary.is_none() && !unique {
             hashes.clear();
             hashes.resize(values.len(), 0);
@@ -100,16 +158,22 @@ pub fn summarize(column: &EncodedColumn, kept: &DataType, unique: bool) -> Resul
             (0..values.len()).filter(|&row| values.is_valid(row)).for_each(|row| sketch.add_hash(hashes[row]));
         }
     }
-    let null_count = nulls.iter().sum::<u64>() as usize;
     let distinct = match &column.dictionary {
+        // The values of holes are in the dictionary as well.
+        Some(entries) if live.iter().any(Option::is_some) => DistinctCount::Estimate(entries.len().min(present)),
         Some(entries) => DistinctCount::Exact(entries.len()),
-        None if unique => DistinctCount::Exact(rows - null_count),
-        None => DistinctCount::Estimate((sketch.estimate().round() as usize).min(rows - null_count)),
+        None if unique => DistinctCount::Exact(present),
+        None => DistinctCount::Estimate((sketch.estimate().round() as usize).min(present)),
     };
-    let zones =
-        Zones { min: zone(mins, kept)?, max: zone(maxes, kept)?, null_count: Arc::new(UInt64Array::from(nulls)) };
-    let (min, max) = (min_of(&zones.min)?, max_of(&zones.max)?);
-    Ok(ColumnSummary { min, max, null_count, distinct, byte_size, ascending, zones })
+    Ok((chunks, distinct))
+}
+
+/// The values of the rows that there are.
+fn shown(values: &ArrayRef, live: Option<&BooleanBuffer>) -> Result<ArrayRef, DataFusionError> {
+    match live {
+        Some(live) => Ok(filter(values, &BooleanArray::new(live.clone(), None))?),
+        None => Ok(Arc::clone(values)),
+    }
 }
 
 fn min_of(values: &ArrayRef) -> Result<ScalarValue, DataFusionError> {
@@ -125,8 +189,8 @@ fn max_of(values: &ArrayRef) -> Result<ScalarValue, DataFusionError> {
 }
 
 /// One value per chunk; a table without rows has no chunks, and still a type.
-fn zone(values: Vec<ScalarValue>, kept: &DataType) -> Result<ArrayRef, DataFusionError> {
-    if values.is_empty() { Ok(new_empty_array(kept)) } else { ScalarValue::iter_to_array(values) }
+fn zone(values: impl ExactSizeIterator<Item = ScalarValue>, kept: &DataType) -> Result<ArrayRef, DataFusionError> {
+    if values.len() == 0 { Ok(new_empty_array(kept)) } else { ScalarValue::iter_to_array(values) }
 }
 
 fn is_ascending(values: &ArrayRef) -> Result<bool, DataFusionError> {

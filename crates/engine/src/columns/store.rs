@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
+use crate::columns::overlay::Overlay;
 use crate::columns::table::ColumnTable;
 
 /// One state of all tables of a schema. It stays as it is for as long as somebody holds it.
@@ -14,17 +15,66 @@ pub struct ColumnSnapshot {
     label: String,
     /// Unique in this process, so that what is derived from a snapshot can be kept with it.
     id: u64,
-    tables: BTreeMap<String, Arc<ColumnTable>>,
+    seq: u64,
+    tables: BTreeMap<String, SnapshotTable>,
+}
+
+/// One table of a snapshot.
+#[derive(Debug, Clone)]
+pub struct SnapshotTable {
+    columns: Arc<ColumnTable>,
+    overlay: Option<Arc<dyn Overlay>>,
+}
+
+impl SnapshotTable {
+    /// The rows of the columns, except for what the overlay changes.
+    pub fn new(columns: Arc<ColumnTable>, overlay: Option<Arc<dyn Overlay>>) -> Self {
+        // A scan without an overlay takes a shorter way.
+        SnapshotTable { columns, overlay: overlay.filter(|overlay| overlay.entries() > 0) }
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &Arc<ColumnTable> {
+        &self.columns
+    }
+
+    /// What has changed since the columns were made; `None` for nothing.
+    pub fn overlay(&self) -> Option<&Arc<dyn Overlay>> {
+        self.overlay.as_ref()
+    }
+
+    /// How many chunks there are, with those that only the overlay has.
+    pub fn chunk_count(&self) -> usize {
+        let changed = self.overlay.as_ref().map_or(0, |overlay| overlay.chunk_count());
+        self.columns.chunks().len().max(changed)
+    }
+
+    /// How many rows there are: exact without an overlay, an estimate with one.
+    pub fn rows(&self) -> usize {
+        let changed = self.overlay.as_ref().map_or(0, |overlay| overlay.entries());
+        self.columns.rows().max(changed)
+    }
+}
+
+impl From<Arc<ColumnTable>> for SnapshotTable {
+    fn from(columns: Arc<ColumnTable>) -> Self {
+        SnapshotTable::new(columns, None)
+    }
 }
 
 static NEXT_SNAPSHOT: AtomicU64 = AtomicU64::new(0);
 
 impl ColumnSnapshot {
-    /// A snapshot of just these tables.
+    /// A snapshot of just these tables, as they were loaded.
     pub fn new(label: impl Into<String>, tables: impl IntoIterator<Item = Arc<ColumnTable>>) -> Self {
-        let tables = tables.into_iter().map(|table| (table.name().to_string(), table)).collect();
+        ColumnSnapshot::at(label, 0, tables.into_iter().map(SnapshotTable::from))
+    }
+
+    /// A snapshot of just these tables that shows the first `seq` commits since they were loaded, and no other ones.
+    pub fn at(label: impl Into<String>, seq: u64, tables: impl IntoIterator<Item = SnapshotTable>) -> Self {
+        let tables = tables.into_iter().map(|table| (table.columns.name().to_string(), table)).collect();
         // Relaxed: only uniqueness matters, nothing is ordered by the number.
-        ColumnSnapshot { label: label.into(), id: NEXT_SNAPSHOT.fetch_add(1, Ordering::Relaxed), tables }
+        ColumnSnapshot { label: label.into(), id: NEXT_SNAPSHOT.fetch_add(1, Ordering::Relaxed), seq, tables }
     }
 
     /// Which state this is, for people: `as loaded`, `refresh 1`.
@@ -37,19 +87,34 @@ impl ColumnSnapshot {
         self.id
     }
 
-    /// One table by its SQL name.
+    /// How many commits since loading it shows: the first ones in the order of commits. 0 as loaded.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// The columns of one table by its SQL name.
     pub fn table(&self, name: &str) -> Option<&Arc<ColumnTable>> {
+        self.tables.get(name).map(SnapshotTable::columns)
+    }
+
+    /// The columns of all tables in order of name.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<ColumnTable>> {
+        self.tables.values().map(SnapshotTable::columns)
+    }
+
+    /// One table by its SQL name, with what has changed.
+    pub fn version(&self, name: &str) -> Option<&SnapshotTable> {
         self.tables.get(name)
     }
 
-    /// All tables in order of name.
-    pub fn tables(&self) -> impl Iterator<Item = &Arc<ColumnTable>> {
+    /// All tables in order of name, with what has changed.
+    pub fn versions(&self) -> impl Iterator<Item = &SnapshotTable> {
         self.tables.values()
     }
 
-    /// The bytes that all tables take.
+    /// The bytes that the columns of all tables take.
     pub fn memory_bytes(&self) -> usize {
-        self.tables.values().map(|table| table.memory_bytes()).sum()
+        self.tables().map(|table| table.memory_bytes()).sum()
     }
 }
 
@@ -74,9 +139,10 @@ impl ColumnStore {
     /// Replaces the given tables, keeps the others, and names the new state. Readers see all of it or nothing.
     pub fn publish(&self, tables: impl IntoIterator<Item = Arc<ColumnTable>>, label: impl Into<String>) {
         let mut current = self.current.write();
-        let kept = current.tables.values().cloned();
+        let kept = current.versions().cloned();
         // Later entries of the same name win, so the new ones go last.
-        *current = Arc::new(ColumnSnapshot::new(label, kept.chain(tables).collect::<Vec<_>>()));
+        let all: Vec<SnapshotTable> = kept.chain(tables.into_iter().map(SnapshotTable::from)).collect();
+        *current = Arc::new(ColumnSnapshot::at(label, 0, all));
     }
 
     /// The state as of now.

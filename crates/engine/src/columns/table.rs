@@ -1,18 +1,25 @@
-//! An immutable table in column form: chunks of encoded columns with statistics.
+//! A table in column form: a list of immutable chunks, and statistics of all of them.
+//!
+//! A table never changes. The next version of it [shares](ColumnTable::with_chunks) all chunks that have not changed, and lives
+//! beside this one for as long as somebody reads it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt64Array};
-use arrow::compute::{concat_batches, take_record_batch};
+use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::DataFusionError;
 
 use crate::columns::ColumnError;
-use crate::columns::encode::{ChunkColumn, EncodedColumn, encode, kept_type};
-use crate::columns::file::{ColumnFile, ColumnFileWriter, Extent};
+use crate::columns::chunk::{Chunk, LoadedColumns};
+use crate::columns::encode::{ChunkColumn, encode, kept_type};
+use crate::columns::file::{ColumnFile, ColumnFileWriter};
 use crate::columns::folder::DiskFolder;
-use crate::columns::statistics::{ColumnSummary, TableStatistics, summarize};
+use crate::columns::statistics::{ChunkSummary, ColumnSummary, DistinctCount, TableStatistics, summarize};
 
 /// Rows per chunk: large enough that per-chunk work (pruning, taking a chunk from the queue) is nothing beside the scan,
 /// small enough that a million rows still spread evenly over a few threads.
@@ -21,59 +28,19 @@ pub const CHUNK_ROWS: usize = 64 * 1024;
 /// Rows in the sample on which the optimizer tries conditions.
 const SAMPLE_ROWS: usize = 4096;
 
-/// An immutable table in column form.
-#[derive(Debug)]
+/// A sample is taken anew when the table has grown or shrunk by this factor since.
+const RESAMPLE_FACTOR: usize = 2;
+
+/// One version of a table in column form.
+#[derive(Debug, Clone)]
 pub struct ColumnTable {
     name: String,
     schema: SchemaRef,
     unique_keys: Vec<Vec<usize>>,
-    chunks: Vec<Chunk>,
-    dictionaries: Vec<Option<ArrayRef>>,
+    chunks: Vec<Arc<Chunk>>,
     statistics: TableStatistics,
-    /// Where the chunks are if not in memory.
-    file: Option<ColumnFile>,
-}
-
-/// A horizontal piece of a table.
-#[derive(Debug)]
-pub struct Chunk {
-    rows: usize,
-    columns: Vec<Place>,
-}
-
-/// Where one column of a chunk is.
-#[derive(Debug)]
-enum Place {
-    Memory(ChunkColumn),
-    /// In the table's file.
-    File(Extent),
-}
-
-impl Chunk {
-    /// How many rows it has.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-}
-
-/// Some columns of a chunk, at hand.
-#[derive(Debug)]
-pub struct LoadedColumns {
-    /// One entry per column of the table; `None` for those that were not asked for.
-    columns: Vec<Option<ChunkColumn>>,
-    bytes_read: usize,
-}
-
-impl LoadedColumns {
-    /// One of the columns that were loaded.
-    pub fn column(&self, column: usize) -> &ChunkColumn {
-        self.columns[column].as_ref().expect("whoever uses a column has asked for it")
-    }
-
-    /// The bytes that were read from the disk for them.
-    pub fn bytes_read(&self) -> usize {
-        self.bytes_read
-    }
+    /// Where chunks are that are not in memory.
+    file: Option<Arc<ColumnFile>>,
 }
 
 impl ColumnTable {
@@ -87,25 +54,106 @@ impl ColumnTable {
         unique_keys: Vec<Vec<usize>>,
         batches: Vec<RecordBatch>,
     ) -> Result<ColumnTable, ColumnError> {
+        ColumnTable::build_with_holes(name, schema, unique_keys, batches, None)
+    }
+
+    /// Builds the table from batches with a row, or a hole, for each position: `live` says which positions hold a row, all of them
+    /// if it is `None`.
+    pub fn build_with_holes(
+        name: impl Into<String>,
+        schema: SchemaRef,
+        unique_keys: Vec<Vec<usize>>,
+        batches: Vec<RecordBatch>,
+        live: Option<&BooleanBuffer>,
+    ) -> Result<ColumnTable, ColumnError> {
         let name = name.into();
         check(&name, &schema, &unique_keys, &batches)?;
-        let kept = kept_schema(&schema);
-        let rows = batches.iter().map(RecordBatch::num_rows).sum();
-        let encoded = encode_columns(&name, &kept, &unique_keys, &batches)?;
-        let sample =
-            sample(&kept, &batches, rows).map_err(|source| ColumnError::Arrow { table: name.clone(), source })?;
+        let schema = kept_schema(&schema);
+        let positions: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        assert!(live.is_none_or(|live| live.len() == positions), "there is a live bit for each row of the batches");
+        let lengths = (0..positions).step_by(CHUNK_ROWS).map(|start| (start, CHUNK_ROWS.min(positions - start)));
+        let holes = |(start, length): (usize, usize)| {
+            live.map(|live| live.slice(start, length)).filter(BooleanBuffer::has_false)
+        };
+        let live: Vec<Option<BooleanBuffer>> = lengths.clone().map(holes).collect();
+        let encoded = encode_columns(&name, &schema, &unique_keys, &batches, &live)?;
         drop(batches);
-        let mut chunks: Vec<Chunk> = (0..rows.div_ceil(CHUNK_ROWS))
-            .map(|chunk| Chunk { rows: CHUNK_ROWS.min(rows - chunk * CHUNK_ROWS), columns: Vec::new() })
-            .collect();
-        let (mut dictionaries, mut summaries) = (Vec::new(), Vec::new());
-        for (column, summary) in encoded {
-            chunks.iter_mut().zip(column.chunks).for_each(|(chunk, column)| chunk.columns.push(Place::Memory(column)));
-            dictionaries.push(column.dictionary);
-            summaries.push(summary);
+        let mut columns: Vec<Vec<(ChunkColumn, ChunkSummary)>> = live.iter().map(|_| Vec::new()).collect();
+        let mut distinct = Vec::new();
+        for column in encoded {
+            let pieces = column.chunks.into_iter().zip(column.summaries);
+            columns.iter_mut().zip(pieces).for_each(|(chunk, piece)| chunk.push(piece));
+            distinct.push(column.distinct);
         }
-        let statistics = TableStatistics { rows, columns: summaries, sample };
-        Ok(ColumnTable { name, schema: kept, unique_keys, chunks, dictionaries, statistics, file: None })
+        let chunks = lengths.zip(live).zip(columns);
+        let chunks: Vec<_> =
+            chunks.map(|(((_, rows), live), columns)| Arc::new(Chunk::new(rows, live, columns))).collect();
+        let sample = sample(&schema, &chunks).map_err(|source| ColumnError::Arrow { table: name.clone(), source })?;
+        let sampled_rows = live_rows(&chunks);
+        let statistics = TableStatistics { rows: 0, sampled_rows, columns: Vec::new(), sample };
+        let table = ColumnTable { name, schema, unique_keys, chunks, statistics, file: None };
+        table.summarized(&distinct)
+    }
+
+    /// The same table with facts about its chunks as they are.
+    fn summarized(mut self, distinct: &[DistinctCount]) -> Result<ColumnTable, ColumnError> {
+        let column = |(number, field): (usize, &Arc<Field>)| {
+            let chunks: Vec<&ChunkSummary> = self.chunks.iter().map(|chunk| chunk.summary(number)).collect();
+            ColumnSummary::of(&chunks, field.data_type(), distinct[number])
+        };
+        let columns = self.schema.fields().iter().enumerate().map(column).collect::<Result<_, _>>();
+        self.statistics.columns = columns.map_err(|error| self.statistics_error(&error))?;
+        self.statistics.rows = live_rows(&self.chunks);
+        Ok(self)
+    }
+
+    /// The next version: some chunks are replaced, or added beyond the end, where missing ones in between have no rows. All
+    /// others are shared with this version. Its statistics hold for it as those of a table that is built, except that numbers of
+    /// distinct values are estimates.
+    pub fn with_chunks(&self, replaced: &[(usize, Arc<Chunk>)]) -> Result<ColumnTable, ColumnError> {
+        let mut next = self.clone();
+        let count = replaced.iter().map(|(number, _)| number + 1).fold(self.chunks.len(), usize::max);
+        if count > self.chunks.len() {
+            let empty = Chunk::empty(&self.schema).map_err(|error| self.statistics_error(&error))?;
+            next.chunks.resize(count, Arc::new(empty));
+        }
+        for (number, chunk) in replaced {
+            next.chunks[*number] = Arc::clone(chunk);
+        }
+        let rows = live_rows(&next.chunks);
+        let distinct: Vec<_> = (0..self.schema.fields().len()).map(|column| next.distinct(column, rows)).collect();
+        let sampled = self.statistics.sampled_rows;
+        let is_outdated = rows > sampled * RESAMPLE_FACTOR || rows * RESAMPLE_FACTOR < sampled;
+        // A sample of chunks in a file would have to read all of them.
+        if is_outdated && self.file.is_none() {
+            next.statistics.sample = sample(&self.schema, &next.chunks)
+                .map_err(|source| ColumnError::Arrow { table: self.name.clone(), source })?;
+            next.statistics.sampled_rows = rows;
+        }
+        next.summarized(&distinct)
+    }
+
+    /// About how many distinct values a column has when the table, of which the statistics are still those of its previous
+    /// version, has this many rows.
+    fn distinct(&self, column: usize, rows: usize) -> DistinctCount {
+        let nulls: usize = self.chunks.iter().map(|chunk| chunk.summary(column).null_count).sum();
+        if self.unique_keys.iter().any(|key| key[..] == [column]) {
+            return DistinctCount::Exact(rows - nulls);
+        }
+        let (before, rows_before) = (self.statistics.columns[column].distinct.value(), self.statistics.rows);
+        let filled = self.chunks.iter().filter(|chunk| chunk.live_rows() > 0);
+        let entries = filled.map(|chunk| chunk.dictionary(column).map(|entries| entries.len()));
+        let known = match entries.collect::<Option<Vec<usize>>>() {
+            Some(entries) => entries.into_iter().max().unwrap_or(0),
+            // Where most rows have a value of their own, more rows have more values.
+            None if before * 2 >= rows_before => before + rows.saturating_sub(rows_before),
+            None => before,
+        };
+        DistinctCount::Estimate(known.min(rows - nulls))
+    }
+
+    fn statistics_error(&self, error: &DataFusionError) -> ColumnError {
+        ColumnError::Statistics { table: self.name.clone(), message: error.to_string() }
     }
 
     /// Moves the chunks into a file. What is small stays in memory: dictionaries, statistics, the sample.
@@ -113,43 +161,29 @@ impl ColumnTable {
         let (table, place) = (self.name.clone(), folder.to_string());
         let failed = |reason: String| ColumnError::File { table: table.clone(), folder: place.clone(), reason };
         let mut writer = ColumnFileWriter::new(folder.make_file().map_err(|error| failed(error.to_string()))?);
-        for column in self.chunks.iter_mut().flat_map(|chunk| &mut chunk.columns) {
-            if let Place::Memory(values) = column {
-                *column = Place::File(writer.append(values).map_err(|error| failed(error.to_string()))?);
-            }
-        }
-        self.file = Some(writer.finish().map_err(|error| failed(error.to_string()))?);
+        let write = |chunk: &Arc<Chunk>| chunk.write(&mut writer);
+        let written = self.chunks.iter().map(write).collect::<Result<Vec<_>, _>>();
+        let extents = written.map_err(|error| failed(error.to_string()))?;
+        let file = Arc::new(writer.finish().map_err(|error| failed(error.to_string()))?);
+        let place = |(chunk, extents): (&Arc<Chunk>, _)| Arc::new(chunk.placed(&file, extents));
+        self.chunks = self.chunks.iter().zip(extents).map(place).collect();
+        self.file = Some(file);
         Ok(self)
     }
 
-    /// The file that the chunks are in, if they are not in memory.
+    /// The file that chunks are in, if they are not all in memory.
     pub fn file(&self) -> Option<&ColumnFile> {
-        self.file.as_ref()
+        self.file.as_deref()
     }
 
     /// Some columns of a chunk. Blocks if they are in a file.
     pub fn load(&self, chunk: usize, columns: &[usize]) -> Result<LoadedColumns, ArrowError> {
-        let places = &self.chunks[chunk].columns;
-        let mut loaded = LoadedColumns { columns: vec![None; places.len()], bytes_read: 0 };
-        for &column in columns {
-            loaded.columns[column] = Some(match &places[column] {
-                Place::Memory(values) => values.clone(),
-                Place::File(extent) => {
-                    loaded.bytes_read += extent.read_bytes();
-                    self.file.as_ref().expect("extents are made together with their file").read(extent)?
-                }
-            });
-        }
-        Ok(loaded)
+        self.chunks[chunk].load(columns)
     }
 
     /// The bytes that reading some columns of a chunk takes from the disk; nothing if they are in memory.
     pub fn disk_bytes(&self, chunk: usize, columns: &[usize]) -> usize {
-        let on_disk = |&column: &usize| match &self.chunks[chunk].columns[column] {
-            Place::Memory(_) => 0,
-            Place::File(extent) => extent.read_bytes(),
-        };
-        columns.iter().map(on_disk).sum()
+        self.chunks[chunk].disk_bytes(columns)
     }
 
     /// Its SQL name.
@@ -173,13 +207,13 @@ impl ColumnTable {
     }
 
     /// The pieces, in order of rows.
-    pub fn chunks(&self) -> &[Chunk] {
+    pub fn chunks(&self) -> &[Arc<Chunk>] {
         &self.chunks
     }
 
-    /// The distinct values of a column that is kept as codes.
-    pub fn dictionary(&self, column: usize) -> Option<&ArrayRef> {
-        self.dictionaries[column].as_ref()
+    /// Whether some chunks keep a column as codes.
+    pub fn has_codes(&self, column: usize) -> bool {
+        self.chunks.iter().any(|chunk| chunk.dictionary(column).is_some())
     }
 
     /// What is known about the values.
@@ -189,26 +223,24 @@ impl ColumnTable {
 
     /// The bytes that the table takes in memory.
     pub fn memory_bytes(&self) -> usize {
-        let in_memory = |place: &Place| match place {
-            Place::Memory(column) => column.physical().get_array_memory_size(),
-            Place::File(_) => 0,
-        };
-        let chunks = self.chunks.iter().flat_map(|chunk| &chunk.columns).map(in_memory).sum::<usize>();
-        chunks + self.dictionaries.iter().flatten().map(|array| array.get_array_memory_size()).sum::<usize>()
+        let columns = 0..self.schema.fields().len();
+        let dictionaries =
+            self.chunks.iter().flat_map(|chunk| columns.clone().filter_map(move |column| chunk.dictionary(column)));
+        // Chunks share dictionaries; each counts once.
+        let distinct: HashMap<*const (), usize> = dictionaries
+            .map(|dictionary| (Arc::as_ptr(dictionary).cast(), dictionary.get_array_memory_size()))
+            .collect();
+        self.chunks.iter().map(|chunk| chunk.memory_bytes()).sum::<usize>() + distinct.values().sum::<usize>()
     }
 
     /// All rows as batches, one per chunk, in order.
     pub fn to_batches(&self) -> Result<Vec<RecordBatch>, ArrowError> {
-        let all: Vec<usize> = (0..self.schema.fields().len()).collect();
-        let batch = |chunk: usize| {
-            let loaded = self.load(chunk, &all)?;
-            let values = |&column: &usize| loaded.column(column).values(self.dictionary(column));
-            let options = RecordBatchOptions::new().with_row_count(Some(self.chunks[chunk].rows));
-            let columns = all.iter().map(values).collect::<Result<_, _>>()?;
-            RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
-        };
-        (0..self.chunks.len()).map(batch).collect()
+        self.chunks.iter().map(|chunk| chunk.to_batch(&self.schema)).collect()
     }
+}
+
+fn live_rows(chunks: &[Arc<Chunk>]) -> usize {
+    chunks.iter().map(|chunk| chunk.live_rows()).sum()
 }
 
 fn check(table: &str, schema: &SchemaRef, keys: &[Vec<usize>], batches: &[RecordBatch]) -> Result<(), ColumnError> {
@@ -233,7 +265,12 @@ fn kept_schema(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(kept).collect::<Vec<_>>()))
 }
 
-type SummarizedColumn = (EncodedColumn, ColumnSummary);
+/// A column with what is known about it.
+struct SummarizedColumn {
+    chunks: Vec<ChunkColumn>,
+    summaries: Vec<ChunkSummary>,
+    distinct: DistinctCount,
+}
 
 /// Columns do not depend on each other, so as many are encoded at a time as there are cores.
 fn encode_columns(
@@ -241,15 +278,16 @@ fn encode_columns(
     schema: &SchemaRef,
     unique_keys: &[Vec<usize>],
     batches: &[RecordBatch],
+    live: &[Option<BooleanBuffer>],
 ) -> Result<Vec<SummarizedColumn>, ColumnError> {
     let encode_one = |column: usize| {
         let pieces: Vec<ArrayRef> = batches.iter().map(|batch| Arc::clone(batch.column(column))).collect();
         let encoded = encode(&pieces, schema.field(column).data_type(), CHUNK_ROWS)
             .map_err(|source| ColumnError::Arrow { table: table.to_string(), source })?;
         let unique = unique_keys.iter().any(|key| key[..] == [column]);
-        let summary = summarize(&encoded, schema.field(column).data_type(), unique)
+        let (summaries, distinct) = summarize(&encoded, live, unique)
             .map_err(|error| ColumnError::Statistics { table: table.to_string(), message: error.to_string() })?;
-        Ok((encoded, summary))
+        Ok(SummarizedColumn { chunks: encoded.chunks, summaries, distinct })
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let columns: Vec<usize> = (0..schema.fields().len()).collect();
@@ -273,23 +311,41 @@ fn encode_columns(
 
 /// One row of each of `SAMPLE_ROWS` stretches of equal length, at a place within it that looks random: rows at equal distances
 /// would all be alike where a table repeats itself at that distance.
-fn sample(schema: &SchemaRef, batches: &[RecordBatch], rows: usize) -> Result<RecordBatch, ArrowError> {
-    let stretch = rows.div_ceil(SAMPLE_ROWS).max(1);
-    let places = (0..rows).step_by(stretch).map(|start| start + (scatter(start as u64) % stretch as u64) as usize);
-    let mut places = places.filter(|&row| row < rows).peekable();
+fn sample(schema: &SchemaRef, chunks: &[Arc<Chunk>]) -> Result<RecordBatch, ArrowError> {
+    let positions: usize = chunks.iter().map(|chunk| chunk.rows()).sum();
+    let stretch = positions.div_ceil(SAMPLE_ROWS).max(1);
+    let places = (0..positions).step_by(stretch);
+    let places = places.map(|start| start + (scatter(start as u64) % stretch as u64) as usize);
+    let mut places = places.filter(|&row| row < positions).peekable();
+    let all: Vec<usize> = (0..schema.fields().len()).collect();
     let mut pieces = Vec::new();
     let mut first = 0;
-    for batch in batches {
-        let end = first + batch.num_rows();
-        let here = std::iter::from_fn(|| places.next_if(|&row| row < end));
-        let indices = UInt64Array::from_iter_values(here.map(|row| (row - first) as u64));
+    for chunk in chunks {
+        let end = first + chunk.rows();
+        let here = std::iter::from_fn(|| places.next_if(|&row| row < end)).map(|row| row - first);
+        let here = here.filter(|&row| chunk.live().is_none_or(|live| live.value(row)));
+        let indices = UInt64Array::from_iter_values(here.map(|row| row as u64));
         first = end;
-        let picked = take_record_batch(batch, &indices)?;
-        let columns = picked.columns().iter().zip(schema.fields());
-        let columns = columns.map(|(column, field)| arrow::compute::cast(column, field.data_type()));
-        pieces.push(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)?);
+        let loaded = chunk.load(&all)?;
+        let pick = |&column: &usize| {
+            let kept = loaded.column(column);
+            kept.with_physical(take(kept.physical(), &indices, None)?).values()
+        };
+        let options = RecordBatchOptions::new().with_row_count(Some(indices.len()));
+        let columns = all.iter().map(pick).collect::<Result<_, ArrowError>>()?;
+        pieces.push(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?);
     }
-    concat_batches(schema, &pieces)
+    // Text of a few rows must not keep the buffers of whole chunks alive.
+    concat_batches(schema, &pieces).and_then(compacted)
+}
+
+fn compacted(sample: RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let own = |column: &ArrayRef| match column.as_string_view_opt() {
+        Some(texts) => Arc::new(texts.gc()) as ArrayRef,
+        None => Arc::clone(column),
+    };
+    let options = RecordBatchOptions::new().with_row_count(Some(sample.num_rows()));
+    RecordBatch::try_new_with_options(sample.schema(), sample.columns().iter().map(own).collect(), &options)
 }
 
 /// A well-mixed number for each number, always the same (the finalizer of SplitMix64).

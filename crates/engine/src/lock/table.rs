@@ -203,8 +203,8 @@ impl LockTable {
     }
 
     /// What time is measured with.
-    pub(crate) fn clock(&self) -> &dyn Clock {
-        &*self.clock
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
     }
 
     pub(super) fn member(&self, slot: Slot) -> Arc<Member> {

@@ -201,6 +201,13 @@ impl Queue {
         self.sleep_until_durable(state, groups)
     }
 
+    /// The place of the unit that was appended last; `None` if all that was appended is durable.
+    pub(super) fn last_ticket(&self) -> Option<Ticket> {
+        let state = self.state.lock();
+        let groups = state.group + u64::from(state.units > 0);
+        (groups > state.durable_below).then(|| Ticket { group: groups - 1, waited: Duration::ZERO })
+    }
+
     /// Waits until all groups below that number are durable. Says how long it slept.
     fn sleep_until_durable(&self, mut state: MutexGuard<'_, State>, groups: u64) -> Result<Duration, LogError> {
         if state.durable_below >= groups {

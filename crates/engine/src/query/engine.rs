@@ -1,10 +1,10 @@
 //! From SQL text and a snapshot to rows.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, MemorySchemaProvider, SchemaProvider};
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::common::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
@@ -19,12 +19,12 @@ use crate::columns::{ColumnSnapshot, DiskFolder};
 use crate::query::QueryError;
 use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::join_order::JoinOrder;
-use crate::query::provider::ColumnTableProvider;
+use crate::query::provider::SnapshotSchema;
 use crate::query::usage::{QueryUsage, UsageMeter};
 use crate::query::workers::Workers;
 
-/// How many prepared sessions are kept: one per snapshot and degree of parallelism in use at a time.
-const SESSIONS_MAX: usize = 8;
+/// How many idle planners are kept: more clients than this rarely plan at the same time.
+const PLANNERS_MAX: usize = 64;
 
 /// Bytes of a hash join's build side up to which all partitions share it, divided by the degree of parallelism.
 const SHARED_BUILD_BYTES: usize = 512 << 20;
@@ -85,16 +85,51 @@ pub struct QueryEngine {
     workers: Workers,
     runtime: Arc<RuntimeEnv>,
     grant: Option<MemoryGrant>,
-    sessions: Mutex<Vec<Session>>,
+    idle: Arc<IdlePlanners>,
     usage: Mutex<QueryUsage>,
 }
 
-/// A planner that knows the tables of one snapshot.
-#[derive(Debug, Clone)]
+/// A session of DataFusion that plans one query at a time. It knows no tables but those of the query's snapshot, so that all
+/// scans of a query read the same; the rest depends on nothing but the degree of parallelism.
+#[derive(Debug)]
 struct Session {
-    snapshot: Weak<ColumnSnapshot>,
     dop: usize,
-    state: Arc<SessionState>,
+    state: SessionState,
+    tables: Arc<SnapshotSchema>,
+}
+
+/// Sessions that plan nothing now, the one used last at the end.
+type IdlePlanners = Mutex<Vec<Session>>;
+
+/// A session while it plans.
+#[derive(Debug)]
+struct Planner {
+    /// `None` only while it is dropped.
+    session: Option<Session>,
+    idle: Arc<IdlePlanners>,
+}
+
+impl Planner {
+    fn state(&self) -> &SessionState {
+        &self.session.as_ref().expect("the session is only taken when the planner is dropped").state
+    }
+
+    /// Plans one query. The plan holds what it reads of the snapshot; the planner is idle again.
+    async fn plan(self, sql: &str) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
+        let plan = self.state().create_logical_plan(sql).await.map_err(plan_error)?;
+        self.state().create_physical_plan(&plan).await.map_err(plan_error)
+    }
+}
+
+impl Drop for Planner {
+    fn drop(&mut self) {
+        let Some(session) = self.session.take() else { return };
+        session.tables.show(None);
+        let mut idle = self.idle.lock();
+        if idle.len() < PLANNERS_MAX {
+            idle.push(session);
+        }
+    }
 }
 
 impl QueryEngine {
@@ -105,11 +140,11 @@ impl QueryEngine {
         let grant = options.memory_grant_mib.map(granted).transpose()?;
         let workers = Workers::start(options.workers, &options.thread_name)?;
         let runtime = Arc::default();
-        Ok(QueryEngine { options, workers, runtime, grant, sessions: Mutex::default(), usage: Mutex::default() })
+        Ok(QueryEngine { options, workers, runtime, grant, idle: Arc::default(), usage: Mutex::default() })
     }
 
-    /// What all queries that have ended took from the disk, whether they had an answer or not. Chunks that were still being
-    /// read when a query had enough are missing.
+    /// What all queries that have ended took, whether they had an answer or not. Chunks that were still being read when a query
+    /// had enough are missing.
     pub fn usage(&self) -> QueryUsage {
         *self.usage.lock()
     }
@@ -127,12 +162,12 @@ impl QueryEngine {
         sql: &str,
         dop: Option<usize>,
     ) -> Result<QueryOutput, QueryError> {
-        let state = self.session(snapshot, dop.unwrap_or(self.options.dop))?;
+        let planner = self.planner(snapshot, dop)?;
         let sql = sql.to_string();
         let meter = Arc::new(UsageMeter::default());
-        let context = self.task_context(&state, &meter).map_err(|error| self.execute_error(error))?;
+        let context = self.task_context(planner.state(), &meter).map_err(|error| self.execute_error(error))?;
         let task = async move {
-            let plan = plan(&state, &sql).await?;
+            let plan = planner.plan(&sql).await?;
             Ok::<_, QueryError>(collect(plan, context).await)
         };
         let answer = self.workers.run(task).map_err(QueryError::Panicked);
@@ -163,39 +198,30 @@ impl QueryEngine {
 
     /// The plan of a query as text, for people.
     pub fn explain(&self, snapshot: &Arc<ColumnSnapshot>, sql: &str, dop: Option<usize>) -> Result<String, QueryError> {
-        let state = self.session(snapshot, dop.unwrap_or(self.options.dop))?;
+        let planner = self.planner(snapshot, dop)?;
         let sql = sql.to_string();
-        let plan = self.workers.run(async move { plan(&state, &sql).await }).map_err(QueryError::Panicked)??;
+        let plan = self.workers.run(async move { planner.plan(&sql).await }).map_err(QueryError::Panicked)??;
         Ok(displayable(plan.as_ref()).set_show_statistics(true).indent(false).to_string())
     }
 
-    fn session(&self, snapshot: &Arc<ColumnSnapshot>, dop: usize) -> Result<Arc<SessionState>, QueryError> {
-        let dop = dop.max(1);
-        let mut sessions = self.sessions.lock();
-        let fits =
-            |session: &&Session| session.dop == dop && std::ptr::eq(session.snapshot.as_ptr(), Arc::as_ptr(snapshot));
-        if let Some(session) = sessions.iter().find(fits) {
-            return Ok(Arc::clone(&session.state));
-        }
-        let state = Arc::new(self.new_session(snapshot, dop).map_err(plan_error)?);
-        // A session holds its tables, so one whose snapshot nobody holds any more must go.
-        sessions.retain(|session| session.snapshot.strong_count() > 0);
-        if sessions.len() == SESSIONS_MAX {
-            sessions.remove(0);
-        }
-        sessions.push(Session { snapshot: Arc::downgrade(snapshot), dop, state: Arc::clone(&state) });
-        Ok(state)
+    /// An idle planner, or a new one, that knows the tables of a snapshot.
+    fn planner(&self, snapshot: &Arc<ColumnSnapshot>, dop: Option<usize>) -> Result<Planner, QueryError> {
+        let dop = dop.unwrap_or(self.options.dop).max(1);
+        let idle = {
+            let mut idle = self.idle.lock();
+            let place = idle.iter().rposition(|session| session.dop == dop);
+            place.map(|place| idle.swap_remove(place))
+        };
+        let session = idle.map_or_else(|| self.new_session(dop).map_err(plan_error), Ok)?;
+        session.tables.show(Some(Arc::clone(snapshot)));
+        Ok(Planner { session: Some(session), idle: Arc::clone(&self.idle) })
     }
 
-    fn new_session(&self, snapshot: &ColumnSnapshot, dop: usize) -> Result<SessionState, DataFusionError> {
-        let tables = MemorySchemaProvider::new();
-        for table in snapshot.tables() {
-            let provider = ColumnTableProvider::new(Arc::clone(table));
-            tables.register_table(table.name().to_string(), Arc::new(provider))?;
-        }
+    fn new_session(&self, dop: usize) -> Result<Session, DataFusionError> {
+        let tables = Arc::new(SnapshotSchema::default());
         let config = self.configuration(dop);
         let catalog = MemoryCatalogProvider::new();
-        catalog.register_schema(&config.options().catalog.default_schema, Arc::new(tables))?;
+        catalog.register_schema(&config.options().catalog.default_schema, Arc::clone(&tables) as _)?;
         let name = config.options().catalog.default_catalog.clone();
         let state = SessionStateBuilder::new()
             .with_config(config)
@@ -204,7 +230,7 @@ impl QueryEngine {
             .with_optimizer_rules(logical_rules())
             .build();
         state.catalog_list().register_catalog(name, Arc::new(catalog));
-        Ok(state)
+        Ok(Session { dop, state, tables })
     }
 
     fn configuration(&self, dop: usize) -> SessionConfig {
@@ -232,11 +258,6 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let place = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |place| place + 1);
     rules.insert(place, Arc::new(JoinOrder::new()));
     rules
-}
-
-async fn plan(state: &SessionState, sql: &str) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
-    let plan = state.create_logical_plan(sql).await.map_err(plan_error)?;
-    state.create_physical_plan(&plan).await.map_err(plan_error)
 }
 
 fn plan_error(error: DataFusionError) -> QueryError {

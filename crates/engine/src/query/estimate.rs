@@ -121,7 +121,7 @@ fn table(scan: &TableScan) -> Option<Estimate> {
         let domain = (table.statistics().columns[column].distinct.value() as f64).max(1.0);
         ColumnEstimate { distinct: domain, domain }
     };
-    let rows = (table.rows() as f64).max(1.0);
+    let rows = provider.rows().get_value().map_or(1.0, |rows| (*rows as f64).max(1.0));
     let place = |column: &usize| projection.iter().position(|projected| projected == column);
     let keys = table.unique_keys().iter();
     let unique = keys.filter_map(|key| Some((key.iter().map(place).collect::<Option<HashSet<_>>>()?, rows)));

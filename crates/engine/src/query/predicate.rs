@@ -1,9 +1,9 @@
 //! A condition on one table, made ready for evaluation on its chunks.
 //!
-//! A condition on a single dictionary column is evaluated once on the dictionary; rows then only look their code up. So is,
+//! A condition on a single dictionary column is evaluated once on each dictionary; rows then only look their code up. So is,
 //! if asked for, a dear condition on an integer column whose values lie close together: once on each possible value. Other
 //! conditions are evaluated on the columns they name, all rows at once while most rows are still selected, and on the
-//! selected rows alone once they are few.
+//! selected rows alone once they are few, or if the condition fails on some row: that row may be one that is gone.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 
 use crate::columns::ColumnTable;
+use crate::columns::chunk::LoadedColumns;
 use crate::columns::encode::ChunkColumn;
-use crate::columns::table::LoadedColumns;
 
 /// Below this share of selected rows, the next condition is evaluated on the selected rows only: gathering them costs less
 /// than evaluating the others.
@@ -32,16 +32,16 @@ const ROWS_PER_NUMBER_MIN: usize = 4;
 /// Numbers on which a condition is evaluated in one go.
 const SPAN_BATCH: usize = 8192;
 
-/// Some rows of a chunk.
+/// Some rows of a chunk, or some images that are laid over it.
 pub struct Morsel<'a> {
-    /// The table.
-    pub table: &'a ColumnTable,
-    /// The chunk's columns.
+    /// The columns.
     pub columns: &'a LoadedColumns,
-    /// The first row within the chunk.
+    /// The first row within them.
     pub offset: usize,
     /// How many rows.
     pub rows: usize,
+    /// Whether these are images, whose values need not lie between the table's minima and maxima.
+    pub are_images: bool,
 }
 
 impl Morsel<'_> {
@@ -58,8 +58,11 @@ pub struct Predicate {
     columns: Vec<usize>,
     schema: SchemaRef,
     expression: Arc<dyn PhysicalExpr>,
-    /// For a condition on one dictionary column: whether each entry passes. A null never does.
-    entries: Option<BooleanBuffer>,
+    /// Whether it is one on a single column with dictionaries that a null does not satisfy.
+    by_entry: bool,
+    /// The dictionaries met so far, and whether each of their entries passes; `None` where the condition fails on an entry, which
+    /// perhaps no row has.
+    entries: Vec<(ArrayRef, Option<Vec<bool>>)>,
     /// For a condition on one integer column: the smallest value, and whether each from there on passes. A null never does.
     domain: Option<(i64, BooleanBuffer)>,
 }
@@ -69,13 +72,11 @@ impl Predicate {
     pub fn new(table: &ColumnTable, expression: &Arc<dyn PhysicalExpr>) -> Result<Self> {
         let (columns, expression) = renumber(expression)?;
         let fields: Vec<Field> = columns.iter().map(|&column| table.schema().field(column).clone()).collect();
+        let schema = Arc::new(Schema::new(fields));
         let mut predicate =
-            Predicate { columns, schema: Arc::new(Schema::new(fields)), expression, entries: None, domain: None };
-        if let [column] = predicate.columns[..]
-            && let Some(dictionary) = table.dictionary(column)
-            && !predicate.passes_null()?
-        {
-            predicate.entries = Some(truths(&predicate.evaluate(vec![Arc::clone(dictionary)], dictionary.len())?));
+            Predicate { columns, schema, expression, by_entry: false, entries: Vec::new(), domain: None };
+        if let [column] = predicate.columns[..] {
+            predicate.by_entry = table.has_codes(column) && !predicate.passes_null()?;
         }
         Ok(predicate)
     }
@@ -104,42 +105,61 @@ impl Predicate {
     /// A rank by cost per row: cheap conditions go first, so that dear ones see fewer rows.
     pub fn cost(&self) -> u32 {
         let text = |field: &Arc<Field>| *field.data_type() == DataType::Utf8View;
-        match &self.entries {
-            Some(_) => 0,
-            None if self.domain.is_some() => 1,
+        match &self.domain {
+            _ if self.by_entry => 0,
+            Some(_) => 1,
             None if self.schema.fields().iter().any(text) => 10,
             None => 1 + self.columns.len() as u32,
         }
     }
 
     /// Which of the selected rows pass; `None` stands for all rows.
-    pub fn select(&self, morsel: &Morsel<'_>, selected: Option<&BooleanBuffer>) -> Result<BooleanBuffer> {
-        if let (Some(entries), [column]) = (&self.entries, &self.columns[..]) {
-            let passing = lookup(morsel.column(*column).physical(), entries);
+    pub fn select(&mut self, morsel: &Morsel<'_>, selected: Option<&BooleanBuffer>) -> Result<BooleanBuffer> {
+        if let Some(passing) = self.look_up(morsel) {
             return Ok(selected.map_or(passing.clone(), |selected| selected & &passing));
         }
-        if let (Some((first, numbers)), [column]) = (&self.domain, &self.columns[..]) {
-            let passing = lookup_number(morsel.column(*column).physical(), *first, numbers);
-            return Ok(selected.map_or(passing.clone(), |selected| selected & &passing));
-        }
-        let columns = self.columns.iter().map(|&column| (column, morsel.column(column)));
-        let decode = |column: usize, kept: &ChunkColumn| kept.values(morsel.table.dictionary(column));
+        let columns = self.columns.iter().map(|&column| morsel.column(column));
+        let all = || columns.clone().map(|kept| kept.values()).collect::<Result<_, _>>();
         let Some(selected) = selected else {
-            let values = columns.map(|(column, kept)| decode(column, &kept)).collect::<Result<_, _>>()?;
-            return Ok(truths(&self.evaluate(values, morsel.rows)?));
+            return Ok(truths(&self.evaluate(all()?, morsel.rows)?));
         };
         let count = selected.count_set_bits();
-        if count as f64 > SPARSE * morsel.rows as f64 {
-            let values = columns.map(|(column, kept)| decode(column, &kept)).collect::<Result<_, _>>()?;
-            return Ok(selected & &truths(&self.evaluate(values, morsel.rows)?));
+        if count as f64 > SPARSE * morsel.rows as f64
+            && let Ok(passing) = self.evaluate(all()?, morsel.rows)
+        {
+            return Ok(selected & &truths(&passing));
         }
         let mask = BooleanArray::new(selected.clone(), None);
-        let gather = |(column, kept): (usize, ChunkColumn)| {
-            let few = kept.with_physical(filter(kept.physical(), &mask)?);
-            decode(column, &few)
-        };
+        let gather = |kept: ChunkColumn| kept.with_physical(filter(kept.physical(), &mask)?).values();
         let values = columns.map(gather).collect::<Result<_, _>>()?;
         Ok(scatter(selected, &truths(&self.evaluate(values, count)?)))
+    }
+
+    /// Which rows pass, if that is known for all values that they can have.
+    fn look_up(&mut self, morsel: &Morsel<'_>) -> Option<BooleanBuffer> {
+        let [column] = self.columns[..] else { return None };
+        if self.by_entry
+            && let ChunkColumn::Codes { codes, dictionary } = morsel.column(column)
+        {
+            return Some(lookup(&codes, self.entries_of(&dictionary)?));
+        }
+        let (first, numbers) = self.domain.as_ref().filter(|_| !morsel.are_images)?;
+        Some(lookup_number(morsel.column(column).physical(), *first, numbers))
+    }
+
+    /// Whether each entry of a dictionary passes.
+    fn entries_of(&mut self, dictionary: &ArrayRef) -> Option<&[bool]> {
+        // Most chunks share the dictionary of the one before.
+        let place = match self.entries.iter().rposition(|(met, _)| Arc::ptr_eq(met, dictionary)) {
+            Some(place) => place,
+            None => {
+                let passing = self.evaluate(vec![Arc::clone(dictionary)], dictionary.len());
+                let passing = passing.ok().map(|passing| truths(&passing).iter().collect());
+                self.entries.push((Arc::clone(dictionary), passing));
+                self.entries.len() - 1
+            }
+        };
+        self.entries[place].1.as_deref()
     }
 
     fn evaluate(&self, values: Vec<ArrayRef>, rows: usize) -> Result<BooleanArray> {
@@ -183,9 +203,9 @@ fn truths(passing: &BooleanArray) -> BooleanBuffer {
     }
 }
 
-fn lookup(codes: &ArrayRef, entries: &BooleanBuffer) -> BooleanBuffer {
-    // A byte per entry: the codes of one column stay in the first cache level, and no bit needs to be shifted out.
-    let passes: Vec<bool> = entries.iter().collect();
+/// Whether the entries of these codes pass. There is a byte per entry: those of one column stay in the first cache level, and no
+/// bit needs to be shifted out.
+fn lookup(codes: &ArrayRef, passes: &[bool]) -> BooleanBuffer {
     let passing = match codes.data_type() {
         DataType::UInt8 => {
             let codes = codes.as_primitive::<UInt8Type>().values();

@@ -1,48 +1,93 @@
-//! A column table as DataFusion sees it.
+//! A table of a snapshot as DataFusion sees it, and the schema in which a planner finds it.
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::catalog::{Session, TableProvider};
+use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Constraint, Constraints, DFSchema, Result, Statistics};
 use datafusion::datasource::TableType;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::Mutex;
 
-use crate::columns::ColumnTable;
+use crate::columns::{ColumnSnapshot, ColumnTable, SnapshotTable};
 use crate::query::scan::ColumnScan;
 
-/// A [`ColumnTable`] in DataFusion's catalog.
+/// The tables that a planner finds: those of the snapshot that it plans for.
+#[derive(Debug, Default)]
+pub struct SnapshotSchema {
+    /// `None` between queries, so that no snapshot outlives its readers here.
+    snapshot: Mutex<Option<Arc<ColumnSnapshot>>>,
+}
+
+impl SnapshotSchema {
+    /// Shows the tables of another snapshot, or none.
+    pub fn show(&self, snapshot: Option<Arc<ColumnSnapshot>>) {
+        *self.snapshot.lock() = snapshot;
+    }
+
+    fn version(&self, name: &str) -> Option<SnapshotTable> {
+        self.snapshot.lock().as_ref()?.version(name).cloned()
+    }
+}
+
+#[async_trait::async_trait]
+impl SchemaProvider for SnapshotSchema {
+    fn table_names(&self) -> Vec<String> {
+        let snapshot = self.snapshot.lock();
+        snapshot.iter().flat_map(|snapshot| snapshot.tables()).map(|table| table.name().to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let provider = |version| Arc::new(ColumnTableProvider::new(version)) as Arc<dyn TableProvider>;
+        Ok(self.version(name).map(provider))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.version(name).is_some()
+    }
+}
+
+/// A table of a snapshot in DataFusion's catalog.
 #[derive(Debug)]
 pub struct ColumnTableProvider {
-    table: Arc<ColumnTable>,
+    version: SnapshotTable,
     constraints: Constraints,
 }
 
 impl ColumnTableProvider {
     /// Makes a table known to DataFusion.
-    pub fn new(table: Arc<ColumnTable>) -> Self {
+    pub fn new(version: SnapshotTable) -> Self {
+        let table = version.columns();
         let nullable = |column: &usize| table.schema().field(*column).is_nullable();
         let constraint = |key: &Vec<usize>| match key.iter().any(nullable) {
             true => Constraint::Unique(key.clone()),
             false => Constraint::PrimaryKey(key.clone()),
         };
         let constraints = Constraints::new_unverified(table.unique_keys().iter().map(constraint).collect());
-        ColumnTableProvider { table, constraints }
+        ColumnTableProvider { version, constraints }
     }
 
-    /// The table.
+    /// The table's columns.
     pub fn table(&self) -> &Arc<ColumnTable> {
-        &self.table
+        self.version.columns()
+    }
+
+    /// How many rows it has: exact as long as nothing is laid over the columns, an estimate otherwise.
+    pub fn rows(&self) -> Precision<usize> {
+        match self.version.overlay() {
+            None => Precision::Exact(self.version.rows()),
+            Some(_) => Precision::Inexact(self.version.rows()),
+        }
     }
 }
 
 #[async_trait::async_trait]
 impl TableProvider for ColumnTableProvider {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(self.table.schema())
+        Arc::clone(self.table().schema())
     }
 
     fn constraints(&self) -> Option<&Constraints> {
@@ -60,13 +105,13 @@ impl TableProvider for ColumnTableProvider {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let schema = DFSchema::try_from(Arc::clone(self.table.schema()))?;
+        let schema = DFSchema::try_from(self.schema())?;
         let physical = |filter: &Expr| state.create_physical_expr(filter.clone(), &schema);
         let filters = filters.iter().map(physical).collect::<Result<Vec<_>>>()?;
-        let all = || (0..self.table.schema().fields().len()).collect();
+        let all = || (0..self.table().schema().fields().len()).collect();
         let columns = projection.cloned().unwrap_or_else(all);
         let partitions = state.config_options().execution.target_partitions;
-        let scan = ColumnScan::new(Arc::clone(&self.table), columns, filters, partitions, limit)?;
+        let scan = ColumnScan::new(self.version.clone(), columns, filters, partitions, limit)?;
         Ok(DataSourceExec::from_data_source(scan))
     }
 
@@ -75,8 +120,8 @@ impl TableProvider for ColumnTableProvider {
     }
 
     fn statistics(&self) -> Option<Statistics> {
-        let mut statistics = Statistics::new_unknown(self.table.schema());
-        statistics.num_rows = Precision::Exact(self.table.rows());
+        let mut statistics = Statistics::new_unknown(self.table().schema());
+        statistics.num_rows = self.rows();
         Some(statistics)
     }
 }

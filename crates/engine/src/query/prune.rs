@@ -52,7 +52,7 @@ impl PruningStatistics for Chunks<'_> {
     }
 
     fn row_counts(&self) -> Option<ArrayRef> {
-        Some(Arc::new(UInt64Array::from_iter_values(self.0.chunks().iter().map(|chunk| chunk.rows() as u64))))
+        Some(Arc::new(UInt64Array::from_iter_values(self.0.chunks().iter().map(|chunk| chunk.live_rows() as u64))))
     }
 
     fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {

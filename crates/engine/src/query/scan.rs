@@ -9,6 +9,10 @@
 //! partition still sees its chunks in ascending order.
 //!
 //! If the chunks are in a file, only the columns that are returned or tested are read, and only of chunks that are not skipped.
+//!
+//! What a snapshot lays over a chunk is merged by the partition that scans the chunk: rows that were changed or deleted are
+//! hidden, and their new images pass through the same conditions. Images are never skipped, for the chunk's minima and maxima say
+//! nothing about them; nor do the table's, so a scan with an overlay promises no exact statistics and no order.
 
 mod stream;
 
@@ -35,15 +39,15 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use itertools::Itertools;
 
-use crate::columns::ColumnTable;
+use crate::columns::SnapshotTable;
 use crate::columns::statistics::DistinctCount;
 use crate::query::scan::stream::ScanStream;
 use crate::query::selectivity::sample_selectivity;
 
-/// A scan of some columns and rows of a [`ColumnTable`].
+/// A scan of some columns and rows of a table.
 #[derive(Debug, Clone)]
 pub struct ColumnScan {
-    table: Arc<ColumnTable>,
+    version: SnapshotTable,
     /// The table columns to return, in order.
     projection: Vec<usize>,
     schema: SchemaRef,
@@ -60,32 +64,37 @@ impl ColumnScan {
     /// A scan by at most `partitions` partitions that returns the rows satisfying all `filters`, whose columns are numbered as
     /// in the table.
     pub fn new(
-        table: Arc<ColumnTable>,
+        version: SnapshotTable,
         projection: Vec<usize>,
         filters: Vec<Arc<dyn PhysicalExpr>>,
         partitions: usize,
         fetch: Option<usize>,
     ) -> Result<Self> {
-        let schema = Arc::new(table.schema().project(&projection)?);
-        let selectivity = sample_selectivity(&table, &filters);
-        let partitions = partitions.clamp(1, table.chunks().len().max(1));
+        let schema = Arc::new(version.columns().schema().project(&projection)?);
+        let selectivity = sample_selectivity(version.columns(), &filters);
+        let partitions = partitions.clamp(1, version.chunk_count().max(1));
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(ColumnScan { table, projection, schema, filters, selectivity, partitions, fetch, metrics })
+        Ok(ColumnScan { version, projection, schema, filters, selectivity, partitions, fetch, metrics })
+    }
+
+    /// Whether the scan returns all rows of the table as its statistics describe them. DataFusion answers `count`, `min` and `max`
+    /// from exact statistics, without a scan.
+    fn is_exact(&self) -> bool {
+        self.filters.is_empty() && self.version.overlay().is_none()
     }
 
     fn column_statistics(&self, column: usize) -> ColumnStatistics {
-        let summary = &self.table.statistics().columns[column];
-        let filtered = !self.filters.is_empty();
+        let summary = &self.version.columns().statistics().columns[column];
         let count =
-            |count: usize| if filtered { Precision::Inexact(self.kept(count)) } else { Precision::Exact(count) };
+            |count: usize| if self.is_exact() { Precision::Exact(count) } else { Precision::Inexact(self.kept(count)) };
         let distinct = match summary.distinct {
-            DistinctCount::Exact(count) if !filtered => Precision::Exact(count),
+            DistinctCount::Exact(count) if self.is_exact() => Precision::Exact(count),
             // Of n distinct values, those survive that have at least one surviving row.
-            other => Precision::Inexact(other.value().min(self.kept(self.table.rows()).max(1))),
+            other => Precision::Inexact(other.value().min(self.kept(self.version.rows()).max(1))),
         };
-        let bound = |value: &datafusion::common::ScalarValue| match filtered {
-            true => Precision::Inexact(value.clone()),
-            false => Precision::Exact(value.clone()),
+        let bound = |value: &datafusion::common::ScalarValue| match self.is_exact() {
+            true => Precision::Exact(value.clone()),
+            false => Precision::Inexact(value.clone()),
         };
         ColumnStatistics {
             null_count: count(summary.null_count),
@@ -130,7 +139,7 @@ impl DataSource for ColumnScan {
     }
 
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "table={}, partitions={}", self.table.name(), self.partitions)?;
+        write!(f, "table={}, partitions={}", self.version.columns().name(), self.partitions)?;
         write!(f, ", columns=[{}]", self.schema.fields().iter().map(|field| field.name()).join(", "))?;
         if !self.filters.is_empty() {
             write!(f, ", filters=[{}]", self.filters.iter().join(", "))?;
@@ -143,10 +152,11 @@ impl DataSource for ColumnScan {
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
-        let columns = &self.table.statistics().columns;
+        let table = self.version.columns();
         // With several partitions, DataFusion would keep the order across its exchanges by merging row by row, which costs
         // more than the hash aggregation it saves.
-        let is_ordered = |column: usize| self.partitions == 1 && columns[column].ascending;
+        let is_one_piece = self.partitions == 1 && self.version.overlay().is_none();
+        let is_ordered = |column: usize| is_one_piece && table.statistics().columns[column].ascending;
         let ascending = self.projection.iter().enumerate().filter(|(_, column)| is_ordered(**column));
         let options = SortOptions { descending: false, nulls_first: false };
         let orderings = ascending.map(|(place, _)| {
@@ -154,7 +164,7 @@ impl DataSource for ColumnScan {
             [PhysicalSortExpr::new(Arc::new(column), options)]
         });
         let place = |column: &usize| self.projection.iter().position(|projected| projected == column);
-        let keys = self.table.unique_keys().iter();
+        let keys = table.unique_keys().iter();
         let keys = keys.filter_map(|key| key.iter().map(place).collect::<Option<Vec<_>>>()).map(Constraint::Unique);
         EquivalenceProperties::new_with_orderings(Arc::clone(&self.schema), orderings.collect_vec())
             .with_constraints(Constraints::new_unverified(keys.collect()))
@@ -165,14 +175,14 @@ impl DataSource for ColumnScan {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        let rows = self.fetch.unwrap_or(usize::MAX).min(self.kept(self.table.rows()));
+        let rows = self.fetch.unwrap_or(usize::MAX).min(self.kept(self.version.rows()));
         let columns: Vec<ColumnStatistics> =
             self.projection.iter().map(|&column| self.column_statistics(column)).collect();
         let bytes = columns.iter().filter_map(|column| column.byte_size.get_value()).sum();
         let (num_rows, total_byte_size) = match partition {
             // Which partition gets which chunk is only known afterwards.
             Some(_) => (Precision::Inexact(rows / self.partitions), Precision::Inexact(bytes / self.partitions)),
-            None if self.filters.is_empty() => (Precision::Exact(rows), Precision::Inexact(bytes)),
+            None if self.is_exact() => (Precision::Exact(rows), Precision::Inexact(bytes)),
             None => (Precision::Inexact(rows), Precision::Inexact(bytes)),
         };
         let statistics = Statistics { num_rows, total_byte_size, column_statistics: columns };
@@ -199,7 +209,7 @@ impl DataSource for ColumnScan {
         let Some(columns) = plain.collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        let schema = Arc::new(self.table.schema().project(&columns)?);
+        let schema = Arc::new(self.version.columns().schema().project(&columns)?);
         Ok(Some(Arc::new(ColumnScan { projection: columns, schema, ..self.clone() })))
     }
 
@@ -216,7 +226,7 @@ impl DataSource for ColumnScan {
         for filter in &filters {
             scan.filters.push(self.onto_table(filter)?);
         }
-        scan.selectivity = sample_selectivity(&scan.table, &scan.filters);
+        scan.selectivity = sample_selectivity(scan.version.columns(), &scan.filters);
         let propagation = FilterPushdownPropagation::with_parent_pushdown_result(vec![PushedDown::Yes; filters.len()]);
         Ok(propagation.with_updated_node(Arc::new(scan) as Arc<dyn DataSource>))
     }

@@ -38,7 +38,7 @@ pub fn sample_selectivity(table: &ColumnTable, conditions: &[Arc<dyn PhysicalExp
         return unknown;
     };
     let hits = passing.true_count() as f64;
-    if rows == table.rows() {
+    if rows == table.rows() && rows == table.statistics().sampled_rows {
         return unknown * hits / rows as f64;
     }
     // No hit among n rows says that the share is below about 1 / n, not that it is nothing.

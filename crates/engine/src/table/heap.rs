@@ -86,6 +86,11 @@ impl Heap {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The first of a run of slots that follow each other, all new. For loading: rows of a batch stand in its order.
+    pub(crate) fn allocate_run(&self, rows: u64) -> RowId {
+        self.next.fetch_add(rows, Ordering::Relaxed)
+    }
+
     /// Gives a slot back.
     pub fn free(&self, row: RowId) {
         self.set_state(row, RowState::Free);
@@ -199,6 +204,11 @@ impl Heap {
         into.push(words[0].load(Ordering::Relaxed));
         let column = &words[place.word as usize..(place.word + place.words) as usize];
         into.extend(column.iter().map(|word| word.load(Ordering::Relaxed)));
+    }
+
+    /// Appends all words of a row, the header first: [`RowImage`](super::stored::RowImage) reads them.
+    pub(crate) fn image(&self, row: RowId, into: &mut Vec<u64>) {
+        into.extend(self.words(row).iter().map(|word| word.load(Ordering::Relaxed)));
     }
 
     /// Puts back what [`save`](Self::save) has kept. Changes of one row are put back in reverse order.

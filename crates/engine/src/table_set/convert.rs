@@ -6,13 +6,15 @@ use arrow::array::{
     Array, ArrayRef, AsArray, Date32Array, Decimal128Array, Int32Array, Int64Array, StringViewBuilder,
     TimestampMicrosecondArray,
 };
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Int32Type, Int64Type, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType,
 };
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
 
-use crate::table::heap::RowId;
+use crate::table::heap::{RowId, RowState};
+use crate::table::stored::{HeapRow, StoredRow};
 use crate::table::{RowTable, TableError};
 use crate::value::Value;
 
@@ -33,8 +35,12 @@ pub(super) fn describe(schema: &Schema) -> String {
     columns.collect::<Vec<_>>().join(", ")
 }
 
-/// Loads every row of a batch. The outer error is about the batch, the inner one about a row.
-pub(super) fn load_rows(table: &RowTable, batch: &RecordBatch) -> Result<Result<(), TableError>, ArrowError> {
+/// Loads every row of a batch into a run of slots. The outer error is about the batch, the inner one about a row.
+pub(super) fn load_rows(
+    table: &RowTable,
+    first: RowId,
+    batch: &RecordBatch,
+) -> Result<Result<(), TableError>, ArrowError> {
     let readers = batch.columns().iter().map(Reader::new).collect::<Result<Vec<_>, _>>()?;
     let mut row = Vec::with_capacity(readers.len());
     for at in 0..batch.num_rows() {
@@ -42,7 +48,7 @@ pub(super) fn load_rows(table: &RowTable, batch: &RecordBatch) -> Result<Result<
         for reader in &readers {
             row.push(reader.value(at)?);
         }
-        if let Err(error) = table.load(&row) {
+        if let Err(error) = table.load_at(first + at as u64, &row) {
             return Ok(Err(error));
         }
     }
@@ -110,18 +116,39 @@ fn not_kept(kind: &DataType) -> ArrowError {
 /// All live rows as batches. Under a table lock.
 pub(super) fn read_rows(table: &RowTable, schema: &SchemaRef) -> Result<Vec<RecordBatch>, ArrowError> {
     let rows: Vec<RowId> = table.heap.live_rows().collect();
-    rows.chunks(BATCH_ROWS)
-        .map(|rows| {
-            let fields = schema.fields().iter().enumerate();
-            let columns = fields.map(|(column, field)| read_column(table, rows, column, field.data_type()));
-            RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)
-        })
-        .collect()
+    rows.chunks(BATCH_ROWS).map(|rows| batch_of(&heap_rows(table, rows), schema)).collect()
 }
 
-fn read_column(table: &RowTable, rows: &[RowId], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
-    let heap = &table.heap;
-    let ints = || rows.iter().map(|&row| (!heap.is_null(row, column)).then(|| heap.int(row, column)));
+/// All slots as batches, and which of them hold rows: a row's position is its number. While no transaction uses the table.
+pub(super) fn read_slots(
+    table: &RowTable,
+    schema: &SchemaRef,
+) -> Result<(Vec<RecordBatch>, BooleanBuffer), ArrowError> {
+    let Some(some_row) = table.heap.live_rows().next() else { return Ok((Vec::new(), BooleanBuffer::new_unset(0))) };
+    let slots: Vec<RowId> = (0..table.heap.slot_count()).collect();
+    let is_live = |row: RowId| table.heap.state(row) == RowState::Live;
+    // Where there is no row, another one's values stand, which fit the columns as any do and widen no statistics.
+    let shown: Vec<RowId> = slots.iter().map(|&row| if is_live(row) { row } else { some_row }).collect();
+    let batches = shown.chunks(BATCH_ROWS).map(|rows| batch_of(&heap_rows(table, rows), schema));
+    let live = BooleanBuffer::collect_bool(slots.len(), |slot| is_live(slot as RowId));
+    Ok((batches.collect::<Result<_, _>>()?, live))
+}
+
+/// Some rows of a table where they live.
+fn heap_rows<'a>(table: &'a RowTable, rows: &[RowId]) -> Vec<HeapRow<'a>> {
+    rows.iter().map(|&row| HeapRow { heap: &table.heap, row }).collect()
+}
+
+/// These rows in the columns of a schema.
+pub(crate) fn batch_of(rows: &[impl StoredRow], schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let fields = schema.fields().iter().enumerate();
+    let columns = fields.map(|(column, field)| column_of(rows, column, field.data_type()));
+    RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)
+}
+
+/// One column of these rows.
+fn column_of(rows: &[impl StoredRow], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
+    let ints = || rows.iter().map(|row| (!row.is_null(column)).then(|| row.int(column)));
     Ok(match kind {
         DataType::Int32 => Arc::new(ints().map(|number| number.map(|number| number as i32)).collect::<Int32Array>()),
         DataType::Date32 => Arc::new(ints().map(|number| number.map(|number| number as i32)).collect::<Date32Array>()),
@@ -134,12 +161,12 @@ fn read_column(table: &RowTable, rows: &[RowId], column: usize, kind: &DataType)
         DataType::Utf8View => {
             let mut builder = StringViewBuilder::with_capacity(rows.len());
             let mut text = String::new();
-            for &row in rows {
-                if heap.is_null(row, column) {
+            for row in rows {
+                if row.is_null(column) {
                     builder.append_null();
                 } else {
                     text.clear();
-                    heap.text(row, column, &mut text);
+                    row.text(column, &mut text);
                     builder.append_value(&text);
                 }
             }

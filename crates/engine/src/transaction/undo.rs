@@ -1,6 +1,7 @@
 //! What a transaction has changed, so that it can be taken back, and what is left to do when it commits.
 
 use super::{Tables, Work};
+use crate::delta;
 use crate::lock::LockName;
 use crate::table::RowTable;
 use crate::table::heap::{RowId, RowState};
@@ -83,6 +84,21 @@ impl Undo {
 }
 
 impl Work {
+    /// Publishes the rows that the transaction has changed, as they are now: permanent, and under its locks. A deleted row's
+    /// slot becomes free only afterwards, so that whoever uses it again comes later in the order of commits.
+    pub(super) fn publish(&mut self, tables: &Tables) {
+        let changes = &self.undo.changes;
+        if changes.iter().all(|change| used(tables, change.table).outlet().is_none()) {
+            return;
+        }
+        let rows = changes.iter().filter(|change| !matches!(change.kind, Kind::Replacement { .. }));
+        self.changed.clear();
+        self.changed.extend(rows.map(|change| (change.table, change.row)));
+        self.changed.sort_unstable();
+        self.changed.dedup();
+        delta::publish(&self.changed, |table| used(tables, table));
+    }
+
     /// Finishes deletions: their keys disappear and their slots become free.
     pub(super) fn finish_deletions(&mut self, tables: &Tables) {
         if self.undo.deletions > 0 {

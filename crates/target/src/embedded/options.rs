@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use plimsoll_engine::Durability;
+use plimsoll_engine::delta::{Propagation, Recency, WhenFull};
 use plimsoll_policy::{
     CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler, parse_length, write_length,
 };
@@ -78,6 +79,27 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| options.log.data_folder.as_ref().map(|path| path.display().to_string()).into(),
     },
     TargetOption {
+        name: "delta_full",
+        about: "with `propagation`: what happens when `delta_mib` is reached: `stall`, commits wait for propagation, or `grow`",
+        set: |options, value| {
+            let known = WhenFull::ALL.into_iter().find(|when| when.name() == value);
+            options.delta.when_full =
+                known.ok_or_else(|| one_of(value, WhenFull::ALL.iter().map(|when| when.name())))?;
+            Ok(())
+        },
+        get: |options| options.delta.when_full.name().into(),
+    },
+    TargetOption {
+        name: "delta_mib",
+        about: "with `propagation`: MiB of changes that may wait to be brought to the columns",
+        set: |options, value| {
+            let mib: Option<u64> = value.parse().ok().filter(|mib| (1..=1 << 20).contains(mib));
+            options.delta.bytes_max = mib.ok_or("a number from 1 to 1048576")? << 20;
+            Ok(())
+        },
+        get: |options| (options.delta.bytes_max >> 20).into(),
+    },
+    TargetOption {
         name: "dop",
         about: "degree of parallelism of a query, and worker threads for all of them",
         set: |options, value| {
@@ -121,6 +143,26 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| options.log.folder.as_ref().map(|path| path.display().to_string()).into(),
     },
     TargetOption {
+        name: "freshness",
+        about: "with `propagation`: what a query reads: `latest`; `bounded(100ms)`, a state that is at most so old; \
+                `snapshot`, the state at the end of the last round of propagation",
+        set: |options, value| {
+            let age = value.strip_prefix("bounded(").and_then(|rest| parse_length(rest.strip_suffix(')')?));
+            options.delta.recency = match (value, age) {
+                ("latest", _) => Recency::Latest,
+                ("snapshot", _) => Recency::Snapshot,
+                (_, Some(age)) => Recency::Bounded(age),
+                _ => return Err(one_of(value, ["latest", "snapshot", "bounded(100ms)"].into_iter())),
+            };
+            Ok(())
+        },
+        get: |options| match options.delta.recency {
+            Recency::Latest => "latest".into(),
+            Recency::Snapshot => "snapshot".into(),
+            Recency::Bounded(age) => format!("bounded({})", write_length(age)).into(),
+        },
+    },
+    TargetOption {
         name: "lock_policy",
         about: "who is served first when several wait for a lock",
         set: |options, value| {
@@ -145,6 +187,38 @@ static OPTIONS: &[TargetOption] = &[
             Ok(())
         },
         get: |options| options.queries.memory_grant_mib.map_or("unlimited".into(), Value::from),
+    },
+    TargetOption {
+        name: "propagation",
+        about: "when changes of transactions are brought to the columns that queries read: `off`, not at all; `background`; \
+                `before_query`; `blocking`, as `before_query` while commits wait; `paused`, never, so that queries merge all of them",
+        set: |options, value| {
+            let known = Propagation::ALL.into_iter().find(|mode| mode.name() == value);
+            options.delta.propagation =
+                known.ok_or_else(|| one_of(value, Propagation::ALL.iter().map(|mode| mode.name())))?;
+            Ok(())
+        },
+        get: |options| options.delta.propagation.name().into(),
+    },
+    TargetOption {
+        name: "propagation_age",
+        about: "with `propagation=background`: how long a change may wait before it is brought to the columns, however few there are",
+        set: |options, value| {
+            let age = parse_length(value).filter(|age| !age.is_zero());
+            options.delta.age_max = age.ok_or("a length of time above zero and up to an hour, such as `500ms`")?;
+            Ok(())
+        },
+        get: |options| write_length(options.delta.age_max).into(),
+    },
+    TargetOption {
+        name: "propagation_threads",
+        about: "threads that bring changes to the columns",
+        set: |options, value| {
+            let threads = value.parse().ok().filter(|threads| (1..=1024).contains(threads));
+            options.delta.threads = threads.ok_or("a number from 1 to 1024")?;
+            Ok(())
+        },
+        get: |options| options.delta.threads.into(),
     },
     TargetOption {
         name: "spill_folder",
@@ -209,6 +283,16 @@ fn option_list() -> String {
 /// The names of all options.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().map(|option| option.name)
+}
+
+/// Why options cannot be had together; `None` if they can.
+pub(crate) fn conflict(options: &EmbeddedOptions) -> Option<String> {
+    if options.columns_in_files && options.delta.propagation != Propagation::Off {
+        let reason = "`column_store=file` models columns that are read from the disk, and `propagation` would move those that \
+                      change into memory; use `column_store=memory` or `propagation=off`";
+        return Some(reason.to_owned());
+    }
+    options.delta.conflict()
 }
 
 /// Every option with its value, for the record.

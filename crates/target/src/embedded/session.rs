@@ -100,8 +100,10 @@ impl Session for EmbeddedSession {
     }
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
-        let answer = self.queries.query(&self.tables.snapshot(), sql, None);
-        let output = answer.map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        let failed = |error: &dyn std::error::Error| DatabaseError::Failed(error.to_string());
+        let reading = self.tables.read().map_err(|error| failed(&error))?;
+        let output = self.queries.query(reading.snapshot(), sql, None).map_err(|error| failed(&error))?;
+        reading.settle().map_err(|error| failed(&error))?;
         Ok(QueryAnswer { batches: output.batches, snapshot: output.snapshot })
     }
 

@@ -61,6 +61,8 @@ fn the_grant_changes_in_place_and_the_place_of_columns_does_not() {
         ("durability", "sync"),
         ("data_folder", "/var/tmp/elsewhere"),
         ("checkpoint_mib", "1"),
+        ("propagation", "background"),
+        ("delta_mib", "1"),
     ] {
         assert_eq!(database.set_option(option, value), Ok(OptionChange::NeedsReopening), "{option}");
     }

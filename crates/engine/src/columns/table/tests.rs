@@ -32,7 +32,7 @@ fn rows_come_back_in_order_whatever_the_batches_were() {
     for batch_rows in [1000, CHUNK_ROWS, 3 * CHUNK_ROWS] {
         let rows = 2 * CHUNK_ROWS + 1234;
         let table = ships(rows, batch_rows);
-        assert_eq!(table.chunks().iter().map(Chunk::rows).collect::<Vec<_>>(), [CHUNK_ROWS, CHUNK_ROWS, 1234]);
+        assert_eq!(table.chunks().iter().map(|chunk| chunk.rows()).collect::<Vec<_>>(), [CHUNK_ROWS, CHUNK_ROWS, 1234]);
         let all = concat_batches(table.schema(), &table.to_batches().unwrap()).unwrap();
         assert_eq!(all.column(0).as_ref(), &Int64Array::from_iter_values(0..rows as i64));
         let names: &StringViewArray = all.column(2).as_any().downcast_ref().unwrap();
@@ -56,7 +56,7 @@ fn statistics_state_what_is_in_the_columns() {
     assert!((0.95..1.05).contains(&estimate), "{:?} of {rows}", name.distinct);
     assert_eq!(id.zones.min.as_ref(), &Int64Array::from(vec![0, CHUNK_ROWS as i64]));
     assert_eq!(id.zones.max.as_ref(), &Int64Array::from(vec![CHUNK_ROWS as i64 - 1, rows as i64 - 1]));
-    assert!(table.dictionary(1).is_some() && table.dictionary(2).is_none());
+    assert!(table.has_codes(1) && !table.has_codes(2));
 }
 
 #[test]
@@ -103,4 +103,49 @@ fn a_table_in_a_file_gives_the_same_rows_and_reads_only_what_is_asked_for() {
     assert_eq!((memory.load(0, &[0, 1]).unwrap().bytes_read(), memory.disk_bytes(0, &[0, 1])), (0, 0));
     let all: usize = (0..2).map(|chunk| file.disk_bytes(chunk, &[0, 1, 2])).sum();
     assert_eq!(file.file().unwrap().bytes(), all as u64);
+}
+
+#[test]
+fn the_next_version_shares_what_has_not_changed_and_its_statistics_hold() {
+    let first = ships(2 * CHUNK_ROWS, CHUNK_ROWS);
+    let changed = ships(100, 100);
+    let (added, live) = (changed.chunks()[0].to_arrays().unwrap(), BooleanBuffer::collect_bool(100, |row| row >= 50));
+    let added = Chunk::encode(first.schema(), &added, Some(live), Some(&first.chunks()[0])).unwrap();
+    let second = first.with_chunks(&[(1, Arc::clone(&changed.chunks()[0])), (4, Arc::new(added))]).unwrap();
+    assert!(Arc::ptr_eq(&first.chunks()[0], &second.chunks()[0]));
+    assert!(Arc::ptr_eq(first.chunks()[0].dictionary(1).unwrap(), second.chunks()[4].dictionary(1).unwrap()));
+    assert_eq!((first.rows(), first.chunks().len()), (2 * CHUNK_ROWS, 2), "the version before is as it was");
+    let rows: Vec<usize> = second.chunks().iter().map(|chunk| chunk.live_rows()).collect();
+    assert_eq!((rows, second.rows()), (vec![CHUNK_ROWS, 100, 0, 0, 50], CHUNK_ROWS + 150));
+    let [id, flag, _] = &second.statistics().columns[..] else { panic!("three columns") };
+    assert_eq!((&id.min, &id.max), (&ScalarValue::from(0i64), &ScalarValue::from(CHUNK_ROWS as i64 - 1)));
+    assert_eq!((id.ascending, id.distinct), (false, DistinctCount::Exact(CHUNK_ROWS + 150)));
+    assert_eq!((flag.null_count, flag.distinct), (CHUNK_ROWS.div_ceil(10) + 10 + 5, DistinctCount::Estimate(3)));
+    assert_eq!(id.zones.max.len(), 5);
+    assert_eq!(second.to_batches().unwrap().iter().map(RecordBatch::num_rows).sum::<usize>(), second.rows());
+}
+
+#[test]
+fn a_table_that_grows_is_sampled_anew() {
+    let full = ships(10_000, 10_000);
+    let grown = ships(0, 1).with_chunks(&[(0, Arc::clone(&full.chunks()[0]))]).unwrap();
+    assert_eq!(grown.statistics().sample, full.statistics().sample);
+    let same = grown.with_chunks(&[(1, Arc::clone(&full.chunks()[0]))]).unwrap();
+    assert_eq!(same.statistics().sample, full.statistics().sample, "twice as many is near enough");
+    assert_eq!(same.statistics().columns[2].distinct.value().div_ceil(10_000), 2, "each row has a name of its own");
+}
+
+#[test]
+fn holes_are_in_no_statistics_and_in_no_sample() {
+    let all = ships(2 * CHUNK_ROWS, 999);
+    let live = BooleanBuffer::collect_bool(2 * CHUNK_ROWS, |row| row % 2 == 1 || row > CHUNK_ROWS);
+    let batches = all.to_batches().unwrap();
+    let table =
+        ColumnTable::build_with_holes("ship", Arc::clone(all.schema()), vec![vec![0]], batches, Some(&live)).unwrap();
+    assert_eq!((table.rows(), table.statistics().columns[0].min.clone()), (live.count_set_bits(), 1i64.into()));
+    assert_eq!(table.statistics().columns[0].distinct, DistinctCount::Exact(table.rows()));
+    assert_eq!(table.chunks()[1].rows(), CHUNK_ROWS);
+    let sample = &table.statistics().sample;
+    let ids: &Int64Array = sample.column(0).as_any().downcast_ref().unwrap();
+    assert!(ids.values().iter().all(|id| live.value(*id as usize)) && ids.len() > SAMPLE_ROWS / 2);
 }

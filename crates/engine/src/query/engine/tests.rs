@@ -8,6 +8,8 @@ use super::*;
 use crate::columns::table::CHUNK_ROWS;
 use crate::columns::{ColumnStore, ColumnTable};
 
+mod changes;
+
 fn table(rows: i64) -> Arc<ColumnTable> {
     let ids = Arc::new(Int64Array::from_iter_values(0..rows));
     let batch = RecordBatch::try_from_iter([("id", ids as _)]).unwrap();

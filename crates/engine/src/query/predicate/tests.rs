@@ -34,10 +34,10 @@ fn predicate(table: &ColumnTable, condition: &Expr) -> Predicate {
 
 fn check(condition: Expr, expect: fn(i32) -> bool) {
     let table = table();
-    let predicate = predicate(&table, &condition);
+    let mut predicate = predicate(&table, &condition);
     let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
     let columns = table.load(0, &columns).unwrap();
-    let morsel = Morsel { table: &table, columns: &columns, offset: 100, rows: 700 };
+    let morsel = Morsel { columns: &columns, offset: 100, rows: 700, are_images: false };
     // All rows, most rows and a few rows selected beforehand take the three different ways through `select`.
     let selections: [fn(i32) -> bool; 3] = [|_| true, |id| id % 2 == 0, |id| id % 50 == 1];
     for (number, before) in selections.into_iter().enumerate() {
@@ -72,12 +72,52 @@ fn a_tabulated_condition_keeps_the_same_rows() {
     let df_schema = DFSchema::try_from(schema.as_ref().clone()).unwrap();
     let condition = col("key").in_list(vec![lit(100i64), lit(250i64), lit(399i64), lit(400i64)], false);
     let condition = create_physical_expr(&condition, &df_schema, &ExecutionProps::new(), &Default::default()).unwrap();
-    let tabulated = Predicate::tabulated(&table, &condition).unwrap();
+    let mut tabulated = Predicate::tabulated(&table, &condition).unwrap();
     assert_eq!(tabulated.domain.as_ref().map(|(first, numbers)| (*first, numbers.len())), Some((100, 300)));
     let columns = table.load(0, &[0]).unwrap();
-    let morsel = Morsel { table: &table, columns: &columns, offset: 0, rows: 5000 };
+    let morsel = Morsel { columns: &columns, offset: 0, rows: 5000, are_images: false };
     let expected = BooleanBuffer::from_iter(keys().map(|key| matches!(key, Some(100 | 250 | 399))));
     assert_eq!(tabulated.select(&morsel, None).unwrap(), expected);
+
+    let image: ArrayRef = Arc::new(Int64Array::from(vec![Some(400), Some(99), None, Some(250)]));
+    let images = LoadedColumns::of_batch(&RecordBatch::try_new(schema, vec![image]).unwrap());
+    let morsel = Morsel { columns: &images, offset: 0, rows: 4, are_images: true };
+    let expected = BooleanBuffer::from(vec![true, false, false, true]);
+    assert_eq!(tabulated.select(&morsel, None).unwrap(), expected, "an image may lie outside of the table's range");
+}
+
+#[test]
+fn a_condition_that_fails_on_a_row_that_is_gone_is_evaluated_on_the_others() {
+    let table = table();
+    let columns = table.load(0, &[0]).unwrap();
+    let mut predicate = predicate(&table, &(lit(1000) / col("id")).gt(lit(3)));
+    let morsel = Morsel { columns: &columns, offset: 0, rows: 500, are_images: false };
+    assert!(predicate.select(&morsel, None).is_err(), "a thousand cannot be divided by the first row's zero");
+    let shown = BooleanBuffer::collect_bool(500, |row| row > 0);
+    let expected = BooleanBuffer::collect_bool(500, |row| row > 0 && 1000 / row > 3);
+    assert_eq!(predicate.select(&morsel, Some(&shown)).unwrap(), expected);
+}
+
+#[test]
+fn a_condition_is_evaluated_once_on_each_dictionary() {
+    let table = table();
+    let mut predicate = predicate(&table, &col("kind").eq(text("kind 3")));
+    let other: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from_iter_values(0..16)),
+        Arc::new(StringArray::from_iter_values((0..16).map(|id| ["kind 3", "sail"][id % 2]))),
+        Arc::new(StringArray::from_iter_values((0..16).map(|id| id.to_string()))),
+    ];
+    let other = Arc::new(crate::columns::Chunk::encode(table.schema(), &other, None, None).unwrap());
+    let table = table.with_chunks(&[(1, other)]).unwrap();
+    for _ in 0..2 {
+        for (chunk, passing) in [(0, 200), (1, 8)] {
+            let columns = table.load(chunk, &[1]).unwrap();
+            let rows = table.chunks()[chunk].rows();
+            let morsel = Morsel { columns: &columns, offset: 0, rows, are_images: false };
+            assert_eq!(predicate.select(&morsel, None).unwrap().count_set_bits(), passing);
+        }
+    }
+    assert_eq!(predicate.entries.len(), 2);
 }
 
 #[test]

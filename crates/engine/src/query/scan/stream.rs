@@ -4,10 +4,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, MutableArrayData, make_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{FilterBuilder, concat};
+use arrow::compute::FilterBuilder;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::Result;
@@ -21,20 +22,29 @@ use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::Stream;
 use itertools::Itertools;
 
-use crate::columns::ColumnTable;
-use crate::columns::encode::ChunkColumn;
-use crate::columns::table::LoadedColumns;
+use crate::columns::chunk::LoadedColumns;
+use crate::columns::encode::{ChunkColumn, join_values};
 use crate::query::predicate::Morsel;
 use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::filters::Filters;
+use crate::query::scan::stream::merge::Merge;
 use crate::query::scan::stream::supply::{ChunkQueue, Supplied, Supply};
 use crate::query::usage::UsageMeter;
 
 mod filters;
+mod merge;
 mod supply;
 
-/// Columns of a chunk, and which of its rows: the first, and how many.
-type NextRows = (Arc<LoadedColumns>, usize, usize);
+/// The next rows to look at.
+struct NextRows {
+    columns: Arc<LoadedColumns>,
+    /// The first of them within the columns.
+    offset: usize,
+    rows: usize,
+    /// Which of them to show; `None` for all.
+    visible: Option<BooleanBuffer>,
+    are_images: bool,
+}
 
 /// Rows looked at in one go: large enough to keep per-call costs away, small enough that the columns of a morsel stay in the
 /// second cache level.
@@ -42,7 +52,6 @@ const MORSEL_ROWS: usize = 32 * 1024;
 
 /// One partition of a running scan.
 pub struct ScanStream {
-    table: Arc<ColumnTable>,
     projection: Vec<usize>,
     schema: SchemaRef,
     filters: Filters,
@@ -50,6 +59,8 @@ pub struct ScanStream {
     /// The chunk in work and the next row in it.
     place: Option<(Supplied, usize)>,
     batch_rows: usize,
+    /// How many rows make a batch of rows that were picked from their chunks.
+    full_rows: usize,
     /// How many rows may still be returned.
     remaining: usize,
     /// Whether batches are copied out of their chunks.
@@ -73,14 +84,19 @@ impl ScanStream {
         let tested = scan.filters.iter().flat_map(collect_columns).map(|column| column.index());
         let meter = context.session_config().get_extension::<UsageMeter>();
         let columns = scan.projection.iter().copied().chain(tested).sorted().dedup();
+        let table = scan.version.columns();
+        let merge = scan.version.overlay().map(|overlay| Merge::new(overlay, &scan.metrics, partition, context));
+        let batch_rows = context.session_config().batch_size();
+        // Nearly all rows of a morsel make a batch of their own: waiting for the few that are missing would copy all of them.
+        let has_holes = merge.is_some() || table.chunks().iter().any(|chunk| chunk.live().is_some());
         ScanStream {
-            table: Arc::clone(&scan.table),
             projection: scan.projection.clone(),
             schema: Arc::clone(&scan.schema),
-            filters: Filters::new(Arc::clone(&scan.table), &scan.filters),
-            supply: Supply::new(Arc::clone(&scan.table), columns, queue, meter),
+            filters: Filters::new(Arc::clone(table), &scan.filters),
+            supply: Supply::new(&scan.version, columns, queue, meter, merge),
             place: None,
-            batch_rows: context.session_config().batch_size(),
+            batch_rows,
+            full_rows: if has_holes { batch_rows / 2 } else { batch_rows },
             remaining: scan.fetch.unwrap_or(usize::MAX),
             // An operator that keeps a batch is charged for all of the memory that the batch points into, which would be the
             // whole chunk time and again.
@@ -92,21 +108,30 @@ impl ScanStream {
 
     fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<RecordBatch>>> {
         while self.remaining > 0 {
-            let Some((columns, offset, rows)) = ready!(self.poll_morsel(context))? else {
+            let Some(next) = ready!(self.poll_morsel(context))? else {
                 return Poll::Ready(self.flush());
             };
-            let table = Arc::clone(&self.table);
-            let morsel = Morsel { table: &table, columns: &columns, offset, rows };
-            let selected = self.filters.select(&morsel)?;
-            let batch = match selected {
-                None => Some(self.assemble(&morsel)?),
-                Some(selected) => self.keep(&morsel, selected)?,
-            };
+            let started = next.are_images.then(Instant::now);
+            let batch = self.take_rows(next)?;
+            if let (Some(started), Some(merge)) = (started, self.supply.merge()) {
+                merge.spent(started.elapsed());
+            }
             if batch.is_some() {
                 return Poll::Ready(Ok(batch));
             }
         }
         Poll::Ready(Ok(None))
+    }
+
+    /// Selects rows; returns a batch once enough have come together.
+    fn take_rows(&mut self, next: NextRows) -> Result<Option<RecordBatch>> {
+        let NextRows { columns, offset, rows, visible, are_images } = next;
+        let morsel = Morsel { columns: &columns, offset, rows, are_images };
+        match self.filters.select(&morsel, visible)? {
+            // Rows that wait go first: an order that the scan promises is kept.
+            None if self.waiting.rows == 0 => self.assemble(&morsel).map(Some),
+            selected => self.keep(&morsel, selected),
+        }
     }
 
     /// The columns of the chunk in work, and the next rows of it.
@@ -120,7 +145,14 @@ impl ScanStream {
                 let offset = *next;
                 let rows = rows_max.min(chunk.rows - offset);
                 *next += rows;
-                return Poll::Ready(Ok(Some((Arc::clone(&chunk.columns), offset, rows))));
+                let visible = chunk.visible.as_ref().map(|visible| visible.slice(offset, rows));
+                return Poll::Ready(Ok(Some(NextRows {
+                    columns: Arc::clone(&chunk.columns),
+                    offset,
+                    rows,
+                    visible: visible.filter(BooleanBuffer::has_false),
+                    are_images: chunk.images.is_some(),
+                })));
             }
             self.place = None;
             let Some(chunk) = ready!(self.supply.poll_next(context, &mut self.filters))? else {
@@ -130,23 +162,24 @@ impl ScanStream {
         }
     }
 
-    /// Takes the selected rows of a morsel; returns a batch once enough rows have come together.
-    fn keep(&mut self, morsel: &Morsel<'_>, selected: BooleanBuffer) -> Result<Option<RecordBatch>> {
-        let count = selected.count_set_bits();
+    /// Takes the selected rows of a morsel, all if it is `None`; returns a batch once enough rows have come together.
+    fn keep(&mut self, morsel: &Morsel<'_>, selected: Option<BooleanBuffer>) -> Result<Option<RecordBatch>> {
+        let count = selected.as_ref().map_or(morsel.rows, BooleanBuffer::count_set_bits);
         if count == 0 {
             return Ok(None);
         }
         let columns = self.projection.iter().map(|&column| morsel.column(column));
-        let piece: Vec<ChunkColumn> = if count == morsel.rows {
-            columns.collect()
-        } else {
-            let filter = FilterBuilder::new(&BooleanArray::new(selected, None)).optimize().build();
-            let gather = |column: ChunkColumn| Ok(column.with_physical(filter.filter(column.physical())?));
-            columns.map(gather).collect::<Result<_>>()?
+        let piece: Vec<ChunkColumn> = match selected.filter(|_| count < morsel.rows) {
+            None => columns.collect(),
+            Some(selected) => {
+                let filter = FilterBuilder::new(&BooleanArray::new(selected, None)).optimize().build();
+                let gather = |column: ChunkColumn| Ok(column.with_physical(filter.filter(column.physical())?));
+                columns.map(gather).collect::<Result<_>>()?
+            }
         };
         self.waiting.rows += count;
         self.waiting.pieces.push(piece);
-        if self.waiting.rows < self.batch_rows { Ok(None) } else { self.flush() }
+        if self.waiting.rows < self.full_rows { Ok(None) } else { self.flush() }
     }
 
     fn flush(&mut self) -> Result<Option<RecordBatch>> {
@@ -155,14 +188,7 @@ impl ScanStream {
             return Ok(None);
         }
         let join = |place: usize| -> Result<ArrayRef> {
-            let first = &pieces[0][place];
-            let joined = match &pieces[..] {
-                [_] => Arc::clone(first.physical()),
-                many => {
-                    concat(&many.iter().map(|piece| piece[place].physical().as_ref()).collect::<Vec<&dyn Array>>())?
-                }
-            };
-            Ok(first.with_physical(joined).values(self.table.dictionary(self.projection[place]))?)
+            Ok(join_values(&pieces.iter().map(|piece| &piece[place]).collect::<Vec<_>>())?)
         };
         let columns = (0..self.projection.len()).map(join).collect::<Result<Vec<_>>>()?;
         self.batch(columns, rows).map(Some)
@@ -170,7 +196,7 @@ impl ScanStream {
 
     /// All rows of a morsel.
     fn assemble(&mut self, morsel: &Morsel<'_>) -> Result<RecordBatch> {
-        let values = |&column: &usize| Ok(morsel.column(column).values(self.table.dictionary(column))?);
+        let values = |&column: &usize| Ok(morsel.column(column).values()?);
         let columns = self.projection.iter().map(values).collect::<Result<Vec<_>>>()?;
         self.batch(columns, morsel.rows)
     }

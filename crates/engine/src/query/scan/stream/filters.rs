@@ -82,16 +82,16 @@ impl Filters {
         Ok(())
     }
 
-    /// Whether a chunk can hold rows that satisfy all conditions.
+    /// Whether a chunk of the table can itself hold rows that satisfy all conditions. What is laid over it may all the same.
     pub fn may_match(&self, chunk: usize) -> bool {
         let by_supplied = |supplied: &Supplied| supplied.possible.as_ref().is_none_or(|possible| possible[chunk]);
-        self.possible[chunk] && self.supplied.iter().all(by_supplied)
+        self.possible.get(chunk) == Some(&true) && self.supplied.iter().all(by_supplied)
     }
 
-    /// The rows of a morsel that satisfy all conditions; `None` for all of them.
-    pub fn select(&mut self, morsel: &Morsel<'_>) -> Result<Option<BooleanBuffer>> {
-        let mut selected: Option<BooleanBuffer> = None;
-        for predicate in self.own.iter().flatten() {
+    /// The rows of a morsel that are there (all if `visible` is `None`) and satisfy all conditions; `None` for all of them.
+    pub fn select(&mut self, morsel: &Morsel<'_>, visible: Option<BooleanBuffer>) -> Result<Option<BooleanBuffer>> {
+        let mut selected = visible;
+        for predicate in self.own.iter_mut().flatten() {
             selected = Some(predicate.select(morsel, selected.as_ref())?);
             if selected.as_ref().is_some_and(|selected| selected.count_set_bits() == 0) {
                 return Ok(selected);

@@ -1,4 +1,5 @@
-//! Where a partition of a scan gets its chunks from: memory, at once, or the disk, read ahead by other threads.
+//! Where a partition of a scan gets its chunks from: memory, at once, or the disk, read ahead by other threads. What is laid over
+//! a chunk follows it.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -6,14 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
+use arrow::buffer::BooleanBuffer;
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
 use futures::Future;
 use tokio::task::JoinHandle;
 
-use crate::columns::ColumnTable;
-use crate::columns::table::LoadedColumns;
+use crate::columns::chunk::LoadedColumns;
+use crate::columns::{ColumnTable, SnapshotTable};
 use crate::query::scan::stream::filters::Filters;
+use crate::query::scan::stream::merge::{ChunkMerge, Merge};
 use crate::query::usage::UsageMeter;
 
 /// Chunks that are being read while one is worked on: the second keeps the disk busy when the first has just arrived.
@@ -25,9 +28,15 @@ pub struct Supply {
     /// The columns that are read.
     columns: Arc<[usize]>,
     queue: ChunkQueue,
+    /// How many chunks there are to scan.
+    chunk_count: usize,
     /// Chunks on their way from the disk, the next one first.
     reading: VecDeque<Reading>,
     meter: Option<Arc<UsageMeter>>,
+    /// `None` if nothing is laid over the chunks.
+    merge: Option<Merge>,
+    /// What is laid over the chunk that was supplied last.
+    images: Option<ChunkMerge>,
 }
 
 /// Where a partition gets its next chunk's number from.
@@ -45,15 +54,29 @@ pub enum ChunkQueue {
 
 struct Reading {
     chunk: usize,
-    columns: JoinHandle<Result<LoadedColumns, ArrowError>>,
+    /// `None` if only what is laid over the chunk can match.
+    columns: Option<JoinHandle<Result<LoadedColumns, ArrowError>>>,
+    changes: Option<ChunkMerge>,
 }
 
-/// A chunk to be worked on.
+/// A chunk whose turn it is.
+struct Next {
+    chunk: usize,
+    /// Whether the chunk itself can match.
+    may_match: bool,
+    changes: Option<ChunkMerge>,
+}
+
+/// Rows to be worked on.
 pub struct Supplied {
-    /// How many rows it has.
+    /// How many there are.
     pub rows: usize,
-    /// Its columns.
+    /// Their columns.
     pub columns: Arc<LoadedColumns>,
+    /// Which of them to show; `None` for all.
+    pub visible: Option<BooleanBuffer>,
+    /// Where they are images that are laid over a chunk: what they are taken from.
+    pub images: Option<ChunkMerge>,
 }
 
 impl ChunkQueue {
@@ -70,67 +93,112 @@ impl ChunkQueue {
 }
 
 impl Supply {
-    /// Takes chunks from a queue and loads these columns of them.
+    /// Takes chunks of a table from a queue, loads these columns of them, and merges what is laid over them.
     pub fn new(
-        table: Arc<ColumnTable>,
+        version: &SnapshotTable,
         columns: impl IntoIterator<Item = usize>,
         queue: ChunkQueue,
         meter: Option<Arc<UsageMeter>>,
+        merge: Option<Merge>,
     ) -> Self {
-        Supply { table, columns: columns.into_iter().collect(), queue, reading: VecDeque::new(), meter }
+        Supply {
+            table: Arc::clone(version.columns()),
+            columns: columns.into_iter().collect(),
+            queue,
+            chunk_count: version.chunk_count(),
+            reading: VecDeque::new(),
+            meter,
+            merge,
+            images: None,
+        }
     }
 
-    /// The next chunk that can hold rows satisfying the conditions; `None` after the last.
+    /// What merging changes takes, if there are any.
+    pub fn merge(&self) -> Option<&Merge> {
+        self.merge.as_ref()
+    }
+
+    /// The next rows of which some can satisfy the conditions: those of a chunk, or images. `None` after the last.
     pub fn poll_next(&mut self, context: &mut Context<'_>, filters: &mut Filters) -> Poll<Result<Option<Supplied>>> {
         loop {
-            let (chunk, columns) = if self.table.file().is_none() {
-                let Some(chunk) = self.next_possible(filters)? else { return Poll::Ready(Ok(None)) };
-                (chunk, self.table.load(chunk, &self.columns)?)
+            if let Some(images) = self.images.take() {
+                return Poll::Ready(Ok(Some(Supplied::images(images))));
+            }
+            let (chunk, columns, changes) = if self.table.file().is_none() {
+                let Some(next) = self.next_possible(filters)? else { return Poll::Ready(Ok(None)) };
+                let columns = next.may_match.then(|| self.table.load(next.chunk, &self.columns)).transpose()?;
+                (next.chunk, columns, next.changes)
             } else {
                 self.read_ahead(filters)?;
                 let Some(first) = self.reading.front_mut() else { return Poll::Ready(Ok(None)) };
-                let columns = ready!(Pin::new(&mut first.columns).poll(context));
-                let chunk = first.chunk;
-                self.reading.pop_front();
+                let columns = match &mut first.columns {
+                    Some(columns) => Some(ready!(Pin::new(columns).poll(context))),
+                    None => None,
+                };
+                let read = self.reading.pop_front().expect("it was looked at");
                 filters.refresh()?;
-                (chunk, columns.map_err(|error| DataFusionError::External(error.into()))??)
+                let columns = columns.transpose().map_err(|error| DataFusionError::External(error.into()))?;
+                (read.chunk, columns.transpose()?, read.changes)
             };
             // Another operator may have learnt meanwhile that the chunk was read for nothing.
-            if filters.may_match(chunk) {
-                let rows = self.table.chunks()[chunk].rows();
-                return Poll::Ready(Ok(Some(Supplied { rows, columns: Arc::new(columns) })));
+            let columns = columns.filter(|_| filters.may_match(chunk));
+            let base = columns.map(|columns| self.base(chunk, columns, changes.as_ref()));
+            self.images = changes.filter(|changes| changes.overlay.images.num_rows() > 0);
+            if base.is_some() {
+                return Poll::Ready(Ok(base));
             }
         }
     }
 
-    /// The next chunk that can hold such rows by its statistics.
-    fn next_possible(&mut self, filters: &mut Filters) -> Result<Option<usize>> {
+    /// The chunk's own rows.
+    fn base(&self, chunk: usize, columns: LoadedColumns, changes: Option<&ChunkMerge>) -> Supplied {
+        let chunk = &self.table.chunks()[chunk];
+        let visible = match (changes, &self.merge) {
+            (Some(changes), Some(merge)) => Some(merge.visible(chunk, changes)),
+            _ => chunk.live().cloned(),
+        };
+        Supplied { rows: chunk.rows(), columns: Arc::new(columns), visible, images: None }
+    }
+
+    /// The next chunk that can hold such rows by its statistics, or has changes, which its statistics say nothing about.
+    fn next_possible(&mut self, filters: &mut Filters) -> Result<Option<Next>> {
         loop {
             filters.refresh()?;
             let chunk = self.queue.next();
-            if chunk >= self.table.chunks().len() {
+            if chunk >= self.chunk_count {
                 return Ok(None);
             }
-            if filters.may_match(chunk) {
-                return Ok(Some(chunk));
+            let changes = self.merge.as_ref().map(|merge| merge.chunk(chunk)).transpose()?.flatten();
+            let may_match = filters.may_match(chunk);
+            if may_match || changes.is_some() {
+                return Ok(Some(Next { chunk, may_match, changes }));
             }
         }
     }
 
     fn read_ahead(&mut self, filters: &mut Filters) -> Result<()> {
         while self.reading.len() < READ_AHEAD {
-            let Some(chunk) = self.next_possible(filters)? else { return Ok(()) };
+            let Some(Next { chunk, may_match, changes }) = self.next_possible(filters)? else { return Ok(()) };
             let (table, columns, meter) = (Arc::clone(&self.table), Arc::clone(&self.columns), self.meter.clone());
             // Threads for waiting on the disk: the workers go on computing.
-            let columns = tokio::task::spawn_blocking(move || {
+            let read = move || {
                 let loaded = table.load(chunk, &columns)?;
                 if let Some(meter) = meter {
                     meter.read_columns(loaded.bytes_read());
                 }
                 Ok(loaded)
-            });
-            self.reading.push_back(Reading { chunk, columns });
+            };
+            let columns = may_match.then(|| tokio::task::spawn_blocking(read));
+            self.reading.push_back(Reading { chunk, columns, changes });
         }
         Ok(())
+    }
+}
+
+impl Supplied {
+    fn images(changes: ChunkMerge) -> Self {
+        let images = &changes.overlay.images;
+        let (rows, columns) = (images.num_rows(), Arc::new(LoadedColumns::of_batch(images)));
+        Supplied { rows, columns, visible: None, images: Some(changes) }
     }
 }

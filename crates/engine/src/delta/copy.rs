@@ -1,0 +1,254 @@
+//! The column copy of a set of tables and what it lacks: the current version of each chunk, and its changes.
+//!
+//! Invariants, all under the mutex of [`ColumnCopy`]:
+//! 1. The changes of a chunk are exactly those of the commits up to `seq` that its version lacks.
+//! 2. A snapshot takes the versions and the changes of all chunks at once; hence it is the state after the first `seq` commits.
+//! 3. Only the thread that folds a chunk replaces its version, and it removes the changes that it has folded at once with that.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::DeltaTable;
+use super::inbox::{Inbox, InboxCounts};
+use super::overlay::{LazyOverlay, MergeMeter, Reading};
+use super::segment::{ChunkDelta, Segment};
+use crate::clock::Clock;
+use crate::columns::chunk::Chunk;
+use crate::columns::overlay::Overlay;
+use crate::columns::store::SnapshotTable;
+use crate::columns::table::{CHUNK_ROWS, ColumnTable};
+use crate::columns::{ColumnError, ColumnSnapshot};
+
+/// The versions of all chunks of a set, and what they lack.
+#[derive(Debug)]
+pub(super) struct ColumnCopy {
+    state: Mutex<State>,
+    /// One version of a table is made at a time. Taken before `state`.
+    replacing: Vec<Mutex<()>>,
+    inbox: Arc<Inbox>,
+    meter: Arc<MergeMeter>,
+    /// Bytes of all segments that are alive.
+    segment_bytes: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Commits up to this one have been taken out of the inbox.
+    seq: u64,
+    tables: Vec<TableCopy>,
+    /// What the state after the first `label_seq` commits is called.
+    label: String,
+    label_seq: u64,
+    latest: Option<Made>,
+    /// Chunk versions that were replaced.
+    replaced: Vec<Weak<Chunk>>,
+    #[cfg(test)]
+    history: Vec<super::batch::CommitBatch>,
+}
+
+#[derive(Debug)]
+struct TableCopy {
+    current: Arc<ColumnTable>,
+    changes: BTreeMap<usize, ChunkDelta>,
+    reading: Arc<Reading>,
+}
+
+/// A snapshot that others may read, too.
+#[derive(Debug, Clone)]
+struct Made {
+    snapshot: Arc<ColumnSnapshot>,
+    /// When it was the latest state.
+    at: Duration,
+}
+
+/// Changes of a chunk that are to be folded.
+pub(super) struct Job {
+    pub(super) chunk: usize,
+    pub(super) segments: Vec<Arc<Segment>>,
+}
+
+/// What the copy lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Backlog {
+    pub(super) counts: InboxCounts,
+    pub(super) tuples: u64,
+    pub(super) oldest: Option<Duration>,
+    pub(super) segment_bytes: u64,
+    pub(super) old_versions: usize,
+}
+
+impl ColumnCopy {
+    pub(super) fn new(tables: Vec<DeltaTable>, label: &str, inbox: &Arc<Inbox>, clock: &Arc<dyn Clock>) -> Self {
+        let meter = Arc::<MergeMeter>::default();
+        let copy = |table: DeltaTable| {
+            let schema = Arc::clone(table.columns.schema());
+            let (meter, clock) = (Arc::clone(&meter), Arc::clone(clock));
+            let reading = Arc::new(Reading { layout: table.layout, schema, meter, clock });
+            TableCopy { current: table.columns, changes: BTreeMap::new(), reading }
+        };
+        let tables: Vec<TableCopy> = tables.into_iter().map(copy).collect();
+        let replacing = tables.iter().map(|_| Mutex::default()).collect();
+        let state = State {
+            seq: 0,
+            tables,
+            label: label.to_owned(),
+            label_seq: 0,
+            latest: None,
+            replaced: Vec::new(),
+            #[cfg(test)]
+            history: Vec::new(),
+        };
+        let segment_bytes = Arc::default();
+        ColumnCopy { state: Mutex::new(state), replacing, inbox: Arc::clone(inbox), meter, segment_bytes }
+    }
+
+    pub(super) fn table_count(&self) -> usize {
+        self.replacing.len()
+    }
+
+    pub(super) fn meter(&self) -> &MergeMeter {
+        &self.meter
+    }
+
+    /// Takes what was published out of the inbox and gives each chunk its part.
+    fn take_in(&self) -> (MutexGuard<'_, State>, InboxCounts) {
+        let mut state = self.state.lock();
+        let (pieces, counts) = self.inbox.take();
+        let mut fresh: BTreeMap<(u32, usize), Segment> = BTreeMap::new();
+        for batch in pieces.iter().flatten() {
+            for (table, row, image) in batch.changes() {
+                let (chunk, position) = (row as usize / CHUNK_ROWS, row as usize % CHUNK_ROWS);
+                let segment = fresh.entry((table, chunk));
+                let segment = segment.or_insert_with(|| Segment::new(batch.at, &self.segment_bytes));
+                segment.push(position as u32, image);
+            }
+        }
+        for ((table, chunk), segment) in fresh {
+            state.tables[table as usize].changes.entry(chunk).or_default().push(segment);
+        }
+        state.seq = counts.seq;
+        #[cfg(test)]
+        state.history.extend(pieces.into_iter().flatten());
+        (state, counts)
+    }
+
+    /// The state after all commits that were published before this call.
+    pub(super) fn snapshot(&self, now: Duration) -> Arc<ColumnSnapshot> {
+        let (mut state, _) = self.take_in();
+        let state = &mut *state;
+        if let Some(made) = &mut state.latest
+            && made.snapshot.seq() == state.seq
+            && is_same(&made.snapshot, &state.tables)
+        {
+            made.at = now;
+            return Arc::clone(&made.snapshot);
+        }
+        let snapshot = Arc::new(state.snapshot());
+        state.latest = Some(Made { snapshot: Arc::clone(&snapshot), at: now });
+        snapshot
+    }
+
+    /// A snapshot that was made before, if it was the latest state at that moment or after it.
+    pub(super) fn made_since(&self, moment: Duration) -> Option<Arc<ColumnSnapshot>> {
+        let state = self.state.lock();
+        state.latest.as_ref().filter(|made| made.at >= moment).map(|made| Arc::clone(&made.snapshot))
+    }
+
+    /// Lets the last snapshot go, unless somebody else holds it.
+    pub(super) fn forget_made_before(&self, moment: Duration) {
+        let old = self.state.lock().latest.take_if(|made| made.at < moment);
+        drop(old);
+    }
+
+    /// Names the state that is reached now.
+    pub(super) fn relabel(&self, label: String) {
+        let (mut state, counts) = self.take_in();
+        (state.label, state.label_seq) = (label, counts.seq);
+        state.latest = None;
+    }
+
+    /// The chunks of a table that one thread is to fold, of those that it says yes to.
+    pub(super) fn begin_folding(&self, table: usize, is_wanted: impl Fn(usize, &ChunkDelta) -> bool) -> Vec<Job> {
+        let (mut state, _) = self.take_in();
+        let wanted = state.tables[table].changes.iter_mut().filter(|(chunk, delta)| is_wanted(**chunk, delta));
+        wanted.map(|(&chunk, delta)| Job { chunk, segments: delta.begin_folding() }).collect()
+    }
+
+    /// The version of a table that a chunk is folded on. Chunks that the caller folds are replaced by nobody else.
+    pub(super) fn current(&self, table: usize) -> (Arc<ColumnTable>, Arc<Reading>) {
+        let state = self.state.lock();
+        (Arc::clone(&state.tables[table].current), Arc::clone(&state.tables[table].reading))
+    }
+
+    /// Puts folded chunks in the place of those that they were made from. Returns the bytes that the delta is shorter by.
+    pub(super) fn replace(&self, table: usize, folded: &[(usize, Arc<Chunk>)]) -> Result<u64, ColumnError> {
+        let _turn = self.replacing[table].lock();
+        let (current, _) = self.current(table);
+        let next = Arc::new(current.with_chunks(folded)?);
+        drop(current);
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut state.tables[table].current, next);
+        let mut gone = Vec::new();
+        for (chunk, _) in folded {
+            let changes = &mut state.tables[table].changes;
+            let delta = changes.get_mut(chunk).expect("it is being folded");
+            gone.extend(delta.end_folding());
+            if delta.is_empty() {
+                changes.remove(chunk);
+            }
+            state.replaced.extend(before.chunks().get(*chunk).map(Arc::downgrade));
+        }
+        state.replaced.retain(|version| version.strong_count() > 0);
+        drop(state);
+        // What nobody else holds goes here, where nobody waits for it.
+        let bytes = gone.iter().map(|segment| segment.bytes()).sum();
+        drop((before, gone));
+        Ok(bytes)
+    }
+
+    /// How far the copy is behind.
+    pub(super) fn backlog(&self) -> Backlog {
+        let (mut state, counts) = self.take_in();
+        let changes = || state.tables.iter().flat_map(|table| table.changes.values());
+        let tuples = changes().map(|delta| delta.len() as u64).sum();
+        let oldest = changes().filter_map(ChunkDelta::oldest).min();
+        let segment_bytes = self.segment_bytes.load(Ordering::Relaxed);
+        state.replaced.retain(|version| version.strong_count() > 0);
+        let old_versions = state.replaced.len();
+        Backlog { counts, tuples, oldest, segment_bytes, old_versions }
+    }
+
+    /// Every commit so far.
+    #[cfg(test)]
+    pub(super) fn history(&self) -> Vec<super::batch::CommitBatch> {
+        self.take_in().0.history.clone()
+    }
+}
+
+impl State {
+    fn snapshot(&self) -> ColumnSnapshot {
+        let label = if self.seq == self.label_seq { self.label.clone() } else { format!("commit {}", self.seq) };
+        ColumnSnapshot::at(label, self.seq, self.tables.iter().map(TableCopy::view))
+    }
+}
+
+impl TableCopy {
+    fn view(&self) -> SnapshotTable {
+        let base_rows = |chunk: usize| self.current.chunks().get(chunk).map_or(0, |chunk| chunk.rows());
+        let chunks = self.changes.iter().map(|(&chunk, delta)| (chunk, base_rows(chunk), delta.segments()));
+        let overlay = LazyOverlay::new(&self.reading, chunks);
+        let overlay = (!self.changes.is_empty()).then(|| Arc::new(overlay) as Arc<dyn Overlay>);
+        SnapshotTable::new(Arc::clone(&self.current), overlay)
+    }
+}
+
+/// Whether a snapshot has the current version of every table: if it has and is as recent, a new one would be the same.
+fn is_same(snapshot: &ColumnSnapshot, tables: &[TableCopy]) -> bool {
+    tables
+        .iter()
+        .all(|table| snapshot.table(table.current.name()).is_some_and(|version| Arc::ptr_eq(version, &table.current)))
+}

@@ -1,0 +1,94 @@
+//! What freshness costs, and how much of it there is.
+
+use std::time::Duration;
+
+/// What the delta of a set of tables has done so far, and how it stands. Differences of two of them give rates.
+///
+/// A *tuple* is a row that a commit has changed; a row changed by two commits counts twice.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Freshness {
+    /// When it was read, by the engine's clock.
+    pub at: Duration,
+    /// Commits published: the length of their order.
+    pub commits: u64,
+    /// Tuples published.
+    pub published: u64,
+    /// Tuples folded into the column copy.
+    pub folded: u64,
+    /// Time that propagation threads have spent on folding, of all of them together.
+    pub fold_time: Duration,
+    /// Propagation threads.
+    pub threads: usize,
+    /// Positions of changed rows that queries have merged; a snapshot merges each of them once, however many queries read it.
+    pub merged: u64,
+    /// Time that queries have spent on that before they could evaluate the merged rows, of all their threads together.
+    pub merge_time: Duration,
+    /// Tuples published and not folded.
+    pub lag_tuples: u64,
+    /// Age of the oldest of them; zero if there is none.
+    pub lag: Duration,
+    /// Bytes of tuples that are not folded.
+    pub delta_bytes: u64,
+    /// The most that `delta_bytes` ever was.
+    pub delta_bytes_peak: u64,
+    /// Bytes of tuples that were folded, but that a snapshot still holds.
+    pub retained_bytes: u64,
+    /// Chunk versions that were replaced, but that a snapshot still holds. A count.
+    pub old_versions: usize,
+    /// Commits that had to wait for room or for a blocking propagation. A count.
+    pub stalls: u64,
+    /// How long they waited, all together.
+    pub stall_time: Duration,
+    /// Commits published when the delta was full. A count.
+    pub overruns: u64,
+}
+
+impl Freshness {
+    /// `lambda`: tuples published per second since an earlier reading; `None` if no time has passed.
+    pub fn published_per_s(&self, earlier: &Freshness) -> Option<f64> {
+        ratio(self.published - earlier.published, self.at.saturating_sub(earlier.at))
+    }
+
+    /// `mu`: tuples folded per second in which all threads of propagation work, since an earlier reading; `None` if they
+    /// have not worked.
+    pub fn folded_per_s(&self, earlier: &Freshness) -> Option<f64> {
+        let by_thread = ratio(self.folded - earlier.folded, self.fold_time.saturating_sub(earlier.fold_time))?;
+        Some(by_thread * self.threads as f64)
+    }
+
+    /// `mu'`: tuples merged per second in which `degree` threads of queries merge, since an earlier reading; `None` if they
+    /// have not merged.
+    pub fn merged_per_s(&self, earlier: &Freshness, degree: usize) -> Option<f64> {
+        let by_thread = ratio(self.merged - earlier.merged, self.merge_time.saturating_sub(earlier.merge_time))?;
+        Some(by_thread * degree as f64)
+    }
+}
+
+fn ratio(count: u64, time: Duration) -> Option<f64> {
+    (!time.is_zero()).then(|| count as f64 / time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_the_time_between_two_readings() {
+        let earlier =
+            Freshness { published: 100, folded: 50, fold_time: Duration::from_secs(1), ..Freshness::default() };
+        let later = Freshness {
+            at: Duration::from_secs(2),
+            published: 300,
+            folded: 150,
+            fold_time: Duration::from_secs(2),
+            threads: 2,
+            merged: 80,
+            merge_time: Duration::from_secs(4),
+            ..Freshness::default()
+        };
+        assert_eq!(later.published_per_s(&earlier), Some(100.0));
+        assert_eq!(later.folded_per_s(&earlier), Some(200.0), "two threads, each 100 per second of its work");
+        assert_eq!(later.merged_per_s(&earlier, 4), Some(80.0));
+        assert_eq!(later.merged_per_s(&later, 4), None, "nothing was merged");
+    }
+}

@@ -1,0 +1,167 @@
+//! Where commits are published: the one place that gives them their order, and where transactions wait if they must.
+//!
+//! The mutex is held for a push, never for work that grows with the delta, so that a query that takes everything out delays a
+//! commit by an exchange of vectors.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::batch::CommitBatch;
+use super::signals::Signals;
+use crate::clock::Clock;
+
+/// Batches in a piece of the inbox. A full piece is never copied to make room.
+const PIECE_BATCHES: usize = 1024;
+
+/// The commits of one set of tables, in order, until somebody takes them out.
+#[derive(Debug)]
+pub(crate) struct Inbox {
+    state: Mutex<State>,
+    /// Transactions wait here, for room or for the end of a blocking propagation.
+    waiting: Condvar,
+    /// From how many bytes on transactions wait; `None`: they never do.
+    stall_bytes: Option<u64>,
+    /// From how many bytes on the delta is more than it should be.
+    bytes_max: u64,
+    /// From how many bytes on propagation is woken.
+    press_bytes: u64,
+    signals: Arc<Signals>,
+    clock: Arc<dyn Clock>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pieces: Vec<Vec<CommitBatch>>,
+    /// Blocking propagations under way.
+    held_back: usize,
+    /// Nothing is published any more: the set is gone, or its propagation has failed.
+    is_closed: bool,
+    counts: InboxCounts,
+}
+
+/// What was published so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct InboxCounts {
+    /// The place of the last commit in their order.
+    pub(super) seq: u64,
+    /// Rows changed by all of them.
+    pub(super) tuples: u64,
+    /// Bytes of changes that are not folded.
+    pub(super) bytes: u64,
+    /// The most that `bytes` ever was.
+    pub(super) bytes_peak: u64,
+    /// Commits that waited.
+    pub(super) stalls: u64,
+    /// How long they waited, all together.
+    pub(super) stall_time: Duration,
+    /// Commits that were published when the delta was full.
+    pub(super) overruns: u64,
+}
+
+impl Inbox {
+    pub(super) fn new(bytes_max: u64, does_stall: bool, signals: Arc<Signals>, clock: Arc<dyn Clock>) -> Self {
+        Inbox {
+            state: Mutex::default(),
+            waiting: Condvar::new(),
+            stall_bytes: does_stall.then_some(bytes_max),
+            bytes_max,
+            press_bytes: (bytes_max / 2).max(1),
+            signals,
+            clock,
+        }
+    }
+
+    /// Gives a batch its place in the order of commits. Its transaction holds all of its locks, so that whatever depends on
+    /// it comes after it: every prefix of the order is a state that some serial order has produced.
+    pub(super) fn publish(&self, mut batch: CommitBatch) {
+        let bytes = batch.bytes();
+        let mut state = self.state.lock();
+        if self.must_wait(&state) {
+            self.wait(&mut state);
+        }
+        if state.is_closed {
+            return;
+        }
+        let was_pressed = state.counts.bytes >= self.press_bytes;
+        let counts = &mut state.counts;
+        counts.overruns += u64::from(counts.bytes >= self.bytes_max);
+        counts.seq += 1;
+        counts.tuples += batch.len() as u64;
+        counts.bytes += bytes;
+        counts.bytes_peak = counts.bytes_peak.max(counts.bytes);
+        let is_pressed = counts.bytes >= self.press_bytes;
+        (batch.seq, batch.at) = (counts.seq, self.clock.now());
+        if state.pieces.last().is_none_or(|piece| piece.len() == PIECE_BATCHES) {
+            state.pieces.push(Vec::with_capacity(PIECE_BATCHES));
+        }
+        state.pieces.last_mut().expect("it was pushed if there was none").push(batch);
+        drop(state);
+        if is_pressed && !was_pressed {
+            self.signals.press();
+        }
+    }
+
+    /// Whether a commit has to wait. A delta below its bound takes any batch, so that one larger than the bound gets in.
+    fn must_wait(&self, state: &State) -> bool {
+        let is_full = self.stall_bytes.is_some_and(|bytes| state.counts.bytes >= bytes);
+        !state.is_closed && (is_full || state.held_back > 0)
+    }
+
+    /// Propagation takes no locks of transactions, so that it always comes to an end, whatever the waiting one holds.
+    #[cold]
+    fn wait(&self, state: &mut MutexGuard<'_, State>) {
+        let began = self.clock.now();
+        while self.must_wait(state) {
+            self.waiting.wait(state);
+        }
+        state.counts.stalls += 1;
+        state.counts.stall_time += self.clock.now().saturating_sub(began);
+    }
+
+    /// Everything that was published since the last call, in order, and the counts as of then.
+    pub(super) fn take(&self) -> (Vec<Vec<CommitBatch>>, InboxCounts) {
+        let mut state = self.state.lock();
+        (std::mem::take(&mut state.pieces), state.counts)
+    }
+
+    /// Changes of so many bytes are folded.
+    pub(super) fn free(&self, bytes: u64) {
+        let mut state = self.state.lock();
+        state.counts.bytes -= bytes;
+        drop(state);
+        self.waiting.notify_all();
+    }
+
+    /// Whether propagation is to fold whatever there is.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.state.lock().counts.bytes >= self.press_bytes
+    }
+
+    /// Lets commits wait until the guard goes.
+    pub(super) fn hold_back(&self) -> HeldBack<'_> {
+        self.state.lock().held_back += 1;
+        HeldBack(self)
+    }
+
+    /// Takes nothing any more, and lets go whoever waits.
+    pub(super) fn close(&self) {
+        let mut state = self.state.lock();
+        state.is_closed = true;
+        let pieces = std::mem::take(&mut state.pieces);
+        drop(state);
+        drop(pieces);
+        self.waiting.notify_all();
+    }
+}
+
+/// Commits wait.
+pub(super) struct HeldBack<'a>(&'a Inbox);
+
+impl Drop for HeldBack<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().held_back -= 1;
+        self.0.waiting.notify_all();
+    }
+}

@@ -1,0 +1,204 @@
+//! Changes of one chunk that are not folded yet, in the order of the commits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::batch::CHANGE_BYTES;
+use crate::columns::table::CHUNK_ROWS;
+
+/// Changes that follow each other. Immutable as soon as somebody else holds it.
+#[derive(Debug)]
+pub(super) struct Segment {
+    entries: Vec<Entry>,
+    /// The words of all images, one after the other.
+    words: Vec<u64>,
+    /// When its first change was published.
+    pub(super) oldest: Duration,
+    /// Bytes of all segments of the set that are alive, also in snapshots.
+    gauge: Arc<AtomicU64>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    /// Where its image begins.
+    start: u64,
+    /// The row's position in the chunk.
+    position: u32,
+    /// Words of its image; 0 for a deletion.
+    words: u32,
+}
+
+impl Segment {
+    pub(super) fn new(oldest: Duration, gauge: &Arc<AtomicU64>) -> Self {
+        Segment { entries: Vec::new(), words: Vec::new(), oldest, gauge: Arc::clone(gauge) }
+    }
+
+    pub(super) fn push(&mut self, position: u32, image: Option<&[u64]>) {
+        let words = image.unwrap_or_default();
+        self.entries.push(Entry { start: self.words.len() as u64, position, words: words.len() as u32 });
+        self.words.extend_from_slice(words);
+        // Relaxed, as below: a figure that nothing is decided by.
+        self.gauge.fetch_add(bytes_of(words), Ordering::Relaxed);
+    }
+
+    /// Adds what another one has, whose changes are later.
+    fn append(&mut self, later: &Segment) {
+        later.changes().for_each(|(position, image)| self.push(position, image));
+    }
+
+    /// How many changes it has.
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// What it counts against the bound of the delta.
+    pub(super) fn bytes(&self) -> u64 {
+        self.entries.len() as u64 * CHANGE_BYTES + self.words.len() as u64 * 8
+    }
+
+    fn changes(&self) -> impl DoubleEndedIterator<Item = (u32, Option<&[u64]>)> {
+        self.entries.iter().map(|entry| {
+            let image = &self.words[entry.start as usize..][..entry.words as usize];
+            (entry.position, (!image.is_empty()).then_some(image))
+        })
+    }
+}
+
+fn bytes_of(image: &[u64]) -> u64 {
+    CHANGE_BYTES + image.len() as u64 * 8
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        self.gauge.fetch_sub(self.bytes(), Ordering::Relaxed);
+    }
+}
+
+/// What a chunk lacks: all of its segments, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct ChunkDelta {
+    segments: Vec<Arc<Segment>>,
+    /// The first so many are being folded.
+    folding: usize,
+}
+
+impl ChunkDelta {
+    /// Adds later changes. Neighbours become one as soon as the later one is as long as the earlier, so that there are few,
+    /// however often changes come in, and each change is copied few times. What is being folded stays as it is.
+    pub(super) fn push(&mut self, segment: Segment) {
+        let mut last = segment;
+        while self.segments.len() > self.folding
+            && self.segments.last().is_some_and(|before| before.len() <= last.len())
+        {
+            let before = self.segments.pop().expect("it was looked at");
+            let mut joined = Arc::try_unwrap(before).unwrap_or_else(|held| {
+                let mut copy = Segment::new(held.oldest, &held.gauge);
+                copy.append(&held);
+                copy
+            });
+            joined.append(&last);
+            last = joined;
+        }
+        self.segments.push(Arc::new(last));
+    }
+
+    /// All segments, for whoever reads them while more come.
+    pub(super) fn segments(&self) -> Vec<Arc<Segment>> {
+        self.segments.clone()
+    }
+
+    /// Takes all segments to be folded; none if that is being done already.
+    pub(super) fn begin_folding(&mut self) -> Vec<Arc<Segment>> {
+        assert_eq!(self.folding, 0, "a chunk is folded by one thread");
+        self.folding = self.segments.len();
+        self.segments()
+    }
+
+    /// What is being folded is in the chunk now. Whoever gets the segments drops them where nobody waits.
+    pub(super) fn end_folding(&mut self) -> Vec<Arc<Segment>> {
+        self.segments.drain(..std::mem::take(&mut self.folding)).collect()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    /// How many changes there are.
+    pub(super) fn len(&self) -> usize {
+        self.segments.iter().map(|segment| segment.len()).sum()
+    }
+
+    /// When the oldest change was published; `None` without changes.
+    pub(super) fn oldest(&self) -> Option<Duration> {
+        self.segments.first().map(|segment| segment.oldest)
+    }
+}
+
+/// The newest change of each position, in order of position: its image, or `None` where the row is deleted.
+pub(super) fn newest(segments: &[Arc<Segment>]) -> Vec<(u32, Option<&[u64]>)> {
+    let mut is_seen = vec![false; CHUNK_ROWS];
+    let mut newest = Vec::new();
+    for (position, image) in segments.iter().rev().flat_map(|segment| segment.changes().rev()) {
+        if !std::mem::replace(&mut is_seen[position as usize], true) {
+            newest.push((position, image));
+        }
+    }
+    newest.sort_unstable_by_key(|(position, _)| *position);
+    newest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(gauge: &Arc<AtomicU64>, changes: &[(u32, Option<u64>)]) -> Segment {
+        let mut segment = Segment::new(Duration::ZERO, gauge);
+        for (position, word) in changes {
+            segment.push(*position, word.as_ref().map(std::slice::from_ref));
+        }
+        segment
+    }
+
+    fn check(delta: &ChunkDelta, expect: &[(u32, Option<u64>)]) {
+        let segments = delta.segments();
+        let found: Vec<_> =
+            newest(&segments).into_iter().map(|(at, image)| (at, image.map(|words| words[0]))).collect();
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn the_newest_change_of_a_position_wins_however_segments_are_joined() {
+        let gauge = Arc::default();
+        let mut delta = ChunkDelta::default();
+        delta.push(segment(&gauge, &[(5, Some(1)), (2, Some(2)), (5, Some(3))]));
+        check(&delta, &[(2, Some(2)), (5, Some(3))]);
+        let held = delta.segments();
+        delta.push(segment(&gauge, &[(2, None)]));
+        assert_eq!((delta.segments.len(), delta.len()), (2, 4), "a short one stays by itself");
+        delta.push(segment(&gauge, &[(9, Some(4))]));
+        assert_eq!((delta.segments.len(), delta.len()), (2, 5), "neighbours of a length are joined");
+        delta.push(segment(&gauge, &[(9, Some(5)), (2, Some(6)), (2, Some(7))]));
+        assert_eq!((delta.segments.len(), delta.len()), (1, 8));
+        check(&delta, &[(2, Some(7)), (5, Some(3)), (9, Some(5))]);
+        assert_eq!(newest(&held).len(), 2, "what was held stays as it was");
+    }
+
+    #[test]
+    fn what_is_being_folded_is_left_alone_and_then_gone() {
+        let gauge: Arc<AtomicU64> = Arc::default();
+        let mut delta = ChunkDelta::default();
+        delta.push(segment(&gauge, &[(1, Some(1))]));
+        let taken = delta.begin_folding();
+        delta.push(segment(&gauge, &[(1, Some(2)), (3, None)]));
+        assert_eq!((taken.len(), delta.segments.len()), (1, 2));
+        drop(taken);
+        let folded: Vec<_> = delta.end_folding();
+        assert_eq!(folded.iter().map(|segment| segment.len()).sum::<usize>(), 1);
+        check(&delta, &[(1, Some(2)), (3, None)]);
+        drop(folded);
+        assert_eq!(gauge.load(Ordering::Relaxed), 2 * CHANGE_BYTES + 8);
+        drop(delta);
+        assert_eq!(gauge.load(Ordering::Relaxed), 0);
+    }
+}

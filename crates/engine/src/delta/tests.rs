@@ -1,0 +1,226 @@
+//! What queries read is the state after exactly the first commits of one order, whatever happens meanwhile.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod faults;
+mod histories;
+mod modes;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
+use plimsoll_policy::Priority;
+
+use super::*;
+use crate::columns::ColumnSnapshot;
+use crate::engine::{Engine, EngineOptions};
+use crate::table::heap::RowId;
+use crate::table::layout::TableSpec;
+use crate::table::stored::{HeapRow, RowImage};
+use crate::table_set::convert::batch_of;
+use crate::table_set::{TableDeclaration, TableSet};
+use crate::transaction::{Connection, Purpose, TransactionError};
+use crate::value::{ColumnSpec, ColumnType, Value};
+
+/// Positions of the tables in the set.
+const ACCOUNT: usize = 0;
+const ENTRY: usize = 1;
+/// A table that is not kept as rows.
+const PLACE: usize = 2;
+
+/// Columns of an account.
+const BALANCE: usize = 2;
+const NOTE: usize = 3;
+
+const ACCOUNTS: i64 = 40;
+/// Rows that are deleted first of all: freed slots are used again only where there are many.
+const ENTRIES: i64 = 1300;
+
+fn declaration(name: &str, columns: &[(&str, ColumnType, DataType, bool)], keeps_rows: bool) -> TableDeclaration {
+    let spec = |&(name, kind, _, nullable): &(&str, ColumnType, DataType, bool)| ColumnSpec {
+        name: name.to_owned(),
+        kind,
+        nullable,
+    };
+    let columns: Vec<_> = columns.to_vec();
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, _, kind, nullable)| Field::new(*name, kind.clone(), *nullable)).collect();
+    let spec = TableSpec {
+        name: name.to_owned(),
+        columns: columns.iter().map(spec).collect(),
+        primary_key: vec![0],
+        secondary: vec![],
+    };
+    TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows }
+}
+
+fn declarations() -> Vec<TableDeclaration> {
+    let int = |name| (name, ColumnType::Int64, DataType::Int64, false);
+    let note = ("note", ColumnType::Text(40), DataType::Utf8View, true);
+    let branch = ("branch", ColumnType::Int32, DataType::Int32, false);
+    vec![
+        declaration("account", &[int("id"), branch, int("balance"), note.clone()], true),
+        declaration("entry", &[int("id"), note], true),
+        declaration("place", &[int("id")], false),
+    ]
+}
+
+fn accounts(ids: std::ops::Range<i64>) -> RecordBatch {
+    let notes = ids.clone().map(|id| (id % 3 > 0).then_some(["red", "blue"][id as usize % 2]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(ids.clone())),
+        Arc::new(Int32Array::from_iter_values(ids.clone().map(|id| id as i32 % 4))),
+        Arc::new(Int64Array::from_iter_values(ids.map(|_| 1000))),
+        Arc::new(StringViewArray::from_iter(notes)),
+    ];
+    RecordBatch::try_new(Arc::clone(&declarations()[ACCOUNT].arrow), columns).unwrap()
+}
+
+fn entries(ids: std::ops::Range<i64>) -> RecordBatch {
+    let notes = ids.clone().map(|id| Some(format!("entry {id}")));
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(Int64Array::from_iter_values(ids)), Arc::new(StringViewArray::from_iter(notes))];
+    RecordBatch::try_new(Arc::clone(&declarations()[ENTRY].arrow), columns).unwrap()
+}
+
+/// Tables that several threads have loaded.
+fn loaded(engine: &Arc<Engine>, options: &DeltaOptions) -> TableSet {
+    let set = TableSet::create(engine, declarations()).unwrap().with_propagation(options.clone());
+    load(&set);
+    set
+}
+
+fn load(set: &TableSet) {
+    std::thread::scope(|scope| {
+        for at in 0..4 {
+            let quarter = move |all: i64| all / 4 * at..all / 4 * (at + 1);
+            scope.spawn(move || {
+                set.load(ENTRY, entries(quarter(ENTRIES))).unwrap();
+                set.load(ACCOUNT, accounts(quarter(ACCOUNTS))).unwrap();
+            });
+        }
+    });
+    let places = Arc::new(Int64Array::from(vec![7, 8]));
+    set.load(PLACE, RecordBatch::try_new(Arc::clone(&declarations()[PLACE].arrow), vec![places]).unwrap()).unwrap();
+    set.finish_load().unwrap();
+}
+
+/// The rows of a table in order.
+type Rows = Vec<Vec<String>>;
+
+fn rows_of(batches: &[RecordBatch]) -> Rows {
+    let row = |batch: &RecordBatch, at: usize| {
+        batch.columns().iter().map(|column| array_value_to_string(column, at).unwrap()).collect()
+    };
+    let mut rows: Rows = batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| row(batch, at))).collect();
+    rows.sort_unstable();
+    rows
+}
+
+/// What a query that reads this snapshot sees of a table: the chunks, the overlay over them.
+fn contents(snapshot: &ColumnSnapshot, table: &str) -> Rows {
+    let version = snapshot.version(table).unwrap();
+    let columns = version.columns();
+    let mut batches = Vec::new();
+    for number in 0..version.chunk_count() {
+        let overlay = version.overlay().and_then(|overlay| overlay.chunk(number).unwrap());
+        if let Some(chunk) = columns.chunks().get(number) {
+            let all = RecordBatch::try_new(Arc::clone(columns.schema()), chunk.to_arrays().unwrap()).unwrap();
+            let shown = match (&overlay, chunk.live()) {
+                (Some(overlay), _) => overlay.visible(chunk),
+                (None, Some(live)) => live.clone(),
+                (None, None) => arrow::buffer::BooleanBuffer::new_set(chunk.rows()),
+            };
+            batches.push(arrow::compute::filter_record_batch(&all, &shown.into()).unwrap());
+        }
+        batches.extend(overlay.map(|overlay| overlay.images.clone()));
+    }
+    rows_of(&batches)
+}
+
+fn all_contents(snapshot: &ColumnSnapshot) -> Vec<Rows> {
+    declarations().iter().map(|table| contents(snapshot, &table.spec.name)).collect()
+}
+
+/// The states that a history of commits goes through.
+struct Replay {
+    history: std::vec::IntoIter<batch::CommitBatch>,
+    seq: u64,
+    /// For each table its rows by number.
+    tables: Vec<BTreeMap<RowId, Vec<String>>>,
+    layouts: Vec<(RowLayout, SchemaRef)>,
+}
+
+/// The rows of each table by number, while no transaction changes them.
+fn rows_by_number(set: &TableSet) -> Vec<BTreeMap<RowId, Vec<String>>> {
+    let rows = |(table, declaration): (usize, TableDeclaration)| {
+        let Some(rows) = set.rows(table) else { return BTreeMap::new() };
+        let row = |number: RowId| {
+            let row = HeapRow { heap: &rows.heap, row: number };
+            (number, rows_of(&[batch_of(&[row], &declaration.arrow).unwrap()]).remove(0))
+        };
+        rows.heap.live_rows().map(row).collect()
+    };
+    declarations().into_iter().enumerate().map(rows).collect()
+}
+
+impl Replay {
+    /// Everything that was published so far, after what the tables held before.
+    fn new(set: &TableSet, before: &[BTreeMap<RowId, Vec<String>>]) -> Self {
+        let layouts = declarations().into_iter().map(|table| (RowLayout::new(&table.spec.columns), table.arrow));
+        let history = set.delta().unwrap().history();
+        assert!(history.iter().map(|batch| batch.seq).eq(1..=history.len() as u64), "the order has holes");
+        Replay { history: history.into_iter(), seq: 0, tables: before.to_vec(), layouts: layouts.collect() }
+    }
+
+    /// The state after the first `seq` commits; no earlier one can be had afterwards.
+    fn at(&mut self, seq: u64) -> Vec<Rows> {
+        assert!(self.seq <= seq);
+        while self.seq < seq {
+            let batch = self.history.next().expect("a snapshot shows no more than was published");
+            self.seq = batch.seq;
+            for (table, row, image) in batch.changes() {
+                let (layout, schema) = &self.layouts[table as usize];
+                let rows = &mut self.tables[table as usize];
+                match image {
+                    Some(words) => {
+                        let batch = batch_of(&[RowImage { layout, words }], schema).unwrap();
+                        rows.insert(row, rows_of(&[batch]).remove(0));
+                    }
+                    None => drop(rows.remove(&row)),
+                }
+            }
+        }
+        let sorted = |rows: &BTreeMap<RowId, Vec<String>>| {
+            let mut rows: Rows = rows.values().cloned().collect();
+            rows.sort_unstable();
+            rows
+        };
+        let mut tables: Vec<Rows> = self.tables.iter().map(sorted).collect();
+        tables[PLACE] = vec![vec!["7".to_owned()], vec!["8".to_owned()]];
+        tables
+    }
+}
+
+/// Moves money from one account to another.
+fn transfer(connection: &mut Connection, table: u32, from: i64, to: i64, amount: i64) -> Result<(), TransactionError> {
+    for (id, amount) in [(from, -amount), (to, amount)] {
+        if let Some(row) = connection.find(table, &[Value::Int(id)], Purpose::Write)? {
+            let balance = connection.int(table, row, BALANCE);
+            connection.set(table, row, BALANCE, Value::Int(balance + amount))?;
+        }
+    }
+    Ok(())
+}
+
+fn number(set: &TableSet, table: usize) -> u32 {
+    set.rows(table).unwrap().number
+}
+
+fn commit(engine: &Arc<Engine>, work: impl FnMut(&mut Connection) -> Result<(), TransactionError>) {
+    engine.connect().transact(Priority::LOW, work).unwrap();
+}

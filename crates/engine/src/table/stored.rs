@@ -1,0 +1,100 @@
+//! Reading the columns of a row, wherever its words are.
+
+use super::heap::{Heap, RowId};
+use super::layout::RowLayout;
+use crate::value::ColumnType;
+
+/// A row whose columns can be read one by one.
+pub trait StoredRow {
+    /// Whether a column is null.
+    fn is_null(&self, column: usize) -> bool;
+    /// The integer in a column that is not null.
+    fn int(&self, column: usize) -> i64;
+    /// Appends the text in a column that is not null.
+    fn text(&self, column: usize, into: &mut String);
+}
+
+/// A row where it lives. Read under its lock, or while nobody writes.
+#[derive(Debug, Clone, Copy)]
+pub struct HeapRow<'a> {
+    /// The rows of its table.
+    pub heap: &'a Heap,
+    /// Its number.
+    pub row: RowId,
+}
+
+impl StoredRow for HeapRow<'_> {
+    fn is_null(&self, column: usize) -> bool {
+        self.heap.is_null(self.row, column)
+    }
+
+    fn int(&self, column: usize) -> i64 {
+        self.heap.int(self.row, column)
+    }
+
+    fn text(&self, column: usize, into: &mut String) {
+        self.heap.text(self.row, column, into);
+    }
+}
+
+/// A copy of a row's words, header included, as [`Heap::image`] makes it.
+#[derive(Debug, Clone, Copy)]
+pub struct RowImage<'a> {
+    /// Where each column stands.
+    pub layout: &'a RowLayout,
+    /// All of its words.
+    pub words: &'a [u64],
+}
+
+impl StoredRow for RowImage<'_> {
+    fn is_null(&self, column: usize) -> bool {
+        self.words[0] >> (8 + column) & 1 == 1
+    }
+
+    fn int(&self, column: usize) -> i64 {
+        let place = self.layout.place(column);
+        let word = self.words[place.word as usize];
+        match place.kind {
+            ColumnType::Int64 => word as i64,
+            ColumnType::Int32 => i64::from((word >> place.shift) as u32 as i32),
+            ColumnType::Text(_) => panic!("column {column} is text"),
+        }
+    }
+
+    fn text(&self, column: usize, into: &mut String) {
+        let place = self.layout.place(column);
+        let words = &self.words[place.word as usize..(place.word + place.words) as usize];
+        let length = usize::from(words[0] as u16);
+        // The first word begins with the length; the image was taken under the row's lock, so that the text is whole.
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).skip(2).take(length).collect();
+        into.push_str(std::str::from_utf8(&bytes).expect("texts were stored from strings"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{ColumnSpec, Value};
+
+    #[test]
+    fn an_image_reads_as_the_row_did_when_it_was_taken() {
+        let kinds =
+            [ColumnType::Int32, ColumnType::Text(40), ColumnType::Int32, ColumnType::Int64, ColumnType::Text(5)];
+        let columns: Vec<_> =
+            kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: true }).collect();
+        let heap = Heap::new(RowLayout::new(&columns));
+        for text in ["", "five5", "six666", "seven77", "fourteen bytes", "exactly forty bytes are what fits in it."] {
+            let row = heap.allocate();
+            heap.write(row, &[Value::Int(-5), Value::Text(text), Value::Int(7), Value::Int(i64::MIN), Value::Null]);
+            let mut words = Vec::new();
+            heap.image(row, &mut words);
+            heap.write(row, &[Value::Null, Value::Text("later"), Value::Null, Value::Null, Value::Null]);
+            let image = RowImage { layout: heap.layout(), words: &words };
+            let mut read = String::new();
+            image.text(1, &mut read);
+            assert_eq!(read, text);
+            assert_eq!((image.int(0), image.int(2), image.int(3)), (-5, 7, i64::MIN));
+            assert_eq!([0, 1, 2, 3, 4].map(|column| image.is_null(column)), [false, false, false, false, true]);
+        }
+    }
+}
