@@ -67,6 +67,7 @@
 //! journal) is not counted against the group's limit.
 
 pub mod data_folder;
+pub(crate) mod files;
 pub mod folder;
 pub(crate) mod format;
 mod options;
