@@ -3,6 +3,7 @@
 pub mod heap;
 pub mod index;
 pub mod key;
+pub mod latch;
 pub mod layout;
 
 use std::sync::atomic::{AtomicBool, Ordering};

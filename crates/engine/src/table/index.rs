@@ -6,11 +6,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use crossbeam_utils::CachePadded;
 use scc::{Guard, TreeIndex};
 
 use super::heap::RowId;
 use super::key::{Key, KeyLayout, StoredKey};
+use super::latch::{Exclusive, Latch, Shared};
 
 /// What the smallest and the largest possible key mean while no row has them.
 ///
@@ -28,11 +29,12 @@ pub struct Index {
     /// Whether two rows may not have equal columns.
     pub unique: bool,
     tree: Tree,
-    latch: RwLock<()>,
+    // Each on cache lines of its own: lookups read `removals`, which insertions leave alone, and nothing else of these.
+    latch: CachePadded<Latch>,
     /// Grows with each change of the set of keys.
-    version: AtomicU64,
+    version: CachePadded<AtomicU64>,
     /// Grows with each key that disappears or comes to mean another row.
-    removals: AtomicU64,
+    removals: CachePadded<AtomicU64>,
 }
 
 /// The tree in the least width that holds the index's keys: comparing two words is what a lookup does most.
@@ -61,7 +63,7 @@ impl Index {
             17..=24 => Tree::Three(TreeIndex::new()),
             _ => Tree::Eight(TreeIndex::new()),
         };
-        let (latch, version, removals) = (RwLock::new(()), AtomicU64::new(0), AtomicU64::new(0));
+        let (latch, version, removals) = Default::default();
         let index = Index { number, keys, unique, tree, latch, version, removals };
         with_tree!(index, tree => fence(tree));
         index
@@ -113,17 +115,17 @@ impl Index {
     }
 
     /// Keeps the set of keys as it is.
-    pub fn freeze(&self) -> RwLockReadGuard<'_, ()> {
-        self.latch.read()
+    pub fn freeze(&self) -> Shared<'_> {
+        self.latch.share()
     }
 
     /// The right to change the set of keys.
-    pub fn latch(&self) -> RwLockWriteGuard<'_, ()> {
-        self.latch.write()
+    pub fn latch(&self) -> Exclusive<'_> {
+        self.latch.take()
     }
 
     /// Adds a key under the [`latch`](Self::latch). False, and nothing changed, if it is there already.
-    pub fn insert_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) -> bool {
+    pub fn insert_latched(&self, _latch: &Exclusive<'_>, key: &Key, row: RowId) -> bool {
         let inserted = self.load(key, row);
         if inserted {
             self.version.fetch_add(1, Ordering::Release);
@@ -132,14 +134,14 @@ impl Index {
     }
 
     /// Makes a key mean another row under the [`latch`](Self::latch).
-    pub fn replace_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) {
+    pub fn replace_latched(&self, _latch: &Exclusive<'_>, key: &Key, row: RowId) {
         with_tree!(self, tree => tree.upsert_sync(StoredKey::store(key), row));
         self.version.fetch_add(1, Ordering::Release);
         self.removals.fetch_add(1, Ordering::Release);
     }
 
     /// Takes a key away under the [`latch`](Self::latch), if it means that row.
-    pub fn remove_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) -> bool {
+    pub fn remove_latched(&self, _latch: &Exclusive<'_>, key: &Key, row: RowId) -> bool {
         let removed = with_tree!(self, tree => remove(tree, key, row));
         if removed {
             self.version.fetch_add(1, Ordering::Release);

@@ -70,21 +70,26 @@ impl Connection {
 
     /// The integer in a column, not null, of a row that this transaction has found.
     pub fn int(&self, table: u32, row: RowId, column: usize) -> i64 {
-        self.used_table(table).heap.int(row, column)
+        self.locked_row(table, row).heap.int(row, column)
     }
 
     /// Whether a column is null in a row that this transaction has found.
     pub fn is_null(&self, table: u32, row: RowId, column: usize) -> bool {
-        self.used_table(table).heap.is_null(row, column)
+        self.locked_row(table, row).heap.is_null(row, column)
     }
 
     /// Appends the text in a column, not null, of a row that this transaction has found.
     pub fn text(&self, table: u32, row: RowId, column: usize, into: &mut String) {
-        self.used_table(table).heap.text(row, column, into);
+        self.locked_row(table, row).heap.text(row, column, into);
     }
 }
 
 impl Work {
+    /// Keeps further rows out of a gap that is read.
+    fn lock_gap(&mut self, index: &Index, above: Option<RowId>) -> Result<(), TransactionError> {
+        if self.engine.key_range_locks() { self.lock(LockName::gap(index.number, above), Mode::S) } else { Ok(()) }
+    }
+
     fn find_key(
         &mut self,
         table: &RowTable,
@@ -103,7 +108,7 @@ impl Work {
                 }
             } else {
                 let next = index.after(key);
-                self.lock(LockName::gap(index.number, next), Mode::S)?;
+                self.lock_gap(index, next)?;
                 let _frozen = index.freeze();
                 if index.at_and_after(key) == (None, next) {
                     return Ok(None);
@@ -131,7 +136,7 @@ impl Work {
             let version = index.version();
             // The row, and the entry whose gap says that there is none beyond it.
             let (found, guard) = look();
-            self.lock(LockName::gap(index.number, guard), Mode::S)?;
+            self.lock_gap(index, guard)?;
             if let Some(row) = found {
                 self.lock(LockName::row(table.number, row), purpose.row_mode())?;
             }
@@ -167,10 +172,10 @@ impl Work {
             rows.clear();
             let next = index.collect(&range.low, &range.high, rows);
             for &row in &*rows {
-                self.lock(LockName::gap(index.number, Some(row)), Mode::S)?;
+                self.lock_gap(index, Some(row))?;
                 self.lock(LockName::row(table.number, row), purpose.row_mode())?;
             }
-            self.lock(LockName::gap(index.number, next), Mode::S)?;
+            self.lock_gap(index, next)?;
             let _frozen = index.freeze();
             let is_same = index.version() == version || {
                 again.clear();

@@ -114,10 +114,12 @@ impl Work {
                 Kind::Replacement { index, deleted } => {
                     let index = &table.indexes[index as usize];
                     let key = table.key_of(index, change.row);
-                    let latch = index.latch();
                     let [from, to] = [change.row, deleted].map(|row| LockName::gap(index.number, Some(row)));
-                    self.engine.locks().inherit(from, to);
+                    let latch = index.latch();
+                    let todo = self.engine.locks().inherit(from, to);
                     index.replace_latched(&latch, &key, deleted);
+                    drop(latch);
+                    self.engine.locks().carry_out(todo);
                 }
             }
         }
@@ -143,8 +145,10 @@ impl Work {
         let (present, next) = index.at_and_after(&key);
         if present == Some(row) {
             let [from, to] = [Some(row), next].map(|row| LockName::gap(index.number, row));
-            self.engine.locks().inherit(from, to);
+            let todo = self.engine.locks().inherit(from, to);
             index.remove_latched(&latch, &key, row);
+            drop(latch);
+            self.engine.locks().carry_out(todo);
         }
     }
 }

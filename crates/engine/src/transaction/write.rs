@@ -112,9 +112,12 @@ impl Work {
                 return Attempt::KeyExists(other);
             }
             // The key goes over from the row that this transaction has deleted, with all that is known of its gap.
-            locks.inherit(LockName::gap(index.number, Some(other)), LockName::gap(index.number, Some(row)));
+            let [from, to] = [other, row].map(|row| LockName::gap(index.number, Some(row)));
+            let todo = locks.inherit(from, to);
             index.replace_latched(&latch, key, row);
             self.undo.replacement(table.number, position, other, row);
+            drop(latch);
+            locks.carry_out(todo);
             return Attempt::Done;
         }
         let gap = LockName::gap(index.number, next);

@@ -2,8 +2,8 @@
 //!
 //! It promises as little as POSIX does. A name is durable when its folder has been synced, a block of 512 bytes when its file
 //! has; until then each change of a name and each block is kept or lost by itself, in any combination. What is kept happens
-//! in order, and a rename happens wholly or not at all. After a sync that failed, what was to be synced is still seen by
-//! processes and will not become durable any more, whatever later syncs say.
+//! in order, and a rename happens wholly or not at all. After a file's sync that failed, what was to be synced is still seen by
+//! processes and will not become durable any more, whatever later syncs say; names, which file systems keep in a journal, may.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -231,7 +231,7 @@ fn kind_of_name(name: &str, kinds: [&'static str; 4]) -> &'static str {
 /// What goes wrong. Calls that change something are counted from 0, and so are those that read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// That call fails; a write has done its first half, a sync has lost what it was for.
+    /// That call fails; a write has done its first half, a file's sync has lost what it was for.
     Refused(u64),
     /// That call does what it should, and reports an error.
     AfterEffect(u64),
@@ -343,15 +343,20 @@ impl DiskFiles {
 
     fn sync(&self, find: impl Fn(&Disk) -> io::Result<usize>) -> io::Result<()> {
         let dropped = self.0.lock().dropped;
-        let settle = |disk: &mut Disk, is_kept: bool| {
+        let settle = |disk: &mut Disk| {
             let node = find(disk)?;
             if dropped != Some(disk.kind_of_sync(node)) {
-                disk.0[node].names.settle(|| is_kept);
-                disk.0[node].data.settle(|| is_kept);
+                disk.0[node].names.settle(|| true);
+                disk.0[node].data.settle(|| true);
             }
             Ok(())
         };
-        self.change(|_| false, |disk| settle(disk, true), |disk| drop(settle(disk, false)))
+        let lose = |disk: &mut Disk| {
+            if let Ok(node) = find(disk) {
+                disk.0[node].data.settle(|| false);
+            }
+        };
+        self.change(|_| false, settle, lose)
     }
 }
 

@@ -183,19 +183,20 @@ fn after_any_fault_nothing_acknowledged_is_lost_and_the_database_opens_again() {
             // An error that opening reports, or none.
             let _ = work(&files, 0..8);
             let context = |error| format!("{fault:?}: {error}");
-            checker.check(&files.disk(), &files.acknowledged(), 1).map_err(context).unwrap();
+            // The row that was loaded may come with a later checkpoint, and the one that failed may be there.
+            checker.check(&files.disk(), &files.acknowledged(), 2).map_err(context).unwrap();
             // Another process, with the disk in order again or as full as before.
             let is_full = matches!(fault, Fault::Full(_));
             let again = DiskFiles::of(files.disk(), files.acknowledged()).with_fault(is_full.then_some(Fault::Full(0)));
             let outcome = work(&again, 20..22);
             assert!(is_full || outcome.is_ok(), "{fault:?}: {outcome:?}");
             assert!(is_full || again.acknowledged().ends_with(&[20, 21]), "{fault:?}: {:?}", again.acknowledged());
-            checker.check(&again.disk(), &again.acknowledged(), 2).map_err(context).unwrap();
+            checker.check(&again.disk(), &again.acknowledged(), 3).map_err(context).unwrap();
             // With room again it goes on.
             let last = DiskFiles::of(again.disk(), again.acknowledged());
             work(&last, 30..31).map_err(context).unwrap();
             assert!(last.acknowledged().ends_with(&[30]), "{fault:?}");
-            checker.check(&last.disk(), &last.acknowledged(), 2).map_err(context).unwrap();
+            checker.check(&last.disk(), &last.acknowledged(), 3).map_err(context).unwrap();
         }
     }
 }
