@@ -5,6 +5,7 @@ pub mod index;
 pub mod key;
 pub mod latch;
 pub mod layout;
+pub mod stripes;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -129,7 +129,8 @@ impl Head {
 
     /// Whether nobody waits, and nobody holds more than an intention.
     pub(super) fn has_intentions_only(&self) -> bool {
-        self.queue.is_empty() && [Mode::S, Mode::SIX, Mode::U, Mode::X].iter().all(|mode| self.counts[*mode as usize] == 0)
+        self.queue.is_empty()
+            && [Mode::S, Mode::SIX, Mode::U, Mode::X].iter().all(|mode| self.counts[*mode as usize] == 0)
     }
 
     /// Gives up whatever `slot` holds. Whoever can be granted now is granted and reported to `granted`.

@@ -236,21 +236,21 @@ impl Client {
             }
             let mut text = String::new();
             self.connection.text(table as u32, row, column, &mut text);
-            text.trim_start_matches(|c: char| !c.is_ascii_digit() && c != '-').parse().expect("a number at its end")
+            text.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("a number at its end")
         };
         let is_null = self.connection.is_null(table as u32, row, 2);
         (number(0), number(1), (!is_null).then(|| number(2)))
     }
 }
 
-/// A key as its table has it: a number, or text that is longer than a word and in the same order.
+/// A key as its table has it: a number, or text in the same order, of which four at a time begin with the same eight bytes.
 enum KeyText {
     Number(i64),
     Text(String),
 }
 
 fn key_text(table: usize, key: i64) -> KeyText {
-    if table == NUMBERS { KeyText::Number(key) } else { KeyText::Text(format!("the key of row {key:04}")) }
+    if table == NUMBERS { KeyText::Number(key) } else { KeyText::Text(format!("{:08} row {key:04}", key / 4)) }
 }
 
 fn key_value(key: &KeyText) -> Value<'_> {

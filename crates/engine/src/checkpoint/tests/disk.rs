@@ -40,11 +40,17 @@ struct Node {
 type Names = BTreeMap<String, usize>;
 
 /// Something as it is durable, as processes see it, and what has changed between.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Versions<T, C> {
     durable: T,
     seen: T,
     pending: Vec<C>,
+}
+
+impl<T: Default, C> Default for Versions<T, C> {
+    fn default() -> Self {
+        Versions { durable: T::default(), seen: T::default(), pending: Vec::new() }
+    }
 }
 
 #[derive(Debug, Clone)]

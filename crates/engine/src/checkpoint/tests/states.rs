@@ -148,7 +148,7 @@ fn kill_then_crash(go_on: impl Fn(&DiskFiles) -> Result<(), String>) -> Result<(
 #[test]
 fn a_process_that_goes_on_after_a_kill_makes_durable_what_it_has_read() {
     kill_then_crash(|files| work(files, 20..22)).unwrap();
-    // Units that only the kernel knows would be torn out of the middle of the log.
+    // Without that, units that only the kernel knows are torn out of the log.
     let error = kill_then_crash(|files| {
         files.make_folders(Path::new(FOLDER)).unwrap();
         let (storage, database) = storage(files)?;
@@ -167,7 +167,7 @@ fn a_process_that_goes_on_after_a_kill_makes_durable_what_it_has_read() {
         Ok(())
     });
     let error = error.expect_err("the end of the log was not written again");
-    assert!(error.contains("it ends before the next segment begins"), "{error}");
+    assert!(error.contains("before the next segment begins") || error.contains("the log has nothing at"), "{error}");
 }
 
 #[test]

@@ -248,8 +248,8 @@ mod tests {
         let graph = JoinGraph { inputs: (0..count).map(input).collect(), ..JoinGraph::default() };
         let mut sets = Vec::new();
         collect_sets(&cheapest_tree(&graph), &mut sets);
-        assert!(sets.contains(&(0b11 << (count - 2))), "{sets:b?}");
-        assert!(!sets.contains(&(1 | 1 << (count - 1))), "{sets:b?}");
+        assert!(sets.contains(&(0b11 << (count - 2))), "{sets:?}");
+        assert!(!sets.contains(&(1 | 1 << (count - 1))), "{sets:?}");
     }
 
     /// The inputs of each join.
