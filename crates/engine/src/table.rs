@@ -3,8 +3,10 @@
 pub mod heap;
 pub mod index;
 pub mod key;
+pub mod latch;
 pub mod layout;
 pub mod stored;
+pub mod stripes;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
