@@ -101,6 +101,6 @@ fn spread(of: &Reading<'_>, which: fn(&Freshness) -> Option<Spread>, figure: fn(
 
 fn freshness<'a>(of: &'a Reading<'_>) -> Result<&'a Freshness, String> {
     of.device.freshness.as_ref().ok_or_else(|| {
-        "queries read what transactions write; on PostgreSQL `standby=1` gives them a copy of their own".to_owned()
+        "this target tells of no copy that queries read; on PostgreSQL `standby=1` gives them one".to_owned()
     })
 }

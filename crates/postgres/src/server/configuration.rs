@@ -45,6 +45,9 @@ const ALONE: [(&str, &str); 2] = [("wal_level", "minimal"), ("max_wal_senders", 
 const REPLICATED: [(&str, &str); 3] =
     [("wal_level", "replica"), ("max_wal_senders", "4"), ("max_replication_slots", "2")];
 
+/// So much log is kept for a standby that is slow to receive it, as while data are loaded, however little starts a checkpoint.
+const KEPT_LEAST: u64 = 1 << 30;
+
 /// The text of `postgresql.conf`.
 pub(super) fn text(settings: &ServerSettings, socket_folder: &Path, with_statement_statistics: bool) -> String {
     let mut parameters: Vec<(String, String)> = Vec::new();
@@ -55,7 +58,8 @@ pub(super) fn text(settings: &ServerSettings, socket_folder: &Path, with_stateme
     }
     if settings.has_standby() {
         // A standby that has lost its connection must not fill the disk.
-        add("max_slot_wal_keep_size", &format!("{}MB", settings.log_bytes() >> 20));
+        let kept_bytes = settings.log_bytes().max(KEPT_LEAST);
+        add("max_slot_wal_keep_size", &format!("{}MB", kept_bytes >> 20));
     }
     add("port", &PORT.to_string());
     add("unix_socket_directories", &format!("\"{}\"", socket_folder.display()));
@@ -118,7 +122,7 @@ mod tests {
         check(&[], false, &["wal_level = 'minimal'", "max_wal_senders = '0'", "max_standby_streaming_delay = '30s'"]);
         let standby = ("standby", "1");
         let kept = ("max_wal_size", "64MB");
-        check(&[standby, kept], false, &["wal_level = 'replica'", "max_slot_wal_keep_size = '64MB'"]);
+        check(&[standby, kept], false, &["wal_level = 'replica'", "max_slot_wal_keep_size = '1024MB'"]);
         let patient = ("max_standby_streaming_delay", "none");
         let serializable = ("isolation", "serializable");
         let options = [standby, patient, serializable];

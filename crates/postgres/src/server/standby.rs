@@ -2,7 +2,7 @@
 //!
 //! It is as private as the first one: a folder of its own, noted before it is made ([`Home`]), and a watch of its own that
 //! ends it if this process is killed ([`Running`]). It is made by `pg_basebackup` from the running primary. A replication slot
-//! keeps the log that it has not yet received, as much as `max_wal_size`; nothing is archived.
+//! keeps the log that it has not yet received, as much as `max_wal_size` and at least 1 GB; nothing is archived.
 //!
 //! It is never changed, only made anew: a primary that was started again gets another one.
 
