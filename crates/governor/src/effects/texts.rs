@@ -34,7 +34,8 @@ impl Inquiry {
             // The text includes PREPARE itself, which does not run again.
             let is_done = pieces.next().is_some_and(|first| first.is_word("prepare"));
             let because = read.unreplayable.filter(|because| !(is_done && *because == Unsafe::PreparedStatement));
-            let is_control = read.begins || read.ends.is_some() || read.savepoint;
+            // A replay begins its transaction as the client did: by a BEGIN that drivers keep prepared, too.
+            let is_control = read.ends.is_some() || read.savepoint;
             let is_unknown = is_control || read.changes_code || read.changes_rules;
             if let Some(because) = because.or(is_unknown.then_some(Unsafe::PreparedStatement)) {
                 self.is_unsafe(because);

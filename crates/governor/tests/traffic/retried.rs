@@ -110,6 +110,30 @@ fn cycles_are_broken_before_the_server_looks_for_deadlocks() {
     assert_eq!(server.value("SELECT sum(n) FROM counter"), (2 * transaction_count()).to_string());
 }
 
+/// pgbench prepares each statement once, BEGIN and COMMIT too, as JDBC drivers do. A prepared BEGIN was once taken for a statement that
+/// must not run twice, so that nothing of theirs was ever run again.
+#[test]
+fn what_is_prepared_before_its_transaction_is_run_again_too() {
+    let server = server("60s");
+    let governed = Governed::start_with(&server, "", "");
+    let own = server.own();
+    let script = tempfile::NamedTempFile::new().unwrap();
+    let update = |row: &str| format!("UPDATE counter SET n = n + 1 WHERE id = :{row};");
+    let draw = |row: &str| format!("\\set {row} random(1, {ROWS})");
+    let lines = [draw("a"), draw("b"), "BEGIN;".to_owned(), update("a"), update("b"), "COMMIT;".to_owned()];
+    std::fs::write(&script, lines.join("\n")).unwrap();
+    let mut pgbench = std::process::Command::new(own.installation().program("pgbench"));
+    pgbench.args(["--no-vacuum", "--protocol=prepared", "--client=16", "--transactions=25", "--failures-detailed"]);
+    pgbench.args(["--host", &governed.address.ip().to_string(), "--port", &governed.address.port().to_string()]);
+    pgbench.args(["--username", "low", "--file"]).arg(script.path()).arg(server.database());
+    let output = pgbench.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(told.contains("number of failed transactions: 0 "), "{told}");
+    assert!(governed.aborts("low", "cycle", "replayed") > 0, "there was no cycle");
+    assert_eq!(server.value("SELECT sum(n) FROM counter"), (2 * 16 * 25).to_string());
+}
+
 /// Each reads what another changes, and changes what another reads; what it reads is the same whatever the other has done.
 #[test]
 fn nobody_sees_a_conflict_of_serializable_transactions() {
