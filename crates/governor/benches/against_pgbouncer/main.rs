@@ -46,7 +46,7 @@ const LOADS: [(&str, u32, u32, usize); 3] = [("saturated", 16, 2, 1), ("single",
 /// The governor's ways to wait for messages, and the settings for each. The first is the default.
 const GOVERNORS: [(&str, &str); 3] = [
     ("governor", ""),
-    ("governor that only sleeps", "spin = \"off\""),
+    ("governor that polls", "spin = \"auto\""),
     ("governor by io_uring", "event_loop = \"io_uring\""),
 ];
 

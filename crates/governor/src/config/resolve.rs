@@ -209,7 +209,7 @@ impl Reader<'_> {
             Some(name) => self.word(name, "event loop", &EventLoop::NAMES),
             None => Some(EventLoop::default()),
         };
-        let spin = typed.spin.as_ref().map_or(Some(SpinRule::Learned), |typed| self.spin(typed));
+        let spin = typed.spin.as_ref().map_or(Some(SpinRule::Off), |typed| self.spin(typed));
         let (tls, certificate) = match &typed.tls {
             Some(tls) => tls::resolve(tls, self).map(|(tls, certificate)| (Some(tls), Some(certificate)))?,
             None => (None, None),

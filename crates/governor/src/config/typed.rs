@@ -115,7 +115,7 @@ pub struct TypedListen {
     /// without it.
     pub event_loop: Option<At<String>>,
     /// For how long they poll before they sleep, while a chain of statements of priority high is under way and a core is idle: a time up
-    /// to `1ms`, `auto` for as long as it has paid, or `off`; `auto` without it. Only with `epoll`.
+    /// to `1ms`, `auto` for as long as it has paid, or `off`; `off` without it. Only with `epoll`.
     pub spin: Option<At<String>>,
     /// Encryption towards clients; none without it.
     pub tls: Option<TypedTls>,
