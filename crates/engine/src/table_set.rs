@@ -242,8 +242,8 @@ impl TableSet {
         self.tables[table].rows.as_ref()
     }
 
-    /// The latest state: with propagation after all commits so far, which need not be durable yet; otherwise as loaded or
-    /// refreshed. A query that is answered to somebody [reads](Self::read).
+    /// The latest state: with propagation after all commits so far, which need not be durable yet, or up to the moment at which
+    /// propagation failed; otherwise as loaded or refreshed. A query that is answered to somebody [reads](Self::read).
     pub fn snapshot(&self) -> Arc<ColumnSnapshot> {
         self.delta.get().map_or_else(|| self.columns.snapshot(), Delta::latest)
     }

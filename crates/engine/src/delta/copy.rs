@@ -144,7 +144,8 @@ impl ColumnCopy {
             && made.snapshot.seq() == state.seq
             && is_same(&made.snapshot, &state.tables)
         {
-            made.at = now;
+            // Another reader may have begun later and been here first.
+            made.at = made.at.max(now);
             return Arc::clone(&made.snapshot);
         }
         let snapshot = Arc::new(state.snapshot());

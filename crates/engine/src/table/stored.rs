@@ -37,7 +37,7 @@ impl StoredRow for HeapRow<'_> {
     }
 }
 
-/// A copy of a row's words, header included, as [`Heap::image`] makes it.
+/// A copy of a row's words, header included, as the heap makes it under the row's lock.
 #[derive(Debug, Clone, Copy)]
 pub struct RowImage<'a> {
     /// Where each column stands.

@@ -196,8 +196,8 @@ fn check(set: &TableSet, before: &[BTreeMap<RowId, Vec<String>>], mut seen: Vec<
     let mut replay = Replay::new(set, before);
     for (snapshot, contents) in &seen {
         let expect = replay.at(snapshot.seq());
-        for table in 0..expect.len() {
-            assert!(contents[table] == expect[table], "seed {seed}, commit {}, table {table}", snapshot.seq());
+        for (table, (found, expect)) in contents.iter().zip(&expect).enumerate() {
+            assert!(found == expect, "seed {seed}, commit {}, table {table}", snapshot.seq());
         }
         assert!(all_contents(snapshot) == expect, "seed {seed}: snapshot {} has changed since", snapshot.seq());
         let sum: i64 = expect[ACCOUNT].iter().map(|row| row[BALANCE].parse::<i64>().unwrap()).sum();

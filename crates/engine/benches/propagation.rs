@@ -1,0 +1,129 @@
+//! What freshness costs: a commit of ten updates with publishing and without, by turns; merging that into a snapshot; and
+//! folding it.
+//!
+//! `cargo bench --bench propagation` prints medians of rounds; each figure is of one thread. Rows are like those of TPC-C's stock
+//! table: a key, four numbers that change, ten texts that do not. Under `cargo test` it runs for a moment.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use plimsoll_engine::delta::{DeltaOptions, Propagation};
+use plimsoll_engine::table::layout::TableSpec;
+use plimsoll_engine::table_set::{TableDeclaration, TableSet};
+use plimsoll_engine::transaction::{Connection, Purpose};
+use plimsoll_engine::value::{ColumnSpec, ColumnType, Value};
+use plimsoll_engine::{Engine, EngineOptions};
+use plimsoll_policy::Priority;
+
+/// How much is done: rows of the table, rounds, and commits in each.
+#[derive(Clone, Copy)]
+struct Size {
+    rows: i64,
+    rounds: usize,
+    commits: i64,
+}
+
+const UPDATES: i64 = 10;
+const NUMBERS: usize = 4;
+const TEXTS: usize = 10;
+
+fn declaration() -> TableDeclaration {
+    let number = |at: usize| (format!("n{at}"), ColumnType::Int64, DataType::Int64);
+    let text = |at: usize| (format!("t{at}"), ColumnType::Text(24), DataType::Utf8View);
+    let columns: Vec<_> = (0..=NUMBERS).map(number).chain((0..TEXTS).map(text)).collect();
+    let spec = |(name, kind, _): &(String, ColumnType, DataType)| ColumnSpec {
+        name: name.clone(),
+        kind: *kind,
+        nullable: false,
+    };
+    let spec = TableSpec {
+        name: "stock".to_owned(),
+        columns: columns.iter().map(spec).collect(),
+        primary_key: vec![0],
+        secondary: vec![],
+    };
+    let fields: Vec<Field> = columns.into_iter().map(|(name, _, kind)| Field::new(name, kind, false)).collect();
+    TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
+}
+
+fn loaded(engine: &Arc<Engine>, propagation: Propagation, rows: i64) -> TableSet {
+    let options = DeltaOptions { propagation, bytes_max: 8 << 30, ..DeltaOptions::default() };
+    let set = TableSet::create(engine, vec![declaration()]).unwrap().with_propagation(options);
+    let number = |_| Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef;
+    let text = |at: usize| {
+        Arc::new(StringViewArray::from_iter_values((0..rows).map(|row| format!("{at} of {row:0>16}")))) as ArrayRef
+    };
+    let columns: Vec<ArrayRef> = (0..=NUMBERS).map(number).chain((0..TEXTS).map(text)).collect();
+    set.load(0, RecordBatch::try_new(Arc::clone(&declaration().arrow), columns).unwrap()).unwrap();
+    set.finish_load().unwrap();
+    set
+}
+
+/// Commits updates of ten rows each, all over the table. Nanoseconds of a commit, its updates included.
+fn commit(connection: &mut Connection, table: u32, size: Size, round: usize) -> f64 {
+    let began = Instant::now();
+    for at in 0..size.commits {
+        connection.begin(Priority::LOW, 0);
+        for update in 0..UPDATES {
+            let key = (round as i64 * size.commits + at).wrapping_mul(7_919) + update * 104_729;
+            let row = connection.find(table, &[Value::Int(key % size.rows)], Purpose::Write).unwrap().unwrap();
+            let value = connection.int(table, row, 1);
+            (1..=NUMBERS).for_each(|column| connection.set(table, row, column, Value::Int(value + 1)).unwrap());
+        }
+        connection.commit().unwrap();
+    }
+    began.elapsed().as_nanos() as f64 / size.commits as f64
+}
+
+/// Nanoseconds to make what a query merges of all that is not folded, for each changed row.
+fn merge(set: &TableSet) -> f64 {
+    let snapshot = set.snapshot();
+    let before = set.freshness().unwrap();
+    for table in snapshot.versions() {
+        let overlay = table.overlay().unwrap();
+        (0..overlay.chunk_count()).for_each(|chunk| drop(overlay.chunk(chunk).unwrap()));
+    }
+    1e9 / set.freshness().unwrap().merged_per_s(&before, 1).unwrap()
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+fn main() {
+    let is_bench = std::env::args().any(|argument| argument == "--bench");
+    let size = if is_bench {
+        Size { rows: 500_000, rounds: 41, commits: 2_000 }
+    } else {
+        Size { rows: 1_000, rounds: 2, commits: 20 }
+    };
+    let engine = Engine::new(EngineOptions::default());
+    let [off, on] = [Propagation::Off, Propagation::Paused].map(|propagation| loaded(&engine, propagation, size.rows));
+    let table = |set: &TableSet| set.rows(0).unwrap().number;
+    let mut connection = engine.connect();
+    let (mut ratios, mut without, mut merged, mut folded) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for round in 0..size.rounds {
+        let alone = commit(&mut connection, table(&off), size, round);
+        ratios.push(alone / commit(&mut connection, table(&on), size, round));
+        without.push(alone);
+        // Of 500 000 rows these are 4 in 100, in each chunk.
+        merged.push(merge(&on));
+        let before = on.freshness().unwrap();
+        on.refresh().unwrap();
+        folded.push(on.freshness().unwrap().folded_per_s(&before).unwrap());
+    }
+    assert_eq!(on.freshness().unwrap().folded, (size.rounds as i64 * size.commits * UPDATES) as u64);
+    println!(
+        "a commit of {UPDATES} updates {:.0} ns, with publishing {:.3} of its speed; merged {:.0} ns a row; folded {:.0} rows/s",
+        median(without),
+        median(ratios),
+        median(merged),
+        median(folded)
+    );
+}
