@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::disk::{Disk, DiskFiles, Fault};
+use super::disk::{Disk, DiskFiles, Fault, Image};
 use super::*;
 use crate::log::data_folder::take_identity;
 use crate::log::files::Files;
@@ -67,7 +67,7 @@ fn found(disk: &Disk) -> Result<BTreeSet<i64>, String> {
 /// Looks at states that crashes leave, each once.
 #[derive(Default)]
 struct Checker {
-    found: BTreeMap<BTreeMap<String, Vec<u8>>, Result<BTreeSet<i64>, String>>,
+    found: BTreeMap<Image, Result<BTreeSet<i64>, String>>,
     /// How many states were looked at.
     states: usize,
 }
