@@ -166,7 +166,9 @@ impl Options {
         let wrong = |why: String| Fault::option("llc_ways", why);
         let allowed = match self.llc_ways {
             Mask::Class => {
-                return Err(wrong("`llc_ways` is no operator's, so it has no class; write a number of ways".to_owned()));
+                return Err(wrong(
+                    "`llc_ways` is no operator's, so it has no class; write a number of ways".to_owned(),
+                ));
             }
             Mask::All => all,
             Mask::Lowest(count) => WayMask::run(0, count),
