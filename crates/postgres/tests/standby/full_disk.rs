@@ -61,7 +61,7 @@ fn a_disk_with_room_for_one_server_takes_none() {
     // 80 MB for an empty cluster and 64 MB for the log: enough once, not twice.
     let Some(disk) = SmallDisk::new("one", 170) else { return };
     may_enter(&disk.0);
-    let error = start(&[("folder", disk.path()), ("allow_tmpfs", "on")]).err().expect("there is no room");
+    let error = start(&[("folder", disk.path()), ("allow_tmpfs", "on")]).expect_err("there is no room");
     let told = error.to_string();
     assert!(told.starts_with("the standby could not be made: the disk of ") && told.contains("standby=1"), "{told}");
     assert_eq!(disk.left(), Vec::<PathBuf>::new());
