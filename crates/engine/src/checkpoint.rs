@@ -215,12 +215,16 @@ impl Core {
                 numbers.begin_lsn = Some(report.begin_lsn);
                 *self.failure.lock() = None;
             }
-            Err(CheckpointError::Closing) => drop(self.log.storage().remove(FileName::Draft(numbers.last))),
+            Err(CheckpointError::Closing) => {}
             Err(error) => {
-                let _ = self.log.storage().remove(FileName::Draft(numbers.last));
                 self.log.note_checkpoint(Err(()), time);
                 *self.failure.lock() = Some(error.to_string());
             }
+        }
+        if outcome.is_err() {
+            // It may have its name already, if only the sync of the folder has failed.
+            let names = [FileName::Draft(numbers.last), FileName::Checkpoint(numbers.last)];
+            names.into_iter().for_each(|name| drop(self.log.storage().remove(name)));
         }
         outcome
     }

@@ -6,6 +6,11 @@
 //! leaves what it found. What follows is a new segment behind all that there are, so that what stands behind a torn end
 //! never counts again.
 //!
+//! Before anything is logged behind it, the end of the log is written once more, over itself, and synced
+//! ([`write_end_again`]). What was read may be in the kernel's memory only: a process that was killed between a write and its
+//! sync has left it there, and so has a sync that failed. Without that, a crash of the machine later on would take units
+//! from the middle of the log, and with them whatever stands behind.
+//!
 //! A checkpoint has its name only when it is whole and durable, so one that cannot be read is damage; to go back to an older
 //! one could lose tables that were loaded since, and is not done.
 
@@ -22,7 +27,7 @@ use crate::log::format::Header;
 use crate::log::reader::{LogReader, ReadError, former_segments};
 use crate::log::record::{LoggedTransaction, Record};
 use crate::log::replay::{Place, ReplayError, apply, row_table};
-use crate::log::storage::{FileName, FolderStorage, LogStorage};
+use crate::log::storage::{FileName, FolderStorage, LogStorage, write_all_at};
 use crate::log::{Durability, Log, LogError, LogOptions, LogStart};
 use crate::table::TableError;
 
@@ -72,6 +77,14 @@ pub enum RecoveryError {
     /// A table that cannot be kept.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// The end of the log cannot be made durable.
+    #[error("{file} cannot be written again: {source}")]
+    End {
+        /// The segment.
+        file: FileName,
+        /// What the storage said.
+        source: std::io::Error,
+    },
     /// The log is shorter than it was when the checkpoint was made.
     #[error(
         "the log ends at {end}{}, but was durable up to {wanted} when the checkpoint was made; \
@@ -124,6 +137,8 @@ pub(crate) struct Recovered {
     pub(crate) start: LogStart,
     /// Its checkpoints.
     pub(crate) numbers: Numbers,
+    /// The segment in which the log ends and how much of it counts, if anything in the log is needed.
+    pub(crate) tail: Option<(FileName, usize)>,
 }
 
 /// Recovers the database of that id. Nothing in the storage is changed.
@@ -152,6 +167,7 @@ pub(crate) fn recover(storage: &dyn LogStorage, database: u64, clock: &dyn Clock
     if log_end.lsn < wanted {
         return Err(RecoveryError::LogTooShort { end: log_end.lsn, torn: log_end.torn, wanted });
     }
+    let tail = reader.tail().filter(|_| log_end.lsn > begin_lsn);
     let (contents, ()) = catalog.contents(|| ());
     contents.tables.iter().for_each(|table| table.heap.collect_free());
     let (last_segment, former) = former_segments(storage, database, log_end.lsn)?;
@@ -167,7 +183,21 @@ pub(crate) fn recover(storage: &dyn LogStorage, database: u64, clock: &dyn Clock
     };
     let start = LogStart { database, first_lsn: begin_lsn, next_lsn: log_end.lsn, last_segment, former };
     let numbers = Numbers { begin_lsn: header.map(|header| header.lsn), ..numbers };
-    Ok(Recovered { catalog, report, start, numbers })
+    Ok(Recovered { catalog, report, start, numbers, tail })
+}
+
+/// Makes durable what recovery has read at the end of the log. Segments before are: each was synced before the next was begun. To
+/// write the same bytes once more rather than to sync only is needed after a sync that failed, when the kernel takes pages
+/// for written that are not. Nothing that was acknowledged is at stake: each block on disk is the old one or the same.
+pub(crate) fn write_end_again(storage: &dyn LogStorage, recovered: &Recovered) -> Result<(), RecoveryError> {
+    let Some((name, length)) = recovered.tail else { return Ok(()) };
+    let write = || {
+        let bytes = storage.read(name)?;
+        let mut file = storage.open_to_write(name)?;
+        write_all_at(&mut *file, &bytes[..length], 0)?;
+        file.sync()
+    };
+    write().map_err(|source| RecoveryError::End { file: name, source })
 }
 
 /// The checkpoints that there are.
@@ -252,8 +282,10 @@ pub(crate) fn open(options: &LogOptions, clock: &Arc<dyn Clock>) -> Result<Opene
     let folder = DataFolder::open(path)?;
     let storage = Arc::new(FolderStorage::new(path));
     let recovered = recover_in(path, &*storage, folder.database(), clock)?;
+    let failed = |reason| OpenError::Recovery { path: path.clone(), reason };
+    write_end_again(&*storage, &recovered).map_err(failed)?;
     remove_drafts(&*storage);
-    let Recovered { catalog, report, start, numbers } = recovered;
+    let Recovered { catalog, report, start, numbers, .. } = recovered;
     let mut log = Log::resume(storage, options, Arc::clone(clock), start)?;
     log.keep_folder(folder);
     Ok(Opened { catalog, log: Some(log), durable: Some((numbers, report)) })

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod crash;
+mod disk;
 mod faults;
 mod fuzzy;
+mod states;
 
 use std::sync::Arc;
 
@@ -13,9 +15,10 @@ use plimsoll_policy::Priority;
 use super::*;
 use crate::clock::MonotonicClock;
 use crate::engine::{Engine, EngineOptions, Parts};
+use crate::log::storage::LogStorage;
 use crate::log::tests::storage::MemoryStorage;
 use crate::log::{Durability, LogOptions};
-use crate::recovery::{Recovered, RecoveryError, RecoveryReport, recover, remove_drafts};
+use crate::recovery::{Recovered, RecoveryError, RecoveryReport, recover, remove_drafts, write_end_again};
 use crate::table::layout::TableSpec;
 use crate::table::{RowTable, TableError};
 use crate::transaction::{Connection, Purpose, TransactionError};
@@ -44,10 +47,21 @@ fn open_with(
     options: &LogOptions,
     engine: EngineOptions,
 ) -> Result<Arc<Engine>, RecoveryError> {
+    open_in(Arc::new(storage.clone()), DATABASE, options, engine)
+}
+
+fn open_in(
+    storage: Arc<dyn LogStorage>,
+    database: u64,
+    options: &LogOptions,
+    engine: EngineOptions,
+) -> Result<Arc<Engine>, RecoveryError> {
     let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::default());
-    let Recovered { catalog, report, start, numbers } = recover(storage, DATABASE, &*clock)?;
-    remove_drafts(storage);
-    let log = Log::resume(Arc::new(storage.clone()), options, clock, start).unwrap();
+    let recovered = recover(&*storage, database, &*clock)?;
+    write_end_again(&*storage, &recovered)?;
+    remove_drafts(&*storage);
+    let Recovered { catalog, report, start, numbers, .. } = recovered;
+    let log = Log::resume(storage, options, clock, start).unwrap();
     let parts = Parts { catalog, log: Some(log), numbers: Some(numbers), recovery: Some(report) };
     Ok(Engine::assemble(EngineOptions { retry_max: 1_000_000, ..engine }, parts).unwrap())
 }

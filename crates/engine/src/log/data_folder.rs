@@ -5,11 +5,13 @@
 //! one's. Its owner holds a lock (`flock`) on the folder as long as it lives; the kernel gives it up whatever way the process
 //! ends.
 
-use std::fs::{self, File, TryLockError};
-use std::io::{self, Read, Write};
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
+use super::files::{Files, SystemFiles};
 use super::format::VERSION;
+use super::storage::write_all_at;
 use crate::columns::folder::memory_file_system;
 
 const IDENTITY: &str = "plimsoll-database";
@@ -89,27 +91,19 @@ impl DataFolder {
     /// Takes a database's folder, or makes one of a folder that is empty or not there.
     pub fn open(path: &Path) -> Result<Self, DataFolderError> {
         let failed = |source: io::Error| DataFolderError::Unusable { path: path.to_owned(), source };
-        fs::create_dir_all(path).map_err(failed)?;
+        SystemFiles.make_folders(path).map_err(failed)?;
         if let Some(kind) = memory_file_system(path).map_err(failed)? {
             return Err(DataFolderError::InMemory { path: path.to_owned(), kind });
         }
         let lock = lock(path)?;
-        let database = match read_identity(path)? {
-            Some(database) => {
-                // Whether files can be made in it shows now and not at the first commit.
-                let draft = path.join(DRAFT);
-                File::create(&draft).and_then(|_| fs::remove_file(&draft)).map_err(failed)?;
-                database
-            }
-            None => make_identity(path).map_err(failed)?,
-        };
+        let database = take_identity(&SystemFiles, path)?;
         Ok(DataFolder { path: path.to_owned(), database, _lock: lock })
     }
 
     /// Takes a database's folder for reading only: nothing in it is changed.
     pub fn open_for_reading(path: &Path) -> Result<Self, DataFolderError> {
         let lock = lock(path)?;
-        let database = read_identity(path)?
+        let database = read_identity(&SystemFiles, path)?
             .ok_or_else(|| DataFolderError::NoDatabase { path: path.to_owned(), found: "nothing".to_owned() })?;
         Ok(DataFolder { path: path.to_owned(), database, _lock: lock })
     }
@@ -135,15 +129,39 @@ fn lock(path: &Path) -> Result<File, DataFolderError> {
     }
 }
 
+/// The id of the database in a folder that is locked, a new one if there is none.
+pub(crate) fn take_identity(files: &dyn Files, path: &Path) -> Result<u64, DataFolderError> {
+    let failed = |source: io::Error| DataFolderError::Unusable { path: path.to_owned(), source };
+    let identity = read_identity(files, path)?;
+    let draft = path.join(DRAFT);
+    match files.remove(&draft) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    match identity {
+        Some(database) => {
+            // Whether files can be made in it shows now and not at the first commit.
+            files.create(&draft).and_then(|_| files.remove(&draft)).map_err(failed)?;
+            // The process that made the identity may have been killed before it did this.
+            files.sync_folder(path).map_err(failed)?;
+            Ok(database)
+        }
+        None => make_identity(files, path).map_err(failed),
+    }
+}
+
 /// The database's id; `None` if the folder has never been a database's.
-fn read_identity(path: &Path) -> Result<Option<u64>, DataFolderError> {
+fn read_identity(files: &dyn Files, path: &Path) -> Result<Option<u64>, DataFolderError> {
     let failed = |source: io::Error| DataFolderError::Unusable { path: path.to_owned(), source };
     let damaged = |reason| DataFolderError::Damaged { path: path.to_owned(), reason };
-    let text = match fs::read(path.join(IDENTITY)) {
+    let read = |mut file: Box<dyn Read>| {
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let text = match files.open(&path.join(IDENTITY)).and_then(read) {
         Ok(bytes) => String::from_utf8(bytes).map_err(|_| damaged("it is no text"))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            for entry in fs::read_dir(path).map_err(failed)? {
-                let name = entry.map_err(failed)?.file_name();
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            for name in files.names(path).map_err(failed)? {
                 // The draft is what a process that was killed while it made the identity has left.
                 if name != DRAFT {
                     let found = name.to_string_lossy().into_owned();
@@ -175,18 +193,22 @@ fn identity(id: u64) -> String {
     format!("{text}checksum {checksum:08x}\n")
 }
 
-/// Writes a new identity: whole or not at all.
-fn make_identity(path: &Path) -> io::Result<u64> {
+/// Writes a new identity: whole or not at all. Where there is one, the folder's own name is durable.
+fn make_identity(files: &dyn Files, path: &Path) -> io::Result<u64> {
     let database = random_number()?;
-    let mut draft = File::create(path.join(DRAFT))?;
-    draft.write_all(identity(database).as_bytes())?;
-    draft.sync_all()?;
-    fs::rename(path.join(DRAFT), path.join(IDENTITY))?;
-    File::open(path)?.sync_all()?;
-    // The folder's own name, too, where it has just been made.
-    if let Some(parent) = path.canonicalize()?.parent() {
-        File::open(parent)?.sync_all()?;
+    let mut draft = files.create(&path.join(DRAFT))?;
+    write_all_at(&mut *draft, identity(database).as_bytes(), 0)?;
+    draft.sync()?;
+    // Any folder above may have just been made, also by a process that was killed.
+    for folder in path.ancestors() {
+        match files.sync_folder(&folder.join("..")) {
+            // Not ours, then: whoever makes a folder may read the one that it is in.
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => {}
+            outcome => outcome?,
+        }
     }
+    files.rename(&path.join(DRAFT), &path.join(IDENTITY))?;
+    files.sync_folder(path)?;
     Ok(database)
 }
 
@@ -200,6 +222,8 @@ pub(super) fn random_number() -> io::Result<u64> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// Beside the build, which is on a disk where the system's temporary folder need not be.

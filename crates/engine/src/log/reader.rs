@@ -137,6 +137,11 @@ impl<'a> LogReader<'a> {
         self.end.as_ref()
     }
 
+    /// The segment in which the log ended, and how many of its bytes count; `None` if there is none.
+    pub(crate) fn tail(&self) -> Option<(FileName, usize)> {
+        self.at_segment.map(|at| (FileName::Segment(self.segments[at].stamp.number), self.at))
+    }
+
     fn step(&mut self) -> Result<Option<LoggedTransaction>, ReadError> {
         while self.end.is_none() {
             let Some(at_segment) = self.at_segment else {

@@ -1,13 +1,11 @@
 //! Where the files of a log and its checkpoints are kept, as a value: a folder, or in tests something that fails when told to.
 
 use std::fmt::{self, Debug, Display};
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+use super::files::{Files, SystemFiles};
 
 /// The name of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,13 +48,17 @@ impl Display for FileName {
     }
 }
 
-/// Keeps files. Whatever changes names is durable when it returns, and happens wholly or not at all.
+/// Keeps files. Whatever changes names is durable when it returns, and happens wholly or not at all; which of the two, nobody
+/// knows after an error.
 pub trait LogStorage: Debug + Send + Sync {
     /// Makes a file with room for so many bytes.
     fn create(&self, name: FileName, bytes: u64) -> io::Result<Box<dyn StorageFile>>;
 
     /// Gives a file another name, with room for so many bytes, to be written anew over what it holds.
     fn reuse(&self, old: FileName, new: FileName, bytes: u64) -> io::Result<Box<dyn StorageFile>>;
+
+    /// Opens a file to write over what it holds.
+    fn open_to_write(&self, name: FileName) -> io::Result<Box<dyn StorageFile>>;
 
     /// Gives a file another name.
     fn rename(&self, old: FileName, new: FileName) -> io::Result<()>;
@@ -111,83 +113,69 @@ pub(crate) fn write_all_at(file: &mut dyn StorageFile, mut bytes: &[u8], mut off
 
 /// Files of a folder.
 #[derive(Debug)]
-pub struct FolderStorage(PathBuf);
+pub struct FolderStorage {
+    files: Arc<dyn Files>,
+    folder: PathBuf,
+}
 
 impl FolderStorage {
     /// The files of that folder, which exists. Also for reading a log that somebody has left.
     pub fn new(folder: &Path) -> Self {
-        FolderStorage(folder.to_owned())
+        FolderStorage::over(Arc::new(SystemFiles), folder)
+    }
+
+    /// The files of that folder of a file system.
+    pub(crate) fn over(files: Arc<dyn Files>, folder: &Path) -> Self {
+        FolderStorage { files, folder: folder.to_owned() }
     }
 
     fn path(&self, name: FileName) -> PathBuf {
-        self.0.join(name.to_string())
+        self.folder.join(name.to_string())
     }
 
     fn sync_names(&self) -> io::Result<()> {
-        File::open(&self.0)?.sync_all()
+        self.files.sync_folder(&self.folder)
     }
 }
 
 impl LogStorage for FolderStorage {
     fn create(&self, name: FileName, bytes: u64) -> io::Result<Box<dyn StorageFile>> {
-        let file = OpenOptions::new().write(true).create_new(true).open(self.path(name))?;
-        reserve(&file, bytes)?;
+        let mut file = self.files.create(&self.path(name))?;
+        file.reserve(bytes)?;
         self.sync_names()?;
-        Ok(Box::new(DiskFile(file)))
+        Ok(file)
     }
 
     fn reuse(&self, old: FileName, new: FileName, bytes: u64) -> io::Result<Box<dyn StorageFile>> {
-        fs::rename(self.path(old), self.path(new))?;
-        let file = OpenOptions::new().write(true).open(self.path(new))?;
-        reserve(&file, bytes)?;
+        self.files.rename(&self.path(old), &self.path(new))?;
+        let mut file = self.files.open_to_write(&self.path(new))?;
+        file.reserve(bytes)?;
         self.sync_names()?;
-        Ok(Box::new(DiskFile(file)))
+        Ok(file)
+    }
+
+    fn open_to_write(&self, name: FileName) -> io::Result<Box<dyn StorageFile>> {
+        Ok(self.files.open_to_write(&self.path(name))?)
     }
 
     fn rename(&self, old: FileName, new: FileName) -> io::Result<()> {
-        fs::rename(self.path(old), self.path(new))?;
+        self.files.rename(&self.path(old), &self.path(new))?;
         self.sync_names()
     }
 
     fn remove(&self, name: FileName) -> io::Result<()> {
-        fs::remove_file(self.path(name))
+        self.files.remove(&self.path(name))
     }
 
     fn names(&self) -> io::Result<Vec<FileName>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.0)? {
-            names.extend(entry?.file_name().to_str().and_then(FileName::parse));
-        }
+        let names = self.files.names(&self.folder)?;
+        let mut names: Vec<_> = names.iter().filter_map(|name| FileName::parse(name.to_str()?)).collect();
         names.sort_unstable();
         Ok(names)
     }
 
     fn open(&self, name: FileName) -> io::Result<Box<dyn Read>> {
-        Ok(Box::new(File::open(self.path(name))?))
-    }
-}
-
-/// Reserves room at once, so that a full disk shows before anything is written. Not every file system can.
-fn reserve(file: &File, bytes: u64) -> io::Result<()> {
-    if bytes == 0 {
-        return Ok(());
-    }
-    match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes) {
-        Ok(()) | Err(Errno::OPNOTSUPP) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// A file on disk.
-struct DiskFile(File);
-
-impl StorageFile for DiskFile {
-    fn write_at(&mut self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.0.write_at(bytes, offset)
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.0.sync_data()
+        self.files.open(&self.path(name))
     }
 }
 

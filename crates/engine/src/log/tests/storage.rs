@@ -196,6 +196,11 @@ impl LogStorage for MemoryStorage {
         Ok(self.file(new))
     }
 
+    fn open_to_write(&self, name: FileName) -> io::Result<Box<dyn StorageFile>> {
+        assert!(self.0.0.lock().files.contains_key(&name), "{name} is not there");
+        Ok(self.file(name))
+    }
+
     fn rename(&self, old: FileName, new: FileName) -> io::Result<()> {
         self.0.0.lock().move_file(old, new)
     }
