@@ -122,12 +122,16 @@ fn greedy(graph: &JoinGraph) -> Candidate {
             now.into_iter().for_each(|number| *part = reduce(graph, part, number));
         }
         let pairs = (0..parts.len()).flat_map(|a| (a + 1..parts.len()).map(move |b| (a, b)));
+        // A product only when nothing else is left.
         let size = |&(a, b): &(usize, usize)| {
-            let joined = join(graph, &parts[a], &parts[b]);
-            // A product only when nothing else is left.
-            if connected(graph, parts[a].inputs, parts[b].inputs) { joined.rows } else { joined.rows + f64::MAX / 2.0 }
+            let is_product = !connected(graph, parts[a].inputs, parts[b].inputs);
+            (is_product, join(graph, &parts[a], &parts[b]).rows)
         };
-        let Some((a, b)) = pairs.min_by(|x, y| size(x).total_cmp(&size(y))) else {
+        let smaller = |x: &(usize, usize), y: &(usize, usize)| {
+            let (x, y) = (size(x), size(y));
+            x.0.cmp(&y.0).then(x.1.total_cmp(&y.1))
+        };
+        let Some((a, b)) = pairs.min_by(smaller) else {
             return parts.pop().expect("a graph has at least one input");
         };
         let joined = join(graph, &parts[a], &parts[b]);
@@ -223,4 +227,37 @@ fn covered_key(graph: &JoinGraph, open: &[usize], set: Set) -> Option<(Vec<usize
     });
     // The key that explains most conditions at once; of those, the one with most rows.
     covered.max_by(|a, b| a.0.len().cmp(&b.0.len()).then(a.1.total_cmp(&b.1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::LogicalPlanBuilder;
+
+    use super::*;
+    use crate::query::estimate::Estimate;
+    use crate::query::join_order::graph::Input;
+
+    #[test]
+    fn of_products_the_smallest_comes_first() {
+        let input = |at: usize| {
+            let estimate = Estimate { rows: 100.0 - at as f64, columns: Vec::new(), unique: Vec::new() };
+            Input { plan: Arc::new(LogicalPlanBuilder::empty(false).build().expect("nothing can be wrong")), estimate }
+        };
+        // Too many for all trees to be looked at; the last two are the smallest.
+        let count = EXHAUSTIVE_MAX + 1;
+        let graph = JoinGraph { inputs: (0..count).map(input).collect(), ..JoinGraph::default() };
+        let mut sets = Vec::new();
+        collect_sets(&cheapest_tree(&graph), &mut sets);
+        assert!(sets.contains(&(0b11 << (count - 2))), "{sets:?}");
+        assert!(!sets.contains(&(1 | 1 << (count - 1))), "{sets:?}");
+    }
+
+    /// The inputs of each join.
+    fn collect_sets(tree: &Tree, sets: &mut Vec<Set>) {
+        if let Tree::Join { left, right } = tree {
+            sets.push(tree.inputs());
+            collect_sets(left, sets);
+            collect_sets(right, sets);
+        }
+    }
 }
