@@ -4,6 +4,7 @@
 //! group that its unit is in; who comes meanwhile waits, and is left to the writer, which goes on as long as there is
 //! something to write. So a log that is not busy costs no change of threads, and a busy one has no pause between its groups.
 
+mod durable;
 mod writer;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use super::format::{FRAME_HEADER_BYTES, append_frame};
 use super::record::Unit;
 use super::{Durability, LogError, LogOptions, LogStatistics};
 use crate::clock::Clock;
+use durable::Durable;
 pub(super) use writer::{Pen, run};
 
 /// What committers and the writer share.
@@ -28,9 +30,8 @@ pub(super) struct Queue {
     room: Condvar,
     /// Whoever makes checkpoints.
     checkpoints: Condvar,
-    /// Committers of even and of odd groups. At most two groups are waited for at a time, so that the end of one wakes
-    /// nobody who waits for the next.
-    durable: [Condvar; 2],
+    /// Which groups are durable, and committers that wait for theirs.
+    durable: Durable,
     bytes_max: u64,
     /// Bytes of units from one checkpoint to the next; `None`: there are none, and the log forgets its oldest units instead
     /// of being full.
@@ -56,8 +57,6 @@ struct State {
     began: Duration,
     /// The number of the group that gathers.
     group: u64,
-    /// Groups below this number are durable.
-    durable_below: u64,
     next_lsn: u64,
     /// Where the log begins; units before are forgotten.
     first_lsn: u64,
@@ -72,7 +71,6 @@ struct State {
     /// Somebody waits for the group that gathers, or for the room that it takes, whatever the lag.
     is_urgent: bool,
     is_closing: bool,
-    failure: Option<LogError>,
     statistics: LogStatistics,
 }
 
@@ -130,7 +128,6 @@ impl Queue {
             units: 0,
             began: Duration::ZERO,
             group: 0,
-            durable_below: 0,
             next_lsn,
             first_lsn,
             checkpoint_lsn: checkpoint_bytes.map_or(u64::MAX, |bytes| first_lsn + bytes),
@@ -139,7 +136,6 @@ impl Queue {
             is_emptied: false,
             is_urgent: false,
             is_closing: false,
-            failure: None,
             statistics: LogStatistics::default(),
         };
         Queue {
@@ -147,7 +143,7 @@ impl Queue {
             work: Condvar::new(),
             room: Condvar::new(),
             checkpoints: Condvar::new(),
-            durable: [const { Condvar::new() }; 2],
+            durable: Durable::default(),
             bytes_max: options.bytes_max,
             checkpoint_bytes,
             buffer_bytes: options.buffer_bytes,
@@ -203,20 +199,20 @@ impl Queue {
 
     /// Waits until all groups below that number are durable. Says how long it slept.
     fn sleep_until_durable(&self, mut state: MutexGuard<'_, State>, groups: u64) -> Result<Duration, LogError> {
-        if state.durable_below >= groups {
+        if self.durable.below() >= groups {
             return Ok(Duration::ZERO);
         }
         let began = self.clock.now();
-        let may_write = self.do_committers_write.load(Ordering::Relaxed) && state.failure.is_none();
+        let may_write = self.do_committers_write.load(Ordering::Relaxed) && self.durable.failure().is_none();
         if may_write && state.has_work() && state.pen.is_some() {
             assert_eq!(state.group + 1, groups, "nobody writes, so that the group is either durable or gathering");
             let pen = state.pen.take().expect("it was seen a moment ago");
             let group = self.take_group(&mut state);
             MutexGuard::unlocked(&mut state, || self.write(pen, group));
-            state.statistics.own_groups += u64::from(state.durable_below >= groups);
+            state.statistics.own_groups += u64::from(self.durable.below() >= groups);
         }
-        self.wait_for_group(&mut state, groups - 1)?;
         drop(state);
+        self.durable.wait_for(groups - 1)?;
         Ok(self.clock.now().saturating_sub(began))
     }
 
@@ -229,7 +225,7 @@ impl Queue {
     ) -> Result<bool, LogError> {
         let mut slept = false;
         loop {
-            if let Some(failure) = &state.failure {
+            if let Some(failure) = self.durable.failure() {
                 return Err(failure.clone());
             }
             // Nobody waits for a checkpoint here: it may be waiting for the rows that this transaction has locked.
@@ -251,16 +247,6 @@ impl Queue {
         }
     }
 
-    fn wait_for_group(&self, state: &mut MutexGuard<'_, State>, group: u64) -> Result<(), LogError> {
-        while state.durable_below <= group {
-            if let Some(failure) = &state.failure {
-                return Err(failure.clone());
-            }
-            self.durable[(group % 2) as usize].wait(state);
-        }
-        Ok(())
-    }
-
     /// Waits until everything appended so far is durable, and the log is emptied if that was wished.
     pub(super) fn flush(&self) -> Result<(), LogError> {
         let mut state = self.state.lock();
@@ -269,10 +255,9 @@ impl Queue {
             state.is_urgent = true;
             self.work.notify_one();
         }
-        match (state.group + u64::from(has_work)).checked_sub(1) {
-            Some(last) => self.wait_for_group(&mut state, last),
-            None => Ok(()),
-        }
+        let last = (state.group + u64::from(has_work)).checked_sub(1);
+        drop(state);
+        last.map_or(Ok(()), |last| self.durable.wait_for(last))
     }
 
     /// Forgets a table's units: if no other table has any, the log begins anew.
@@ -303,7 +288,7 @@ impl Queue {
     pub(super) fn wait_until_checkpoint_is_due(&self) -> bool {
         let mut state = self.state.lock();
         while !state.is_ending_checkpoints {
-            if state.next_lsn >= state.checkpoint_lsn && state.failure.is_none() {
+            if state.next_lsn >= state.checkpoint_lsn && self.durable.failure().is_none() {
                 return true;
             }
             self.checkpoints.wait(&mut state);

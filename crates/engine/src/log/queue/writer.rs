@@ -50,7 +50,7 @@ impl Queue {
         let mut state = self.state.lock();
         loop {
             let has_work = state.has_work();
-            if state.failure.is_some() || state.is_closing && !has_work {
+            if self.durable.failure().is_some() || state.is_closing && !has_work {
                 return None;
             }
             match self.time_left(&state).filter(|_| has_work) {
@@ -97,7 +97,7 @@ impl Queue {
     /// The group is durable, and the pen lies there again.
     fn finish(&self, pen: Box<Pen>, group: Group, written: Written) {
         let mut state = self.state.lock();
-        state.durable_below = group.number + 1;
+        self.durable.reach(group.number);
         let statistics = &mut state.statistics;
         statistics.durable_units += group.units;
         statistics.written_bytes += written.bytes;
@@ -115,7 +115,7 @@ impl Queue {
         if has_work {
             self.work.notify_one();
         }
-        self.durable[(group.number % 2) as usize].notify_all();
+        self.durable.wake(group.number);
         if is_checkpoint_due {
             self.checkpoints.notify_one();
         }
@@ -123,11 +123,10 @@ impl Queue {
 
     /// The log has failed, or its writer has ended: nobody waits in vain. The first reason stays.
     fn fail(&self, reason: &str) {
-        self.state.lock().failure.get_or_insert_with(|| LogError::Dead { reason: reason.to_owned() });
+        let state = self.state.lock();
+        self.durable.fail(LogError::Dead { reason: reason.to_owned() });
+        drop(state);
         self.work.notify_all();
         self.room.notify_all();
-        for waiters in &self.durable {
-            waiters.notify_all();
-        }
     }
 }
