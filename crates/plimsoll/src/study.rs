@@ -79,7 +79,9 @@ fn pilot(study: &Study<'_>, url: &str) -> Result<Pilot, Failure> {
     let (progress, beginning) = (Progress::new(), Beginning::now());
     let mut show = |step: RunProgress<'_>| match step {
         RunProgress::Loading { .. } => progress.show_run(step, &shortest),
-        RunProgress::Running { .. } | RunProgress::Simulating { .. } => progress.show("looking how fast they are", 0, 1),
+        RunProgress::Running { .. } | RunProgress::Simulating { .. } => {
+            progress.show("looking how fast they are", 0, 1)
+        }
     };
     let elapsed_s = || beginning.elapsed_s();
     let mut watch = Watch { progress: &mut show, keep: &mut |_| Ok(()), stop, elapsed_s: &elapsed_s };
