@@ -5,6 +5,7 @@
 mod curves;
 mod device;
 mod merge;
+mod mode;
 mod near;
 mod point;
 mod server;
@@ -21,6 +22,7 @@ use crate::claim::grade::Grade;
 pub use curves::{Knee, KneeLevel, Scalability};
 pub use device::{Device, Unmeasured};
 pub(crate) use merge::mean;
+pub use mode::Mode;
 pub(crate) use near::CHANGED;
 pub use near::NearResult;
 pub use plimsoll_workload::driver::{
@@ -105,27 +107,6 @@ impl Results {
     /// How many claims have this verdict.
     pub fn count_claims(&self, verdict: ClaimVerdict) -> usize {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()
-    }
-}
-
-/// Where figures come from.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Mode {
-    /// From a database on this machine.
-    #[default]
-    Measured,
-    /// From a [simulated](crate::simulation) cache.
-    Simulated,
-}
-
-impl Mode {
-    /// Who works for a workload.
-    pub(crate) fn who(self) -> &'static str {
-        match self {
-            Mode::Measured => "client",
-            Mode::Simulated => "core",
-        }
     }
 }
 

@@ -1,0 +1,24 @@
+//! Whether figures were measured or simulated.
+
+use serde::{Deserialize, Serialize};
+
+/// Where figures come from.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// From a database on this machine.
+    #[default]
+    Measured,
+    /// From a [simulated](crate::simulation) cache.
+    Simulated,
+}
+
+impl Mode {
+    /// Who works for a workload.
+    pub(crate) fn who(self) -> &'static str {
+        match self {
+            Mode::Measured => "client",
+            Mode::Simulated => "core",
+        }
+    }
+}
