@@ -14,6 +14,7 @@ use crate::cpu_priority::CpuPriority;
 use crate::lock::{LockOptions, LockStatistics, LockTable};
 use crate::log::{Log, LogError, LogStatistics};
 use crate::recovery::RecoveryReport;
+use crate::table::heap::FREE_SLOTS_MIN;
 use crate::table::layout::TableSpec;
 use crate::table::{RowTable, TableError};
 use crate::transaction::Connection;
@@ -33,6 +34,11 @@ pub struct EngineOptions {
     /// How long a transaction that is rolled back after it has changed something goes on holding its locks: a model of systems
     /// that take changes back by reading a log. Nothing by default, for changes are put back in memory here.
     pub undo_delay: Duration,
+    /// Whether what was read in an index is kept from changing by further rows. Without, transactions see rows appear in ranges that
+    /// they have read (phantoms), and histories are not serializable: for measuring what that costs.
+    pub key_range_locks: bool,
+    /// Slots of deleted rows that a table keeps free before it uses the first of them again.
+    pub free_slots_min: usize,
     /// How often [`Connection::transact`] runs a victim again before it gives up.
     pub retry_max: u32,
     /// What waiting times are measured with.
@@ -47,6 +53,8 @@ impl Default for EngineOptions {
             starvation_bound: StarvationBound::default(),
             early_lock_release: false,
             undo_delay: Duration::ZERO,
+            key_range_locks: true,
+            free_slots_min: FREE_SLOTS_MIN,
             retry_max: 100,
             clock: Arc::new(MonotonicClock::default()),
         }
@@ -63,6 +71,8 @@ pub struct Engine {
     catalog: Arc<Catalog>,
     early_lock_release: bool,
     undo_delay: Duration,
+    key_range_locks: bool,
+    free_slots_min: usize,
     retry_max: u32,
     log: Option<Arc<Log>>,
     recovery: Option<RecoveryReport>,
@@ -114,13 +124,28 @@ impl Engine {
             }
             _ => None,
         };
-        let EngineOptions { early_lock_release, undo_delay, retry_max, .. } = options;
-        Ok(Arc::new(Engine { checkpointer, locks, catalog, early_lock_release, undo_delay, retry_max, log, recovery }))
+        let EngineOptions { early_lock_release, undo_delay, key_range_locks, free_slots_min, retry_max, .. } = options;
+        let (contents, ()) = catalog.contents(|| ());
+        contents.tables.iter().for_each(|table| table.heap.set_free_slots_min(free_slots_min));
+        Ok(Arc::new(Engine {
+            checkpointer,
+            locks,
+            catalog,
+            early_lock_release,
+            undo_delay,
+            key_range_locks,
+            free_slots_min,
+            retry_max,
+            log,
+            recovery,
+        }))
     }
 
     /// Adds an empty table. Names need not differ: tables are known by their numbers.
     pub fn create_table(&self, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
-        self.catalog.create(spec, self.catalog_log())
+        let table = self.catalog.create(spec, self.catalog_log())?;
+        table.heap.set_free_slots_min(self.free_slots_min);
+        Ok(table)
     }
 
     /// Forgets a table; its rows go when nobody holds it any more. No transaction that uses it is under way, and none will
@@ -188,6 +213,10 @@ impl Engine {
 
     pub(crate) fn undo_delay(&self) -> Duration {
         self.undo_delay
+    }
+
+    pub(crate) fn key_range_locks(&self) -> bool {
+        self.key_range_locks
     }
 
     pub(crate) fn retry_max(&self) -> u32 {

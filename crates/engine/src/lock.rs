@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`mode`] is the compatibility matrix, [`head`] one name's grants and queue (no threads, no clock: its
 //! schedules are tested as text tables), `table` the partitioned table, `member` those who hold and wait, `wait` how they
-//! wait, `verdicts` what schedulers decide about holders in the way, `deadlock` the search for cycles, `gaps` what
+//! wait, `intents` what spares transactions the heads of tables, `verdicts` what schedulers decide about holders in the way, `deadlock` the search for cycles, `gaps` what
 //! insertions and deletions do to locks on gaps.
 //!
 #![doc = include_str!("lock/README.md")]
@@ -11,6 +11,7 @@ mod deadlock;
 mod gaps;
 pub mod head;
 mod heads;
+mod intents;
 mod member;
 pub mod mode;
 mod name;
@@ -27,3 +28,4 @@ pub use mode::Mode;
 pub use name::LockName;
 pub use statistics::LockStatistics;
 pub use table::{LockOptions, LockTable};
+pub use verdicts::Todo;

@@ -3,7 +3,9 @@
 pub mod heap;
 pub mod index;
 pub mod key;
+pub mod latch;
 pub mod layout;
+pub mod stripes;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

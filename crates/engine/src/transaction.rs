@@ -309,7 +309,9 @@ impl Connection {
         }
     }
 
-    fn used_table(&self, table: u32) -> &RowTable {
+    /// The table of a row that is about to be read, which must be under a lock of this transaction.
+    fn locked_row(&self, table: u32, row: RowId) -> &RowTable {
+        debug_assert!(self.work.has_locked(table, row), "row {row} of table {table} is read without a lock");
         self.tables[table as usize].as_ref().expect("a row was found in it")
     }
 
@@ -328,6 +330,13 @@ impl Work {
             self.table_modes[at] = Some(self.table_modes[at].map_or(mode, |held| held.supremum(mode)));
         }
         Ok(())
+    }
+
+    /// Whether nobody else can write a row: it is locked, or all of its table is. For assertions.
+    fn has_locked(&self, table: u32, row: RowId) -> bool {
+        let keeps_writers_out = |mode: Mode| !mode.is_compatible(Mode::IX);
+        self.table_modes[table as usize].is_some_and(keeps_writers_out)
+            || self.engine.locks().held(&self.member, LockName::row(table, row)).is_some()
     }
 
     /// Asks for a lock, sleeps if need be, and remembers it.

@@ -167,7 +167,8 @@ impl RowAccess for BareSession {
     fn delete(&mut self, row: RowRef) -> Result<(), DatabaseError> {
         let table = &self.tables[row.table];
         for index in &table.indexes {
-            index.remove_latched(&index.latch(), &table.key_of(index, row.row), row.row);
+            let key = table.key_of(index, row.row);
+            index.remove_latched(&index.place(&key), &key, row.row);
         }
         table.heap.free(row.row);
         Ok(())

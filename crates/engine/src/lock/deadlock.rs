@@ -140,9 +140,18 @@ impl LockTable {
                 waiting.name.is_some() && waiting.sequence == sequence
             };
             let still_holds = search.cycle.iter().zip(&members).all(|(&(_, number), member)| same_wait(member, number));
+            // A victim that is still in its queue is about to be taken out by whoever has made it one. That thread may not be
+            // running, so it is not waited for: the same is done here. Who has got a better place or has been let in
+            // has made the search stale, and the next one sees it.
+            let victim = members.iter().zip(&lives).find_map(|(member, life)| match life.state {
+                State::Doomed(error) => Some((member, life.serial, error)),
+                _ => None,
+            });
+            if let Some((member, serial, error)) = victim {
+                self.take_out(member, serial, error, todo);
+                continue;
+            }
             if !still_holds || lives.iter().any(|life| life.state != State::Waiting) {
-                // A victim that somebody is about to take out of its queue, for one.
-                std::thread::yield_now();
                 continue;
             }
             let facts: Vec<_> = members

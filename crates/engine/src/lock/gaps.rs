@@ -58,36 +58,36 @@ impl LockTable {
         answer
     }
 
-    /// A gap disappears into the next one: those who have read it have read the next one from now on.
-    pub fn inherit(&self, gap: LockName, next: LockName) {
+    /// A gap disappears into the next one: those who have read it have read the next one from now on. Whoever calls holds the
+    /// latch of the index, and [carries out](Self::carry_out) what follows when it has given it up: schedulers are asked,
+    /// threads get other nice values, and cycles are searched for.
+    #[must_use]
+    pub fn inherit(&self, gap: LockName, next: LockName) -> Todo {
         let mut todo = Todo::default();
-        {
-            let hashes = [gap, next].map(LockName::hash);
-            let (mut heads, next_heads) = self.partition_pair(hashes);
-            let Some(head) = heads.get(gap, hashes[0]) else { return };
-            let readers: Vec<Slot> =
-                head.grants().iter().filter(|grant| grant.mode.covers(Mode::S)).map(|grant| grant.slot).collect();
-            if readers.is_empty() {
-                return;
-            }
-            let mut next_heads = next_heads;
-            let head = next_heads.as_deref_mut().unwrap_or(&mut heads).head(next, hashes[1]);
-            let mut granted = Vec::new();
-            for &slot in &readers {
-                if head.grant_unconditionally(slot, Mode::S, |waiter| granted.push(waiter)) == Answer::Granted {
-                    // A reader that is ending right now has not given up `gap` yet, for its partition is locked here; so it
-                    // has not yet looked for what it inherited.
-                    self.member(slot).inherited.lock().push(next);
-                }
-            }
-            if !granted.is_empty() {
-                self.let_in(head, next, &granted, &mut todo);
-            }
-            if !head.queue().is_empty() {
-                self.note_heirs(head, next, readers, &mut todo);
+        let hashes = [gap, next].map(LockName::hash);
+        let (mut heads, mut next_heads) = self.partition_pair(hashes);
+        let Some(head) = heads.get(gap, hashes[0]) else { return todo };
+        let readers: Vec<Slot> =
+            head.grants().iter().filter(|grant| grant.mode.covers(Mode::S)).map(|grant| grant.slot).collect();
+        if readers.is_empty() {
+            return todo;
+        }
+        let head = next_heads.as_deref_mut().unwrap_or(&mut heads).head(next, hashes[1]);
+        let mut granted = Vec::new();
+        for &slot in &readers {
+            if head.grant_unconditionally(slot, Mode::S, |waiter| granted.push(waiter)) == Answer::Granted {
+                // A reader that is ending right now has not given up `gap` yet, for its partition is locked here; so it
+                // has not yet looked for what it inherited.
+                self.member(slot).inherited.lock().push(next);
             }
         }
-        self.carry_out(todo);
+        if !granted.is_empty() {
+            self.let_in(head, next, &granted, &mut todo);
+        }
+        if !head.queue().is_empty() {
+            self.note_heirs(head, next, readers, &mut todo);
+        }
+        todo
     }
 
     /// Waiters of a gap wait for heirs now whom they did not wait for before. In the partition of the gap.

@@ -79,6 +79,8 @@ pub struct Head {
     queue: Vec<Waiter>,
     /// How many requests have had to wait so far.
     arrivals: u64,
+    /// Of a table: whether all intentions on it are grants here ([`intents`](super::intents)).
+    pub(super) is_gathering: bool,
 }
 
 impl Head {
@@ -117,6 +119,18 @@ impl Head {
         }
         self.enqueue(waiter);
         Answer::Wait
+    }
+
+    /// Takes note of an intention that its holder has kept to itself so far.
+    pub(super) fn admit(&mut self, slot: Slot, mode: Mode) {
+        assert!(self.is_free_for(mode, None), "invariants 1 and 10: an intention beside something stronger");
+        self.grant(slot, mode);
+    }
+
+    /// Whether nobody waits, and nobody holds more than an intention.
+    pub(super) fn has_intentions_only(&self) -> bool {
+        self.queue.is_empty()
+            && [Mode::S, Mode::SIX, Mode::U, Mode::X].iter().all(|mode| self.counts[*mode as usize] == 0)
     }
 
     /// Gives up whatever `slot` holds. Whoever can be granted now is granted and reported to `granted`.

@@ -7,6 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use plimsoll_policy::Priority;
 
 use super::head::{Answer, Slot};
+use super::intents::Intent;
 use super::name::LockName;
 use crate::cpu_priority::Seat;
 
@@ -68,6 +69,8 @@ pub struct Member {
     locks: AtomicU32,
     pub(super) waiting: Mutex<Waiting>,
     pub(super) wake: Condvar,
+    /// What it has asked of tables.
+    pub(super) intents: Mutex<Vec<Intent>>,
     /// Gaps it came to hold because others merged.
     pub(super) inherited: Mutex<Vec<LockName>>,
     /// Names that it holds and others have waited for behind it. Only for schedulers that do not leave holders alone.
@@ -166,6 +169,7 @@ impl Member {
             locks: AtomicU32::new(0),
             waiting: Mutex::default(),
             wake: Condvar::new(),
+            intents: Mutex::default(),
             inherited: Mutex::default(),
             contended: Mutex::default(),
             seat: Seat::default(),

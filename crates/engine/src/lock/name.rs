@@ -20,6 +20,11 @@ impl LockName {
         LockName { space: table, item: 0 }
     }
 
+    /// The number of the table that this is.
+    pub(super) fn as_table(self) -> Option<u32> {
+        (self.space < Self::ROW).then_some(self.space)
+    }
+
     /// One row of a table.
     pub fn row(table: u32, row: u64) -> Self {
         LockName { space: table | Self::ROW, item: row }

@@ -1,7 +1,7 @@
 //! The lock table: heads in partitions, and the members that hold and wait.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
@@ -44,6 +44,8 @@ impl LockOptions {
 #[derive(Debug)]
 pub struct LockTable {
     partitions: Box<[CachePadded<Mutex<Heads>>]>,
+    /// How many of the tables that share a number here [gather](super::intents).
+    gathering: Box<[CachePadded<AtomicU32>]>,
     members: RwLock<Members>,
     pub(super) scheduler: Arc<dyn LockScheduler>,
     /// Whether neither scheduler has verdicts, so that nobody need be asked.
@@ -67,12 +69,16 @@ struct Members {
 /// Enough that sixteen cores rarely meet at one; a power of two.
 const PARTITIONS: usize = 256;
 
+/// Tables that have a number of their own; of others, one that gathers slows down those with which it shares.
+const TABLES: usize = 64;
+
 impl LockTable {
     /// An empty lock table.
     pub fn new(options: LockOptions) -> Self {
         let LockOptions { scheduler, starvation_bound, clock, cpu } = options;
         LockTable {
             partitions: (0..PARTITIONS).map(|_| CachePadded::default()).collect(),
+            gathering: (0..TABLES).map(|_| CachePadded::default()).collect(),
             members: RwLock::default(),
             leaves_holders_alone: scheduler.leaves_holders_alone() && cpu.scheduler.leaves_holders_alone(),
             scheduler,
@@ -147,6 +153,8 @@ impl LockTable {
         if !self.leaves_holders_alone {
             member.forget_contended();
         }
+        // Requests for tables that were refused.
+        member.intents.lock().clear();
         self.cpu.end(&member.seat);
     }
 
@@ -155,9 +163,13 @@ impl LockTable {
     /// the transaction is to be rolled back for the sake of another.
     pub fn ask(&self, member: &Member, name: LockName, mode: Mode) -> Result<Answer, RequestError> {
         member.check()?;
+        if let Some(answer) = self.intend(member, name, mode) {
+            return Ok(answer);
+        }
         let hash = name.hash();
         let mut heads = self.partition(hash).lock();
         let head = heads.head(name, hash);
+        self.gather(head, member, name, mode);
         let answer = head.request(member.slot, mode, || self.ticket(member, member.next_wait()));
         match answer {
             Answer::Wait => return self.begin_to_wait(member, name, heads),
@@ -176,10 +188,24 @@ impl LockTable {
 
     /// Gives up one lock.
     pub fn release(&self, member: &Member, name: LockName) {
+        if self.give_up_intent(member, name) {
+            return member.count_release();
+        }
         let mut todo = Todo::default();
         self.change(name, &mut todo, |head, granted| head.release(member.slot, |waiter| granted.push(waiter)));
         member.count_release();
         self.carry_out(todo);
+    }
+
+    /// What a member holds of a name. For assertions and tests.
+    pub fn held(&self, member: &Member, name: LockName) -> Option<Mode> {
+        if let Some(mode) = self.intent(member, name) {
+            return Some(mode);
+        }
+        let hash = name.hash();
+        let heads = self.partition(hash).lock();
+        let grants = heads.get(name, hash)?.grants();
+        grants.iter().find(|grant| grant.slot == member.slot).map(|grant| grant.mode)
     }
 
     /// How many names have a grant or a waiter. For tests and statistics.
@@ -209,6 +235,16 @@ impl LockTable {
 
     pub(super) fn member(&self, slot: Slot) -> Arc<Member> {
         Arc::clone(&self.members.read().all[slot as usize])
+    }
+
+    /// Calls `each` with everybody who takes part.
+    pub(super) fn for_each_member(&self, each: impl FnMut(&Arc<Member>)) {
+        self.members.read().all.iter().for_each(each);
+    }
+
+    /// How many of the tables that share this number gather.
+    pub(super) fn gathering(&self, table: u32) -> &AtomicU32 {
+        &self.gathering[table as usize % TABLES]
     }
 
     /// What a queue is told of a member that waits.
@@ -262,6 +298,7 @@ impl LockTable {
             if !granted.is_empty() {
                 self.let_in(head, name, &granted, todo);
             }
+            self.end_gathering(head, name);
             result
         });
         changed.unwrap_or_default()

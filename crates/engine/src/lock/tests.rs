@@ -1,5 +1,6 @@
 //! Schedules of the whole table as text, on a clock that stands still: who asks, who waits, who is rolled back for whom.
 
+mod intents;
 mod life;
 mod verdicts;
 

@@ -15,6 +15,7 @@ use super::member::{Life, Member, Reprieve, RequestError, State};
 use super::name::LockName;
 use super::statistics::Counters;
 use super::table::LockTable;
+use crate::table::latch;
 
 /// A waiter and a holder in its way.
 #[derive(Debug, Clone, Copy)]
@@ -24,9 +25,10 @@ pub(super) struct Pair {
     pub(super) holder: Slot,
 }
 
-/// What is to be done when no partition is locked any more.
+/// What is to be done when no partition is locked any more and no index is latched: by [`LockTable::carry_out`], before
+/// whoever has it does anything else.
 #[derive(Debug, Default)]
-pub(super) struct Todo {
+pub struct Todo {
     /// Pairs about which schedulers have something to say.
     pub(super) pairs: Vec<Pair>,
     /// Waiters whom others may wait for from now on who did not before.
@@ -124,7 +126,8 @@ impl LockTable {
 
     /// Does what schedulers say about pairs, then looks for cycles, and so on with what comes to be by that until nothing is
     /// left to do. With no partition locked.
-    pub(super) fn carry_out(&self, mut todo: Todo) {
+    pub fn carry_out(&self, mut todo: Todo) {
+        latch::assert_none_is_held();
         let mut at = 0;
         loop {
             while let Some(&pair) = todo.pairs.get(at) {

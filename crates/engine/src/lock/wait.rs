@@ -10,6 +10,7 @@ use super::member::{Decision, Life, Member, RequestError, State};
 use super::name::LockName;
 use super::table::LockTable;
 use super::verdicts::{Pair, Todo};
+use crate::table::latch;
 
 impl LockTable {
     /// Makes known that a member waits for a name, in whose queue it is, and does what follows from that.
@@ -62,6 +63,7 @@ impl LockTable {
 
     /// Sleeps until the request that [`ask`](Self::ask) left waiting is decided.
     pub fn wait(&self, member: &Member) -> Decision {
+        latch::assert_none_is_held();
         let mut waiting = member.waiting.lock();
         loop {
             if let Some((_, decision)) = waiting.decision.take() {

@@ -211,7 +211,7 @@ fn remove(table: &RowTable, row: RowId) {
 fn remove_keys(table: &RowTable, row: RowId) {
     for index in &table.indexes {
         let key = table.key_of(index, row);
-        index.remove_latched(&index.latch(), &key, row);
+        index.remove_latched(&index.place(&key), &key, row);
     }
 }
 

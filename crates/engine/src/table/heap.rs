@@ -40,9 +40,9 @@ const DIRECTORIES: usize = 36;
 /// The words of so many rows.
 type Chunk = OnceLock<Box<[AtomicU64]>>;
 
-/// Freed slots are used again only when so many others are free: whoever found a row just before it was deleted can then
-/// tell from the index that it is gone, without meeting a stranger's lock in its place.
-const FREE_SLOTS_MIN: usize = 1024;
+/// Freed slots are used again only when so many others are free, unless an engine says otherwise: whoever found a row just
+/// before it was deleted can then tell from the index that it is gone, without meeting a stranger's lock in its place.
+pub const FREE_SLOTS_MIN: usize = 1024;
 
 /// The rows of one table.
 #[derive(Debug)]
@@ -53,6 +53,8 @@ pub struct Heap {
     free: Mutex<VecDeque<RowId>>,
     /// Length of `free`, to pass by its mutex while there is nothing to take.
     free_count: AtomicUsize,
+    /// How many slots stay free.
+    free_min: AtomicUsize,
 }
 
 impl Heap {
@@ -64,6 +66,7 @@ impl Heap {
             next: AtomicU64::new(0),
             free: Mutex::default(),
             free_count: AtomicUsize::new(0),
+            free_min: AtomicUsize::new(FREE_SLOTS_MIN),
         }
     }
 
@@ -72,11 +75,18 @@ impl Heap {
         &self.layout
     }
 
+    /// Keeps so many slots of deleted rows free before the first of them is used again.
+    pub(crate) fn set_free_slots_min(&self, count: usize) {
+        self.free_min.store(count, Ordering::Relaxed);
+    }
+
     /// A slot for a new row.
     pub fn allocate(&self) -> RowId {
-        if self.free_count.load(Ordering::Relaxed) > FREE_SLOTS_MIN {
+        // Relaxed: a bound that any thread may see late.
+        let free_min = self.free_min.load(Ordering::Relaxed);
+        if self.free_count.load(Ordering::Relaxed) > free_min {
             let mut free = self.free.lock();
-            if free.len() > FREE_SLOTS_MIN
+            if free.len() > free_min
                 && let Some(row) = free.pop_front()
             {
                 self.free_count.store(free.len(), Ordering::Relaxed);

@@ -1,16 +1,14 @@
 //! Ordered indexes: keys to row numbers, in a concurrent B+ tree.
 //!
 //! Lookups take no latch. What changes the set of keys ([`Index::insert_latched`] and its kind) goes through
-//! the index's latch, and so does the moment in which a scan makes sure that what it has locked is still what there is: see
-//! [key-range locks](crate::lock).
+//! the index's [latches](super::stripes), and so does the moment in which a scan makes sure that what it has locked is still
+//! what there is: see [key-range locks](crate::lock).
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use scc::{Guard, TreeIndex};
 
 use super::heap::RowId;
 use super::key::{Key, KeyLayout, StoredKey};
+use super::stripes::{Frozen, Held, Stripe, Stripes};
 
 /// What the smallest and the largest possible key mean while no row has them.
 ///
@@ -28,11 +26,32 @@ pub struct Index {
     /// Whether two rows may not have equal columns.
     pub unique: bool,
     tree: Tree,
-    latch: RwLock<()>,
-    /// Grows with each change of the set of keys.
-    version: AtomicU64,
-    /// Grows with each key that disappears or comes to mean another row.
-    removals: AtomicU64,
+    stripes: Stripes,
+}
+
+/// The first entry above a key or a range, whose gap says that there is nothing between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Above {
+    /// Its row; `None` is the end of the index.
+    pub row: Option<RowId>,
+    /// The first eight bytes of its key.
+    leading: u64,
+}
+
+impl Above {
+    const END: Above = Above { row: None, leading: u64::MAX };
+}
+
+/// The right to change what is at one key, as long as this is held.
+#[derive(Debug)]
+pub struct Place<'a> {
+    _held: Held<'a>,
+    own: Stripe,
+    next: Stripe,
+    /// The row that has the key.
+    pub present: Option<RowId>,
+    /// The first entry above it.
+    pub above: Above,
 }
 
 /// The tree in the least width that holds the index's keys: comparing two words is what a lookup does most.
@@ -61,8 +80,8 @@ impl Index {
             17..=24 => Tree::Three(TreeIndex::new()),
             _ => Tree::Eight(TreeIndex::new()),
         };
-        let (latch, version, removals) = (RwLock::new(()), AtomicU64::new(0), AtomicU64::new(0));
-        let index = Index { number, keys, unique, tree, latch, version, removals };
+        let stripes = Stripes::new(keys.key_bytes());
+        let index = Index { number, keys, unique, tree, stripes };
         with_tree!(index, tree => fence(tree));
         index
     }
@@ -77,23 +96,28 @@ impl Index {
         with_tree!(self, tree => first(tree, low, high))
     }
 
+    /// The first row in `low..=high`, and the entry below whose gap it is known to be so: that row's, or the first one above.
+    pub fn first_and_above(&self, low: &Key, high: &Key) -> (Option<RowId>, Above) {
+        with_tree!(self, tree => first_and_above(tree, low, high))
+    }
+
     /// The last row in `low..=high`.
     pub fn last(&self, low: &Key, high: &Key) -> Option<RowId> {
         with_tree!(self, tree => last(tree, low, high))
     }
 
-    /// The first row whose key is greater.
-    pub fn after(&self, key: &Key) -> Option<RowId> {
+    /// The first entry whose key is greater.
+    pub fn after(&self, key: &Key) -> Above {
         with_tree!(self, tree => after(tree, key))
     }
 
-    /// The row with that key, and the first row whose key is greater: one way down the tree for both.
-    pub fn at_and_after(&self, key: &Key) -> (Option<RowId>, Option<RowId>) {
+    /// The row with that key, and the first entry whose key is greater: one way down the tree for both.
+    pub fn at_and_after(&self, key: &Key) -> (Option<RowId>, Above) {
         with_tree!(self, tree => at_and_after(tree, key))
     }
 
-    /// Appends every row in `low..=high` in order of key; returns the first row after them.
-    pub fn collect(&self, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Option<RowId> {
+    /// Appends every row in `low..=high` in order of key; returns the first entry above them.
+    pub fn collect(&self, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Above {
         with_tree!(self, tree => collect(tree, low, high, rows))
     }
 
@@ -102,48 +126,66 @@ impl Index {
         with_tree!(self, tree => tree.iter(&Guard::new()).filter(|(_, row)| **row != NO_ROW).count())
     }
 
-    /// A number that grows whenever the set of keys changes.
-    pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+    /// A number that grows whenever the keys between these change; `None` if they are in several stripes.
+    pub fn version(&self, low: &Key, high: &Key) -> Option<u64> {
+        (low.leading() == high.leading()).then(|| self.stripes.version(self.stripe(low)))
     }
 
-    /// A number that grows whenever a key disappears or comes to mean another row.
-    pub fn removals(&self) -> u64 {
-        self.removals.load(Ordering::Acquire)
+    /// A number that grows whenever a key of the same stripe disappears or comes to mean another row.
+    pub fn removals(&self, key: &Key) -> u64 {
+        self.stripes.removals(self.stripe(key))
     }
 
-    /// Keeps the set of keys as it is.
-    pub fn freeze(&self) -> RwLockReadGuard<'_, ()> {
-        self.latch.read()
+    /// Keeps the keys from `low` to `high` and up to the entry above them as they are.
+    pub fn freeze(&self, low: &Key, high: &Key, above: Above) -> Frozen<'_> {
+        if low.leading() == high.leading() {
+            self.stripes.share(self.stripe(low), self.stripes.of(above.leading))
+        } else {
+            self.stripes.share_all()
+        }
     }
 
-    /// The right to change the set of keys.
-    pub fn latch(&self) -> RwLockWriteGuard<'_, ()> {
-        self.latch.write()
+    /// The right to put in a key or to take it away, and what is there.
+    pub fn place(&self, key: &Key) -> Place<'_> {
+        let own = self.stripe(key);
+        // Mostly the next entry is in the same stripe.
+        let mut next = own;
+        loop {
+            let held = self.stripes.take(own, next);
+            let (present, above) = self.at_and_after(key);
+            let found = self.stripes.of(above.leading);
+            if found == next || found == own {
+                return Place { _held: held, own, next: found, present, above };
+            }
+            next = found;
+        }
     }
 
-    /// Adds a key under the [`latch`](Self::latch). False, and nothing changed, if it is there already.
-    pub fn insert_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) -> bool {
+    fn stripe(&self, key: &Key) -> Stripe {
+        self.stripes.of(key.leading())
+    }
+
+    /// Adds a key at its [`place`](Self::place). False, and nothing changed, if it is there already.
+    pub fn insert_latched(&self, place: &Place<'_>, key: &Key, row: RowId) -> bool {
         let inserted = self.load(key, row);
         if inserted {
-            self.version.fetch_add(1, Ordering::Release);
+            self.stripes.count_change(place.next);
         }
         inserted
     }
 
-    /// Makes a key mean another row under the [`latch`](Self::latch).
-    pub fn replace_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) {
+    /// Makes a key mean another row at its [`place`](Self::place).
+    pub fn replace_latched(&self, place: &Place<'_>, key: &Key, row: RowId) {
         with_tree!(self, tree => tree.upsert_sync(StoredKey::store(key), row));
-        self.version.fetch_add(1, Ordering::Release);
-        self.removals.fetch_add(1, Ordering::Release);
+        self.stripes.count_removal(place.own);
     }
 
-    /// Takes a key away under the [`latch`](Self::latch), if it means that row.
-    pub fn remove_latched(&self, _latch: &RwLockWriteGuard<'_, ()>, key: &Key, row: RowId) -> bool {
+    /// Takes a key away at its [`place`](Self::place), if it means that row.
+    pub fn remove_latched(&self, place: &Place<'_>, key: &Key, row: RowId) -> bool {
         let removed = with_tree!(self, tree => remove(tree, key, row));
         if removed {
-            self.version.fetch_add(1, Ordering::Release);
-            self.removals.fetch_add(1, Ordering::Release);
+            self.stripes.count_removal(place.own);
+            self.stripes.count_change(place.next);
         }
         removed
     }
@@ -200,23 +242,35 @@ fn last<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key) -> Opti
     tree.range(K::store(low)..=K::store(high), &guard).rev().map(|(_, row)| *row).find(|row| *row != NO_ROW)
 }
 
-fn after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Option<RowId> {
-    let guard = Guard::new();
-    let bounds = (std::ops::Bound::Excluded(K::store(key)), std::ops::Bound::Unbounded);
-    tree.range::<K, _>(bounds, &guard).next().map(|(_, row)| *row).filter(|row| *row != NO_ROW)
+fn above<K: StoredKey>((key, row): (&K, &RowId)) -> Above {
+    Above { row: Some(*row), leading: key.leading() }
 }
 
-fn at_and_after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> (Option<RowId>, Option<RowId>) {
+fn first_and_above<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key) -> (Option<RowId>, Above) {
+    let guard = Guard::new();
+    let high = K::store(high);
+    let entry = tree.range::<K, _>(K::store(low).., &guard).find(|(_, row)| **row != NO_ROW);
+    let found = entry.filter(|(key, _)| **key <= high).map(|(_, row)| *row);
+    (found, entry.map_or(Above::END, above))
+}
+
+fn after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Above {
+    let guard = Guard::new();
+    let bounds = (std::ops::Bound::Excluded(K::store(key)), std::ops::Bound::Unbounded);
+    tree.range::<K, _>(bounds, &guard).next().filter(|(_, row)| **row != NO_ROW).map_or(Above::END, above)
+}
+
+fn at_and_after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> (Option<RowId>, Above) {
     let guard = Guard::new();
     let key = K::store(key);
     let mut entries = tree.range::<K, _>(key.., &guard).filter(|(_, row)| **row != NO_ROW);
     match entries.next() {
-        Some((found, row)) if *found == key => (Some(*row), entries.next().map(|(_, next)| *next)),
-        next => (None, next.map(|(_, row)| *row)),
+        Some((found, row)) if *found == key => (Some(*row), entries.next().map_or(Above::END, above)),
+        next => (None, next.map_or(Above::END, above)),
     }
 }
 
-fn collect<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Option<RowId> {
+fn collect<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Above {
     let guard = Guard::new();
     let high = K::store(high);
     for (key, row) in tree.range::<K, _>(K::store(low).., &guard) {
@@ -224,11 +278,11 @@ fn collect<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, rows
             continue;
         }
         if *key > high {
-            return Some(*row);
+            return above((key, row));
         }
         rows.push(*row);
     }
-    None
+    Above::END
 }
 
 #[cfg(test)]

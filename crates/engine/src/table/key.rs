@@ -107,6 +107,15 @@ pub(super) trait StoredKey: Copy + Ord + Send + Sync + std::fmt::Debug + 'static
     /// No key is larger.
     const MAX: Self;
     fn store(key: &Key) -> Self;
+    /// The first eight bytes.
+    fn leading(&self) -> u64;
+}
+
+impl Key {
+    /// Its first eight bytes.
+    pub(super) fn leading(&self) -> u64 {
+        word(self, 0)
+    }
 }
 
 fn word(key: &Key, at: usize) -> u64 {
@@ -119,6 +128,10 @@ impl<const WORDS: usize> StoredKey for [u64; WORDS] {
 
     fn store(key: &Key) -> Self {
         std::array::from_fn(|at| word(key, at))
+    }
+
+    fn leading(&self) -> u64 {
+        self[0]
     }
 }
 

@@ -70,21 +70,26 @@ impl Connection {
 
     /// The integer in a column, not null, of a row that this transaction has found.
     pub fn int(&self, table: u32, row: RowId, column: usize) -> i64 {
-        self.used_table(table).heap.int(row, column)
+        self.locked_row(table, row).heap.int(row, column)
     }
 
     /// Whether a column is null in a row that this transaction has found.
     pub fn is_null(&self, table: u32, row: RowId, column: usize) -> bool {
-        self.used_table(table).heap.is_null(row, column)
+        self.locked_row(table, row).heap.is_null(row, column)
     }
 
     /// Appends the text in a column, not null, of a row that this transaction has found.
     pub fn text(&self, table: u32, row: RowId, column: usize, into: &mut String) {
-        self.used_table(table).heap.text(row, column, into);
+        self.locked_row(table, row).heap.text(row, column, into);
     }
 }
 
 impl Work {
+    /// Keeps further rows out of a gap that is read.
+    fn lock_gap(&mut self, index: &Index, above: Option<RowId>) -> Result<(), TransactionError> {
+        if self.engine.key_range_locks() { self.lock(LockName::gap(index.number, above), Mode::S) } else { Ok(()) }
+    }
+
     fn find_key(
         &mut self,
         table: &RowTable,
@@ -93,19 +98,19 @@ impl Work {
         purpose: Purpose,
     ) -> Result<Option<RowId>, TransactionError> {
         loop {
-            let removals = index.removals();
+            let removals = index.removals(key);
             if let Some(row) = index.get(key) {
                 self.lock(LockName::row(table.number, row), purpose.row_mode())?;
                 // Whoever took the key away did so before giving up its lock on the row, so it shows by now.
-                if index.removals() == removals || index.get(key) == Some(row) {
+                if index.removals(key) == removals || index.get(key) == Some(row) {
                     // A row that is still there but not live was deleted by this very transaction.
                     return Ok((table.heap.state(row) == RowState::Live).then_some(row));
                 }
             } else {
-                let next = index.after(key);
-                self.lock(LockName::gap(index.number, next), Mode::S)?;
-                let _frozen = index.freeze();
-                if index.at_and_after(key) == (None, next) {
+                let above = index.after(key);
+                self.lock_gap(index, above.row)?;
+                let _frozen = index.freeze(key, key, above);
+                if index.at_and_after(key) == (None, above) {
                     return Ok(None);
                 }
             }
@@ -121,22 +126,19 @@ impl Work {
         purpose: Purpose,
     ) -> Result<Option<RowId>, TransactionError> {
         let look = || match end {
-            End::First => {
-                let first = index.first(&range.low, &range.high);
-                (first, first.or_else(|| index.after(&range.high)))
-            }
+            End::First => index.first_and_above(&range.low, &range.high),
             End::Last => (index.last(&range.low, &range.high), index.after(&range.high)),
         };
         loop {
-            let version = index.version();
+            let version = index.version(&range.low, &range.high);
             // The row, and the entry whose gap says that there is none beyond it.
             let (found, guard) = look();
-            self.lock(LockName::gap(index.number, guard), Mode::S)?;
+            self.lock_gap(index, guard.row)?;
             if let Some(row) = found {
                 self.lock(LockName::row(table.number, row), purpose.row_mode())?;
             }
-            let frozen = index.freeze();
-            if index.version() != version && look() != (found, guard) {
+            let frozen = index.freeze(&range.low, &range.high, guard);
+            if !frozen.is_unchanged_since(version) && look() != (found, guard) {
                 continue;
             }
             let Some(row) = found else { return Ok(None) };
@@ -163,18 +165,18 @@ impl Work {
     ) -> Result<(), TransactionError> {
         let mut again = Vec::new();
         loop {
-            let version = index.version();
+            let version = index.version(&range.low, &range.high);
             rows.clear();
-            let next = index.collect(&range.low, &range.high, rows);
+            let above = index.collect(&range.low, &range.high, rows);
             for &row in &*rows {
-                self.lock(LockName::gap(index.number, Some(row)), Mode::S)?;
+                self.lock_gap(index, Some(row))?;
                 self.lock(LockName::row(table.number, row), purpose.row_mode())?;
             }
-            self.lock(LockName::gap(index.number, next), Mode::S)?;
-            let _frozen = index.freeze();
-            let is_same = index.version() == version || {
+            self.lock_gap(index, above.row)?;
+            let frozen = index.freeze(&range.low, &range.high, above);
+            let is_same = frozen.is_unchanged_since(version) || {
                 again.clear();
-                index.collect(&range.low, &range.high, &mut again) == next && again == *rows
+                index.collect(&range.low, &range.high, &mut again) == above && again == *rows
             };
             if is_same {
                 // Rows that are still there but not live were deleted by this very transaction.

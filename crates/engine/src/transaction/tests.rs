@@ -238,3 +238,37 @@ fn to_roll_back_what_has_changed_nothing_is_not_dear() {
     connection.rollback();
     assert_eq!(engine.locks().name_count(), 0);
 }
+
+/// A key that disappears while others have read the gap below it, with somebody waiting for the gap above: the heir gets in the
+/// waiter's way, and schedulers are asked about it. Where a latch is held meanwhile, an assertion fails (invariant 9).
+#[test]
+fn heirs_of_a_gap_are_raised_when_the_latch_has_been_given_up() {
+    let engine = engine("nprio-inherit");
+    let begun = |priority| {
+        let mut connection = engine.connect();
+        connection.begin(priority, 0);
+        connection
+    };
+    let key = |key: i64| [Value::Int(key)];
+    engine.connect().transact(Priority::LOW, |one| one.insert(0, &[Value::Int(15), Value::Int(0)])).expect("alone");
+    // Below key 15, and above it.
+    let (mut below, mut above) = (begun(Priority::LOW), begun(Priority::LOW));
+    assert_eq!(below.find(0, &key(12), Purpose::Read), Ok(None));
+    assert_eq!(above.find(0, &key(30), Purpose::Read), Ok(None));
+    let mut deleter = begun(Priority::LOW);
+    let row = deleter.find(0, &key(15), Purpose::Write).expect("nobody has locked it").expect("it is there");
+    deleter.delete(0, row).expect("it is locked");
+    let inserter = std::thread::scope(|scope| {
+        let inserter = scope.spawn(|| {
+            let mut inserter = begun(Priority::HIGH);
+            inserter.insert(0, &[Value::Int(20), Value::Int(0)]).and_then(|_| inserter.commit())
+        });
+        wait_for_waiter(&engine);
+        assert_eq!(below.work.member.priority(), Priority::LOW);
+        deleter.commit().expect("nobody is in the way");
+        assert_eq!(below.work.member.priority(), Priority::HIGH);
+        drop((below, above));
+        inserter.join().expect("it does not panic")
+    });
+    assert_eq!(inserter, Ok(()));
+}

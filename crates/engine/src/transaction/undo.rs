@@ -114,10 +114,12 @@ impl Work {
                 Kind::Replacement { index, deleted } => {
                     let index = &table.indexes[index as usize];
                     let key = table.key_of(index, change.row);
-                    let latch = index.latch();
                     let [from, to] = [change.row, deleted].map(|row| LockName::gap(index.number, Some(row)));
-                    self.engine.locks().inherit(from, to);
-                    index.replace_latched(&latch, &key, deleted);
+                    let place = index.place(&key);
+                    let todo = self.engine.locks().inherit(from, to);
+                    index.replace_latched(&place, &key, deleted);
+                    drop(place);
+                    self.engine.locks().carry_out(todo);
                 }
             }
         }
@@ -138,13 +140,14 @@ impl Work {
     /// Takes a row's key out of an index, if it is there, and lets the gap above it inherit.
     fn remove_key(&self, table: &RowTable, index: &Index, row: RowId) {
         let key = table.key_of(index, row);
-        let latch = index.latch();
+        let place = index.place(&key);
         // The key may mean another row by now, or may never have got in.
-        let (present, next) = index.at_and_after(&key);
-        if present == Some(row) {
-            let [from, to] = [Some(row), next].map(|row| LockName::gap(index.number, row));
-            self.engine.locks().inherit(from, to);
-            index.remove_latched(&latch, &key, row);
+        if place.present == Some(row) {
+            let [from, to] = [Some(row), place.above.row].map(|row| LockName::gap(index.number, row));
+            let todo = self.engine.locks().inherit(from, to);
+            index.remove_latched(&place, &key, row);
+            drop(place);
+            self.engine.locks().carry_out(todo);
         }
     }
 }

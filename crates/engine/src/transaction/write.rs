@@ -104,20 +104,22 @@ impl Work {
 
     fn try_insert_key(&mut self, table: &RowTable, position: usize, index: &Index, key: &Key, row: RowId) -> Attempt {
         let locks = self.engine.locks();
-        let latch = index.latch();
-        let (present, next) = if index.unique { index.at_and_after(key) } else { (None, index.after(key)) };
-        if let Some(other) = present {
+        let place = index.place(key);
+        if let Some(other) = place.present {
             let is_own_deletion = self.undo.has_deleted(table.number, other);
             if !is_own_deletion {
                 return Attempt::KeyExists(other);
             }
             // The key goes over from the row that this transaction has deleted, with all that is known of its gap.
-            locks.inherit(LockName::gap(index.number, Some(other)), LockName::gap(index.number, Some(row)));
-            index.replace_latched(&latch, key, row);
+            let [from, to] = [other, row].map(|row| LockName::gap(index.number, Some(row)));
+            let todo = locks.inherit(from, to);
+            index.replace_latched(&place, key, row);
             self.undo.replacement(table.number, position, other, row);
+            drop(place);
+            locks.carry_out(todo);
             return Attempt::Done;
         }
-        let gap = LockName::gap(index.number, next);
+        let gap = LockName::gap(index.number, place.above.row);
         let state = locks.gap_state(&self.member, gap);
         if state.read_by_others {
             return Attempt::GapIsRead(gap);
@@ -129,8 +131,8 @@ impl Work {
                 self.held.push(lower);
             }
         }
-        let inserted = index.insert_latched(&latch, key, row);
-        assert!(inserted, "the key was not there a moment ago, and the latch is held");
+        let inserted = index.insert_latched(&place, key, row);
+        assert!(inserted, "the key was not there a moment ago, and its place is held");
         Attempt::Done
     }
 

@@ -158,7 +158,8 @@ impl Host for Table {
     }
 
     fn merge(&self, gap: Thing, into: Thing) {
-        self.locks.inherit(name(gap), name(into));
+        let todo = self.locks.inherit(name(gap), name(into));
+        self.locks.carry_out(todo);
     }
 
     fn end(&self, who: Who) {

@@ -1,5 +1,7 @@
 //! Waiting, deadlocks, commit points and ends.
 
+use std::sync::mpsc;
+
 use super::*;
 
 #[test]
@@ -94,6 +96,37 @@ fn a_wait_that_nobody_will_see_the_end_of_is_given_up() {
     locks.roll_back(&members[2]);
     locks.end(&members[2]);
     assert_eq!(locks.name_count(), 0);
+}
+
+/// Whoever makes a victim takes it out of its queue a moment later. A search that meets the victim before does not wait for that
+/// thread, which may not be running.
+#[test]
+fn a_search_does_not_wait_for_whoever_has_made_a_victim() {
+    let (send, receive) = mpsc::channel();
+    let search = move || {
+        let locks = LockTable::new(options("standard"));
+        let [a, b] = [(); 2].map(|()| {
+            let member = locks.join();
+            locks.begin(&member, Priority::LOW, 0);
+            member
+        });
+        let [x, y] = [0, 1].map(|row| LockName::row(0, row));
+        assert_eq!(locks.ask(&a, x, Mode::X), Ok(Answer::Granted));
+        assert_eq!(locks.ask(&b, y, Mode::X), Ok(Answer::Granted));
+        assert_eq!(locks.ask(&a, y, Mode::X), Ok(Answer::Wait));
+        a.doom(a.life().serial, &[State::Waiting], RequestError::Preempted).expect("it waits");
+        // Closes a cycle with the victim, which is still in the queue.
+        assert_eq!(locks.ask(&b, x, Mode::X), Ok(Answer::Wait));
+        assert_eq!(locks.outcome(&a).map(|decision| decision.outcome), Some(Err(RequestError::Preempted)));
+        locks.roll_back(&a);
+        locks.release(&a, x);
+        locks.end(&a);
+        assert_eq!(locks.wait(&b).outcome, Ok(Answer::Granted));
+        assert_eq!((b.state(), locks.statistics().deadlocks), (State::Running, 0));
+        send.send(()).expect("the test waits");
+    };
+    std::thread::spawn(search);
+    receive.recv_timeout(Duration::from_secs(30)).expect("the search goes on for ever, or a check has failed");
 }
 
 /// A commit and a preemption that meet: exactly one of them wins, whatever the timing.

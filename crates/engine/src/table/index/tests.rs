@@ -48,14 +48,16 @@ proptest! {
         for (number, step) in steps.into_iter().enumerate() {
             match step {
                 Step::Insert(a, b) => {
-                    let inserted = index.insert_latched(&index.latch(), &key(a, b), number as RowId);
+                    let inserted = index.insert_latched(&index.place(&key(a, b)), &key(a, b), number as RowId);
                     prop_assert_eq!(inserted, !map.contains_key(&(a, b)));
                     map.entry((a, b)).or_insert(number as RowId);
                 }
                 Step::Remove(a, b) => {
                     let row = map.remove(&(a, b));
                     prop_assert_eq!(index.get(&key(a, b)), row);
-                    prop_assert_eq!(index.remove_latched(&index.latch(), &key(a, b), row.unwrap_or(0)), row.is_some());
+                    let place = index.place(&key(a, b));
+                    prop_assert_eq!(place.present, row);
+                    prop_assert_eq!(index.remove_latched(&place, &key(a, b), row.unwrap_or(0)), row.is_some());
                 }
                 Step::Range(a, b) if a <= b => {
                     let (low, high) = (index.keys.low(&[Value::Int(a)]), index.keys.high(&[Value::Int(b)]));
@@ -63,8 +65,11 @@ proptest! {
                     let next = index.collect(&low, &high, &mut rows);
                     let expected: Vec<_> = map.range((a, i64::MIN)..=(b, i64::MAX)).map(|(_, row)| *row).collect();
                     prop_assert_eq!(&rows, &expected);
-                    prop_assert_eq!(next, map.range((b + 1, i64::MIN)..).next().map(|(_, row)| *row));
+                    prop_assert_eq!(next.row, map.range((b + 1, i64::MIN)..).next().map(|(_, row)| *row));
                     prop_assert_eq!(next, index.after(&high));
+                    let (first, above) = index.first_and_above(&low, &high);
+                    prop_assert_eq!(first, expected.first().copied());
+                    prop_assert_eq!(above.row, first.or(next.row));
                     prop_assert_eq!(index.first(&low, &high), expected.first().copied());
                     prop_assert_eq!(index.last(&low, &high), expected.last().copied());
                 }
@@ -83,11 +88,41 @@ fn rows_with_the_extreme_keys_come_and_go() {
     let (min, max) = (number(i32::MIN.into(), i64::MIN), number(i32::MAX.into(), i64::MAX));
     assert_eq!((index.key_count(), index.first(&min, &max), index.last(&min, &max)), (0, None, None));
     for round in 0..3 {
-        assert!(index.insert_latched(&index.latch(), &min, round));
-        assert!(!index.insert_latched(&index.latch(), &min, 99));
+        assert!(index.insert_latched(&index.place(&min), &min, round));
+        assert!(!index.insert_latched(&index.place(&min), &min, 99));
         assert_eq!((index.get(&min), index.first(&min, &max), index.key_count()), (Some(round), Some(round), 1));
-        assert!(!index.remove_latched(&index.latch(), &min, 99));
-        assert!(index.remove_latched(&index.latch(), &min, round));
-        assert_eq!((index.get(&min), index.after(&min), index.key_count()), (None, None, 0));
+        assert!(!index.remove_latched(&index.place(&min), &min, 99));
+        assert!(index.remove_latched(&index.place(&min), &min, round));
+        assert_eq!((index.get(&min), index.after(&min).row, index.key_count()), (None, None, 0));
     }
+}
+
+/// Whatever changes a gap shows in the version of a range that was read with it, if there is one.
+#[test]
+fn a_change_in_a_range_or_right_above_it_shows() {
+    let index = &index(0);
+    let key = |a: i64, b: i64| index.keys.low(&[Value::Int(a), Value::Int(b), Value::Text("")]);
+    for (row, b) in (0..).zip((0..40).step_by(4)) {
+        assert!(index.load(&key(7, b), row));
+        assert!(index.load(&key(9, b), 100 + row));
+    }
+    let unchanged = |low: &Key, high: &Key, change: &dyn Fn()| {
+        let version = index.version(low, high);
+        let above = index.collect(low, high, &mut Vec::new());
+        change();
+        index.freeze(low, high, above).is_unchanged_since(version)
+    };
+    let put = |key: Key| move || assert!(index.insert_latched(&index.place(&key), &key, 1_000));
+    let take = |key: Key| move || assert!(index.remove_latched(&index.place(&key), &key, 1_000));
+    assert!(unchanged(&key(7, 8), &key(7, 16), &|| ()));
+    // In the range, between its last key and the entry above, and away from both.
+    for at in [key(7, 9), key(7, 17)] {
+        assert!(!unchanged(&key(7, 8), &key(7, 16), &put(at)));
+        assert!(!unchanged(&key(7, 8), &key(7, 16), &take(at)));
+    }
+    assert!(index.stripe(&key(7, 0)) != index.stripe(&key(9, 0)), "this is about stripes that differ");
+    assert!(unchanged(&key(7, 8), &key(7, 16), &put(key(9, 17))));
+    // The entry above is in another stripe: the range is to be looked at again, even if nothing has changed.
+    assert!(!unchanged(&key(7, 8), &key(7, 36), &|| ()));
+    assert!(!unchanged(&key(7, 8), &key(9, 0), &|| ()));
 }

@@ -1,0 +1,110 @@
+//! The latches of an index: one for each of several parts of its keys, so that threads that work on different parts do not meet.
+//!
+//! Keys are divided by their leading eight bytes, which are the leading columns. Invariants, a gap being named by the
+//! entry above it, or by the end of the index:
+//!
+//! 1. Whatever changes a gap (a key is put into it, or the entry above it goes or comes to mean another row) holds the
+//!    stripe of that entry alone and counts there.
+//! 2. Whoever holds stripes has taken them in ascending order, all at once.
+//!
+//! So whoever holds the stripes of all entries of a range and of the first entry above it, with others, knows that no key
+//! can come into the range or go from it meanwhile; and if a stripe has not counted on since the range was read, the range
+//! is what it was, as far as it lies in that stripe.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+use smallvec::SmallVec;
+
+use super::latch::{Exclusive, Latch, Shared};
+
+/// Enough for several dozen cores: about as many latches as cores that are in an index at the same time. A power of two.
+const STRIPES: usize = 16;
+
+/// Which part of an index.
+pub(super) type Stripe = usize;
+
+#[derive(Debug)]
+pub(super) struct Stripes(Box<[Part]>);
+
+// What changes together is on a line of its own: lookups read `removals`, which insertions leave alone.
+#[derive(Debug, Default)]
+struct Part {
+    latch: CachePadded<(Latch, AtomicU64)>,
+    /// Grows with each key that disappears or comes to mean another row.
+    removals: CachePadded<AtomicU64>,
+}
+
+/// Stripes held alone.
+pub(super) type Held<'a> = SmallVec<[Exclusive<'a>; 2]>;
+
+/// Stripes held with others.
+#[derive(Debug)]
+pub struct Frozen<'a> {
+    _held: SmallVec<[Shared<'a>; 2]>,
+    /// Where it is one only: how often anything has changed there.
+    version: Option<u64>,
+}
+
+impl Frozen<'_> {
+    /// Whether nothing can have changed since the version of the range was this one.
+    pub fn is_unchanged_since(&self, version: Option<u64>) -> bool {
+        version.is_some() && self.version == version
+    }
+}
+
+impl Stripes {
+    /// Those of an index with keys of so many bytes. Keys of one word would have their neighbours in other stripes.
+    pub(super) fn new(key_bytes: usize) -> Self {
+        let count = if key_bytes > 8 { STRIPES } else { 1 };
+        Stripes((0..count).map(|_| Part::default()).collect())
+    }
+
+    /// The stripe of the keys that begin with these bytes.
+    pub(super) fn of(&self, leading: u64) -> Stripe {
+        // Fibonacci hashing; neighbours, such as the districts of a warehouse, get different stripes.
+        (leading.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % self.0.len()
+    }
+
+    /// How often anything has changed in a stripe.
+    pub(super) fn version(&self, stripe: Stripe) -> u64 {
+        self.0[stripe].latch.1.load(Ordering::Acquire)
+    }
+
+    /// How often a key has disappeared from a stripe or come to mean another row.
+    pub(super) fn removals(&self, stripe: Stripe) -> u64 {
+        self.0[stripe].removals.load(Ordering::Acquire)
+    }
+
+    /// Counts a change, under the latch of the stripe.
+    pub(super) fn count_change(&self, stripe: Stripe) {
+        self.0[stripe].latch.1.fetch_add(1, Ordering::Release);
+    }
+
+    /// Counts a key that disappears, under the latch of the stripe.
+    pub(super) fn count_removal(&self, stripe: Stripe) {
+        self.count_change(stripe);
+        self.0[stripe].removals.fetch_add(1, Ordering::Release);
+    }
+
+    /// Takes two stripes alone, or one if they are the same.
+    pub(super) fn take(&self, a: Stripe, b: Stripe) -> Held<'_> {
+        ascending(a, b).map(|stripe| self.0[stripe].latch.0.take()).collect()
+    }
+
+    /// Takes two stripes with others, or one if they are the same.
+    pub(super) fn share(&self, a: Stripe, b: Stripe) -> Frozen<'_> {
+        let held = ascending(a, b).map(|stripe| self.0[stripe].latch.0.share()).collect();
+        Frozen { _held: held, version: (a == b).then(|| self.version(a)) }
+    }
+
+    /// Takes all stripes with others.
+    pub(super) fn share_all(&self) -> Frozen<'_> {
+        let held: SmallVec<_> = self.0.iter().map(|part| part.latch.0.share()).collect();
+        Frozen { version: (held.len() == 1).then(|| self.version(0)), _held: held }
+    }
+}
+
+fn ascending(a: Stripe, b: Stripe) -> impl Iterator<Item = Stripe> {
+    [Some(a.min(b)), (a != b).then_some(a.max(b))].into_iter().flatten()
+}

@@ -1,0 +1,309 @@
+//! What transactions do: their steps on the engine, and the same steps on a model that is run serially.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plimsoll_engine::Engine;
+use plimsoll_engine::lock::Mode;
+use plimsoll_engine::table::layout::TableSpec;
+use plimsoll_engine::transaction::{Connection, End, Purpose, TransactionError};
+use plimsoll_engine::value::{ColumnSpec, ColumnType, Value};
+use plimsoll_policy::Priority;
+use rand::RngExt;
+use rand_pcg::Pcg64;
+
+/// Widest range of keys that is scanned.
+const SPAN: i64 = 8;
+pub const TAGS: i64 = 3;
+/// One table of numbers and one of text. Both have a primary key and an index on tags.
+pub const TABLES: usize = 2;
+const NUMBERS: usize = 0;
+
+/// Key, tag, value; the value may be null.
+pub type Row = (i64, i64, Option<i64>);
+
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    Read(usize, i64),
+    Scan(usize, i64, i64),
+    ScanTag(usize, i64),
+    /// All of a table, without its indexes.
+    ScanTable(usize),
+    Edge(usize, i64, i64, End),
+    Write(usize, i64, Option<i64>),
+    ReadThenWrite(usize, i64, Option<i64>),
+    InsertIfAbsent(usize, Row),
+    Delete(usize, i64),
+    /// Delete and insert the same key.
+    Replace(usize, Row),
+    /// To the other table, unless the key is there.
+    Move(usize, i64),
+}
+
+#[derive(Debug, Clone)]
+pub struct Program {
+    pub priority: Priority,
+    pub steps: Vec<Step>,
+    pub rolls_back: bool,
+}
+
+/// The rows of each table by key.
+pub type Model = [BTreeMap<i64, (i64, Option<i64>)>; TABLES];
+
+pub fn program(random: &mut Pcg64, keys: i64, serial: i64) -> Program {
+    let steps = (0..random.random_range(1..6)).map(|at| step(random, keys, serial * 10 + at)).collect();
+    let level = [0, 0, 0, 1, 1, 2][random.random_range(0..6)];
+    let priority = Priority::of_level(level).expect("a level");
+    Program { priority, steps, rolls_back: random.random_bool(0.1) }
+}
+
+fn step(random: &mut Pcg64, keys: i64, number: i64) -> Step {
+    let table = random.random_range(0..TABLES);
+    let key = random.random_range(0..keys);
+    let other = (key + random.random_range(0..SPAN)).min(keys - 1);
+    let tag = random.random_range(0..TAGS);
+    let value = random.random_bool(0.8).then_some(number);
+    match random.random_range(0..24) {
+        0 | 1 => Step::Read(table, key),
+        2..=5 => Step::Scan(table, key, other),
+        6 | 7 => Step::ScanTag(table, tag),
+        8 => Step::ScanTable(table),
+        9 | 10 => Step::Edge(table, key, other, if number % 2 == 0 { End::First } else { End::Last }),
+        11 | 12 => Step::Write(table, key, value),
+        13 | 14 => Step::ReadThenWrite(table, key, value),
+        15..=17 => Step::InsertIfAbsent(table, (key, tag, value)),
+        18 | 19 => Step::Delete(table, key),
+        20 | 21 => Step::Replace(table, (key, tag, value)),
+        _ => Step::Move(table, key),
+    }
+}
+
+/// Runs a step on the model.
+pub fn replay(model: &mut Model, step: Step) -> Vec<Row> {
+    let row = |(&key, &(tag, value)): (&i64, &(i64, Option<i64>))| (key, tag, value);
+    let one = |model: &Model, table: usize, key: i64| model[table].range(key..=key).map(row).collect::<Vec<_>>();
+    match step {
+        Step::Read(table, key) => one(model, table, key),
+        Step::Scan(table, low, high) => model[table].range(low..=high).map(row).collect(),
+        Step::ScanTag(table, tag) => model[table].iter().map(row).filter(|row| row.1 == tag).collect(),
+        Step::ScanTable(table) => model[table].iter().map(row).collect(),
+        Step::Edge(table, low, high, End::First) => {
+            model[table].range(low..=high).next().map(row).into_iter().collect()
+        }
+        Step::Edge(table, low, high, End::Last) => {
+            model[table].range(low..=high).next_back().map(row).into_iter().collect()
+        }
+        Step::Write(table, key, value) | Step::ReadThenWrite(table, key, value) => {
+            let before = one(model, table, key);
+            if let Some(stored) = model[table].get_mut(&key) {
+                stored.1 = value;
+            }
+            before
+        }
+        Step::InsertIfAbsent(table, (key, tag, value)) => {
+            let before = one(model, table, key);
+            model[table].entry(key).or_insert((tag, value));
+            before
+        }
+        Step::Delete(table, key) => {
+            let before = one(model, table, key);
+            model[table].remove(&key);
+            before
+        }
+        Step::Replace(table, (key, tag, value)) => {
+            let before = one(model, table, key);
+            model[table].insert(key, (tag, value));
+            before
+        }
+        Step::Move(from, key) => {
+            let (mut seen, there) = (one(model, from, key), one(model, 1 - from, key));
+            if let (Some(stored), true) = (model[from].get(&key).copied(), there.is_empty()) {
+                model[from].remove(&key);
+                model[1 - from].insert(key, stored);
+            }
+            seen.extend(there);
+            seen
+        }
+    }
+}
+
+/// A connection, and the engine for what is read past its indexes.
+pub struct Client {
+    pub engine: Arc<Engine>,
+    pub connection: Connection,
+}
+
+impl Client {
+    /// Runs a step on the engine. Rows come in order of key.
+    pub fn perform(&mut self, step: Step) -> Result<Vec<Row>, TransactionError> {
+        match step {
+            Step::Read(table, key) => Ok(self.one(table, key, Purpose::Read)?.1),
+            Step::Scan(table, low, high) => self.scan(table, low, high),
+            Step::ScanTag(table, tag) => self.scan_index((table, 1), &tag_value(table, tag), &tag_value(table, tag)),
+            Step::ScanTable(table) => {
+                self.connection.lock_table(table as u32, Mode::S)?;
+                let rows = self.engine.row_table(table as u32);
+                let mut rows: Vec<_> = rows.heap.live_rows().map(|row| self.read(table, row)).collect();
+                rows.sort_unstable();
+                Ok(rows)
+            }
+            Step::Edge(table, low, high, end) => {
+                let index = (table as u32, 0);
+                let [low, high] = [low, high].map(|key| key_text(table, key));
+                let [low, high] = [&low, &high].map(|key| [key_value(key)]);
+                let found = self.connection.find_end(index, &low, &high, end, Purpose::Read)?;
+                Ok(found.map(|row| self.read(table, row)).into_iter().collect())
+            }
+            Step::Write(table, key, value) | Step::ReadThenWrite(table, key, value) => {
+                let purpose = if matches!(step, Step::Write(..)) { Purpose::Write } else { Purpose::Update };
+                let (found, seen) = self.one(table, key, purpose)?;
+                if let Some(row) = found {
+                    let text = value.map(|value| value.to_string());
+                    self.connection.set(table as u32, row, 2, value_of(table, value, text.as_deref()))?;
+                }
+                Ok(seen)
+            }
+            Step::InsertIfAbsent(table, row) => {
+                let (found, seen) = self.one(table, row.0, Purpose::Read)?;
+                if found.is_none() {
+                    self.insert(table, row)?;
+                }
+                Ok(seen)
+            }
+            Step::Delete(table, key) => {
+                let (found, seen) = self.one(table, key, Purpose::Write)?;
+                if let Some(row) = found {
+                    self.connection.delete(table as u32, row)?;
+                }
+                Ok(seen)
+            }
+            Step::Replace(table, row) => {
+                let seen = self.perform(Step::Delete(table, row.0))?;
+                self.insert(table, row)?;
+                Ok(seen)
+            }
+            Step::Move(from, key) => self.move_row(from, key),
+        }
+    }
+
+    fn move_row(&mut self, from: usize, key: i64) -> Result<Vec<Row>, TransactionError> {
+        let (found, mut seen) = self.one(from, key, Purpose::Write)?;
+        let (_, there) = self.one(1 - from, key, Purpose::Read)?;
+        if let (Some(row), true) = (found, there.is_empty()) {
+            self.connection.delete(from as u32, row)?;
+            self.insert(1 - from, seen[0])?;
+        }
+        seen.extend(there);
+        Ok(seen)
+    }
+
+    /// All rows of a table by its primary key.
+    pub fn scan(&mut self, table: usize, low: i64, high: i64) -> Result<Vec<Row>, TransactionError> {
+        let [low, high] = [low, high].map(|key| key_text(table, key));
+        self.scan_index((table, 0), &key_value(&low), &key_value(&high))
+    }
+
+    fn scan_index(
+        &mut self,
+        (table, index): (usize, usize),
+        low: &Value<'_>,
+        high: &Value<'_>,
+    ) -> Result<Vec<Row>, TransactionError> {
+        let mut rows = Vec::new();
+        self.connection.find_all((table as u32, index), &[*low], &[*high], Purpose::Read, &mut rows)?;
+        let mut rows: Vec<_> = rows.into_iter().map(|row| self.read(table, row)).collect();
+        if index == 1 {
+            // Equal tags come in order of row number.
+            rows.sort_unstable();
+        }
+        Ok(rows)
+    }
+
+    fn one(&mut self, table: usize, key: i64, purpose: Purpose) -> Result<(Option<u64>, Vec<Row>), TransactionError> {
+        let key = key_text(table, key);
+        let found = self.connection.find(table as u32, &[key_value(&key)], purpose)?;
+        Ok((found, found.map(|row| self.read(table, row)).into_iter().collect()))
+    }
+
+    fn insert(&mut self, table: usize, row: Row) -> Result<(), TransactionError> {
+        with_values(table, row, |values| self.connection.insert(table as u32, values).map(|_| ()))
+    }
+
+    fn read(&self, table: usize, row: u64) -> Row {
+        let number = |column: usize| -> i64 {
+            if table == NUMBERS {
+                return self.connection.int(NUMBERS as u32, row, column);
+            }
+            let mut text = String::new();
+            self.connection.text(table as u32, row, column, &mut text);
+            text.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("a number at its end")
+        };
+        let is_null = self.connection.is_null(table as u32, row, 2);
+        (number(0), number(1), (!is_null).then(|| number(2)))
+    }
+}
+
+/// A key as its table has it: a number, or text in the same order, of which four at a time begin with the same eight bytes.
+enum KeyText {
+    Number(i64),
+    Text(String),
+}
+
+fn key_text(table: usize, key: i64) -> KeyText {
+    if table == NUMBERS { KeyText::Number(key) } else { KeyText::Text(format!("{:08} row {key:04}", key / 4)) }
+}
+
+fn key_value(key: &KeyText) -> Value<'_> {
+    match key {
+        KeyText::Number(key) => Value::Int(*key),
+        KeyText::Text(text) => Value::Text(text),
+    }
+}
+
+fn tag_value(table: usize, tag: i64) -> Value<'static> {
+    if table == NUMBERS { Value::Int(tag) } else { Value::Text(["tag 0", "tag 1", "tag 2"][tag as usize]) }
+}
+
+fn value_of(table: usize, value: Option<i64>, text: Option<&str>) -> Value<'_> {
+    match (value, text) {
+        (Some(value), _) if table == NUMBERS => Value::Int(value),
+        (Some(_), Some(text)) => Value::Text(text),
+        _ => Value::Null,
+    }
+}
+
+fn with_values<T>(table: usize, (key, tag, value): Row, with: impl FnOnce(&[Value<'_>]) -> T) -> T {
+    let (key, text) = (key_text(table, key), value.map(|value| value.to_string()));
+    with(&[key_value(&key), tag_value(table, tag), value_of(table, value, text.as_deref())])
+}
+
+/// The rows at the beginning: every other key, in both tables.
+pub fn initial_model(keys: i64) -> Model {
+    let rows =
+        |table: i64| (0..keys).step_by(2).map(move |key| (key, (key % TAGS, (key % 4 == 0).then_some(table - key))));
+    [rows(0).collect(), rows(1).collect()]
+}
+
+/// Makes the tables with these rows.
+pub fn add_tables(engine: &Engine, model: &Model) {
+    for (table, rows) in model.iter().enumerate() {
+        let kinds = if table == NUMBERS {
+            [ColumnType::Int64; 3]
+        } else {
+            [ColumnType::Text(24), ColumnType::Text(8), ColumnType::Text(20)]
+        };
+        let columns = ["key", "tag", "value"].into_iter().zip(kinds);
+        let column =
+            |(name, kind): (&str, ColumnType)| ColumnSpec { name: name.to_owned(), kind, nullable: name == "value" };
+        let spec = TableSpec {
+            name: format!("t{table}"),
+            columns: columns.map(column).collect(),
+            primary_key: vec![0],
+            secondary: vec![vec![1]],
+        };
+        let stored = engine.create_table(spec).expect("a small table");
+        for (&key, &(tag, value)) in rows {
+            with_values(table, (key, tag, value), |values| stored.load(values)).expect("distinct keys");
+        }
+    }
+}
