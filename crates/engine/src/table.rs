@@ -5,7 +5,10 @@ pub mod index;
 pub mod key;
 pub mod latch;
 pub mod layout;
+<<<<<<< HEAD
 pub mod stored;
+=======
+>>>>>>> h6
 pub mod stripes;
 
 use std::sync::OnceLock;
