@@ -5,10 +5,7 @@ pub mod index;
 pub mod key;
 pub mod latch;
 pub mod layout;
-<<<<<<< HEAD
 pub mod stored;
-=======
->>>>>>> h6
 pub mod stripes;
 
 use std::sync::OnceLock;
