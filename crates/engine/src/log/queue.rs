@@ -201,7 +201,7 @@ impl Queue {
     pub(super) fn last_ticket(&self) -> Option<Ticket> {
         let state = self.state.lock();
         let groups = state.group + u64::from(state.units > 0);
-        (groups > state.durable_below).then(|| Ticket { group: groups - 1, waited: Duration::ZERO })
+        (groups > self.durable.below()).then(|| Ticket { group: groups - 1, waited: Duration::ZERO })
     }
 
     /// Waits until all groups below that number are durable. Says how long it slept.
