@@ -126,7 +126,7 @@ fn is_server(url: &str) -> bool {
 impl Target {
     /// Understands a URL and `KEY=VALUE` options, which go before those behind the URL.
     pub fn parse<'a>(url: &str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
-        let (url, behind) = without_options(url);
+        let (url, mut behind) = without_options(url);
         let kind = match url {
             DEFAULT_URL => Kind::Embedded(EmbeddedOptions::default()),
             PRIVATE_URL => Kind::Private(ServerSettings::for_this_machine()),
@@ -134,10 +134,8 @@ impl Target {
             _ => return Err(TargetError::NoSuchTarget(url.to_owned())),
         };
         let mut target = Target { kind };
-        for option in behind.chain(options) {
-            let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
-            target.set(name, value)?;
-        }
+        behind.try_for_each(|option| target.set_pair(option))?;
+        options.into_iter().try_for_each(|option| target.set_pair(option))?;
         if let Kind::Private(settings) | Kind::Server(_, settings) = &target.kind
             && let Some(conflict) = settings.conflict()
         {
@@ -149,6 +147,11 @@ impl Target {
             return Err(TargetError::Conflict(conflict));
         }
         Ok(target)
+    }
+
+    fn set_pair(&mut self, option: &str) -> Result<(), TargetError> {
+        let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
+        self.set(name, value)
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), TargetError> {
