@@ -24,7 +24,7 @@ pub fn run(options: &AdviseOptions) -> Result<ExitCode, Failure> {
     }
     if let Some(file) = &options.write {
         let text = settings_file(&advised).ok_or_else(|| {
-            Failure::input(format!(
+            Failure::Input(anyhow::anyhow!(
                 "{} was not written: a governor can only set how many of a workload run at once, and no such number keeps {}",
                 file.display(),
                 advised.slo
@@ -35,8 +35,9 @@ pub fn run(options: &AdviseOptions) -> Result<ExitCode, Failure> {
             .create_new(true)
             .open(file)
             .and_then(|mut file| file.write_all(text.as_bytes()));
-        written
-            .map_err(|error| Failure::input(format!("{}: {error}; name a file that does not exist", file.display())))?;
+        written.map_err(|error| {
+            Failure::Input(anyhow::anyhow!("{}: {error}; name a file that does not exist", file.display()))
+        })?;
     }
     Ok(if advised.best.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
