@@ -380,7 +380,7 @@ fn an_idle_group_leaves_its_core_to_everybody_else() {
     };
     let before = used(&held);
     let began = used(&free);
-    until("half a second of the core", || (used(&free) > began + 50).then_some(()));
+    until("half a second of the core", || used(&free) > began + 50);
     let held_used = used(&held) - before;
     assert!(held_used < 15, "it had {held_used} hundredths of a second beside 50 of another");
     let path = group.folder().to_owned();
