@@ -17,11 +17,6 @@ pub fn run(options: &AdviseOptions) -> Result<ExitCode, Failure> {
     let results = read_results(&options.run).map_err(Failure::input)?;
     let request = Request { slo: options.slo.clone(), vary: options.vary.clone(), maximise: options.maximise.clone() };
     let advised = advise(&results, &request).map_err(Failure::input)?;
-    if options.json {
-        print_json(&advised)?;
-    } else {
-        print(&advice::render(&advised))?;
-    }
     if let Some(file) = &options.write {
         let text = settings_file(&advised).ok_or_else(|| {
             Failure::Input(anyhow::anyhow!(
@@ -38,6 +33,11 @@ pub fn run(options: &AdviseOptions) -> Result<ExitCode, Failure> {
         written.map_err(|error| {
             Failure::Input(anyhow::anyhow!("{}: {error}; name a file that does not exist", file.display()))
         })?;
+    }
+    if options.json {
+        print_json(&advised)?;
+    } else {
+        print(&advice::render(&advised))?;
     }
     Ok(if advised.best.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

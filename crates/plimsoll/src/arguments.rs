@@ -1,17 +1,19 @@
 //! What can be typed.
 
+mod models;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use plimsoll_lab::advise::Slo;
-use plimsoll_lab::predict::{Model, Vary};
 use plimsoll_lab::until_decided;
 use plimsoll_machine::hog::HogSpec;
 use plimsoll_observe::observe::SECONDS_DEFAULT;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
+
+pub use models::{AdviseOptions, PredictOptions};
 
 /// Measures what database workloads need from the machine, and what happens when they share it.
 #[derive(Debug, Parser)]
@@ -298,49 +300,6 @@ pub struct CompareOptions {
     /// Compare even if workloads or machines differ
     #[arg(long)]
     pub anyway: bool,
-    /// Print one JSON document instead of a table
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `plimsoll predict`.
-#[derive(Debug, Args)]
-pub struct PredictOptions {
-    /// The folder of a run with each workload alone
-    #[arg(value_name = "DIR")]
-    pub run: PathBuf,
-    /// What to vary: the clients of a workload, as in olap.clients=1..50, or cores=2,4 [default: the mixes of the run]
-    #[arg(long, value_name = "KEY=VALUES")]
-    pub vary: Option<Vary>,
-    /// The model: idd adjusts demands by measured mixes, mva does not, des simulates for percentiles
-    #[arg(long, value_name = "MODEL", default_value = "idd")]
-    pub model: Model,
-    /// The folder of a run with mixes; their measurements are put beside the predictions
-    #[arg(long, value_name = "DIR")]
-    pub against: Option<PathBuf>,
-    /// Print one JSON document instead of a table
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// `plimsoll advise`.
-#[derive(Debug, Args)]
-pub struct AdviseOptions {
-    /// The folder of a run with each workload alone
-    #[arg(value_name = "DIR")]
-    pub run: PathBuf,
-    /// What is to be kept, such as 'oltp.p95 < 20ms' or 'oltp.p95 < 1.3 x alone'
-    #[arg(long, value_name = "PROMISE")]
-    pub slo: Slo,
-    /// What may be changed, as in olap.clients=0..50 or cores=2,4 [default: the clients of the workload to maximise]
-    #[arg(long, value_name = "KEY=VALUES")]
-    pub vary: Option<Vary>,
-    /// Whose throughput is to be as high as possible [default: the last other workload]
-    #[arg(long, value_name = "WORKLOAD")]
-    pub maximise: Option<String>,
-    /// Write settings for a governor that set what was advised, to a new file
-    #[arg(long, value_name = "FILE")]
-    pub write: Option<PathBuf>,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,

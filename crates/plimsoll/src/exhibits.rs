@@ -82,6 +82,8 @@ pub static EXHIBITS: &[Source] = &[
     source!("MW/fig3.10-cr-wdl.toml"),
     source!("MW/uncontended-cost.toml"),
     source!("MW/early-lock-release.toml"),
+    source!("MW/4.6-idd-calibrate.toml"),
+    source!("MW/4.6-idd-held-out.toml"),
     source!("GA/fig10-robustness-postgres.toml"),
     source!("NO/fig9-scan-beside-group.toml"),
     source!("NO/fig4-simulated.toml"),

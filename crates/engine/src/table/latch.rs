@@ -65,7 +65,7 @@ pub fn assert_none_is_held() {
     assert!(HELD.get() == 0 || std::thread::panicking(), "invariant 9: no latch is held while sleeping or searching");
 }
 
-#[cfg(test)]
+#[cfg(all(test, debug_assertions))]
 mod tests {
     use super::*;
 

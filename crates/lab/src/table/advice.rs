@@ -14,7 +14,13 @@ pub fn render(advice: &Advice) -> String {
     let mut out = wrap(&headline(advice), "", "  ");
     out.push(String::new());
     let per_s = format!("{} per s", advice.maximise);
-    out.push(format!("{:<WIDTH$}{:>12}{:>20}{:>16}", format!("{}({limit})", name), "predicted", "95 %", per_s));
+    out.push(format!(
+        "{:<WIDTH$}{:>12}{:>20}{:>16}",
+        format!("{} (< {})", name.trim(), limit.trim()),
+        "predicted",
+        "95 %",
+        per_s
+    ));
     out.extend(advice.tried.iter().enumerate().flat_map(|(at, tried)| lines(advice, at, tried)));
     if advice.tried.iter().any(|tried| tried.is_extrapolated) {
         out.push(String::new());
