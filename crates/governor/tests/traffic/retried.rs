@@ -10,7 +10,7 @@ use rand_pcg::Pcg64Mcg;
 
 use super::client::{Client, Failure};
 use super::governed::Governed;
-use super::server::Server;
+use super::server::{PASSWORD, Server};
 
 /// Rows that everybody wants, and clients by user.
 const ROWS: i64 = 10;
@@ -125,7 +125,7 @@ fn what_is_prepared_before_its_transaction_is_run_again_too() {
     let mut pgbench = std::process::Command::new(own.installation().program("pgbench"));
     pgbench.args(["--no-vacuum", "--protocol=prepared", "--client=16", "--transactions=25", "--failures-detailed"]);
     pgbench.args(["--host", &governed.address.ip().to_string(), "--port", &governed.address.port().to_string()]);
-    pgbench.args(["--username", "low", "--file"]).arg(script.path()).arg(server.database());
+    pgbench.env("PGPASSWORD", PASSWORD).args(["--username", "low", "--file"]).arg(script.path()).arg(server.database());
     let output = pgbench.output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{told}{}", String::from_utf8_lossy(&output.stderr));
