@@ -107,7 +107,7 @@ impl World {
             (Durability::None, false),
             (Durability::Async, false),
         ][seed as usize % 5];
-        World { durability, early_lock_release, reuses_slots: seed / 5 % 2 == 0, key_range_locks: true }
+        World { durability, early_lock_release, reuses_slots: (seed / 5).is_multiple_of(2), key_range_locks: true }
     }
 
     fn engine(self, seed: u64, files: &MemoryFiles) -> Arc<Engine> {

@@ -111,10 +111,8 @@ fn a_run_predicts_mixes_and_advises_a_load() {
     let checked = run(&["govern", "--check", "--config", "plimsoll.toml"], folder.path());
     assert_ended(&checked, 0);
     refused(&[&advise[..], &["--write", "plimsoll.toml"]].concat(), folder.path(), "name a file that does not exist");
-    assert_ended(
-        &run(&["advise", "out", "--slo", "reads.p95 < 100us", "--vary", "writes.clients=1"], folder.path()),
-        1,
-    );
+    let broken = ["advise", "out", "--slo", "reads.p95 < 1.01 x alone", "--vary", "writes.clients=200"];
+    assert_ended(&run(&broken, folder.path()), 1);
     refused(&["advise", "out", "--slo", "readers.p95 < 1s"], folder.path(), "did you mean `reads`?");
     refused(&["predict", "out", "--vary", "mpl=0..50"], folder.path(), "these can be varied: `reads.clients`");
 }

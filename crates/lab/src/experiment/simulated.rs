@@ -69,7 +69,7 @@ fn refuse_what_is_measured(typed: &TypedExperiment, problems: &mut Problems) {
             problems.add(given.span(), message);
         }
     }
-    for (key, _) in &typed.machine {
+    for key in typed.machine.keys() {
         let message =
             "[machine] limits the machine that this runs on; what is simulated stands in the target's options";
         problems.add(key.span(), message);
