@@ -83,7 +83,8 @@ pub struct Request {
     pub slo: Slo,
     /// What may be changed; the clients of the workload to maximise if nothing is said, from 0 to twice as many as ran.
     pub vary: Option<Vary>,
-    /// Whose throughput is to be as high as possible; the last other workload if nobody is named.
+    /// Whose throughput is to be as high as possible. If nobody is named, it is the workload whose clients are varied, or the last other
+    /// one.
     pub maximise: Option<String>,
 }
 
@@ -196,9 +197,15 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     let own = &request.slo.workload;
     let other = names.iter().rev().find(|name| *name != own).ok_or_else(|| AdviseError::Only(own.clone()));
     known(results, own)?;
-    let maximise = request.maximise.as_ref().map_or_else(|| other.cloned(), |name| Ok(name.clone()))?;
+    let varied = request.vary.as_ref().and_then(|vary| vary.key.strip_suffix(".clients"));
+    let varied = varied.filter(|name| *name != own.as_str() && names.iter().any(|known| known == *name));
+    let maximise = request.maximise.as_deref().or(varied).unwrap_or(other).to_owned();
     known(results, &maximise)?;
     let vary = request.vary.clone().unwrap_or_else(|| default_vary(results, &maximise));
+    // A run of pairs has no mix of all; then these two are meant.
+    let is_of_pairs = !results.experiment.arms.iter().any(|arm| arm == "together")
+        && results.experiment.arms.iter().any(|arm| arm.contains('+'));
+    let workloads = if is_of_pairs { vec![own.clone(), maximise.clone()] } else { Vec::new() };
     let name = percentile(&request.slo).expect("checked when it was read");
     let anchor = alone::percentile(results, own, name)?;
     let anchor =
@@ -207,7 +214,7 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
         TargetLimit::Length(length) => length.as_secs_f64() * 1e3,
         TargetLimit::HundredthsOfAlone(factor) => f64::from(factor) / 100.0 * anchor.measured_ms,
     };
-    let predicted = predict(results, None, &Prediction { vary: Some(vary.clone()), model: Model::Des })?;
+    let predicted = predict(results, None, &Prediction { vary: Some(vary.clone()), workloads, model: Model::Des })?;
     let promised =
         Promised { workload: own, percentile: name, factor: anchor.measured_ms / anchor.simulated_ms, limit_ms };
     let mixes = predicted.mixes.iter().zip(vary.values.iter().cycle());

@@ -1,7 +1,7 @@
 //! How the workloads of a run will do together, from their measurements alone: `plimsoll predict`.
 //!
-//! [`inputs`] reads what each workload needs from its `alone:` arms, [`points`] says which mixes are asked for, and
-//! [`plimsoll_model::idd`] predicts them. Where a mix was measured too, the prediction is put beside it, and [`accuracy`] says
+//! `inputs` reads what each workload needs from its `alone:` arms, `points` says which mixes are asked for, and
+//! [`plimsoll_model::idd`] predicts them. Where a mix was measured too, the prediction is put beside it, and `accuracy` says
 //! how far off this model and simpler ones are.
 
 mod accuracy;
@@ -57,6 +57,8 @@ impl FromStr for Model {
 pub struct Request {
     /// What is varied; without it the mixes are those that were measured.
     pub vary: Option<Vary>,
+    /// Which workloads are in the mixes of what is varied; all if empty.
+    pub workloads: Vec<String>,
     /// The model.
     pub model: Model,
 }
@@ -142,6 +144,14 @@ pub enum PredictError {
         /// As above.
         at: String,
     },
+    /// A workload that the run does not have.
+    #[error("the run has no workload `{name}`; it has {known}")]
+    NoWorkload {
+        /// Its name.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
     /// The run has no mix to predict.
     #[error("no arm has several workloads; say which mix you mean, as in --vary {0}.clients=1..10")]
     NoMix(String),
@@ -153,7 +163,7 @@ pub enum PredictError {
 /// Predicts mixes of the workloads of a run, and puts them beside those that it, or `against`, has measured.
 pub fn predict(results: &Results, against: Option<&Results>, request: &Request) -> Result<Predictions, PredictError> {
     let inputs = Inputs::of(results);
-    let asked = points::asked(&inputs, against, request.vary.as_ref())?;
+    let asked = points::asked(&inputs, against, request)?;
     let mut mixes = Vec::new();
     let mut judged = Vec::new();
     for asked in &asked {
@@ -177,7 +187,7 @@ fn refusal(asked: &Asked, why: String) -> PredictedMix {
         response_ms: None,
         bottleneck: None,
         is_extrapolated: false,
-        is_calibration: asked.is_calibration,
+        is_calibration: false,
         solution: "none",
         cautions: Vec::new(),
         refused: Some(why),
@@ -208,6 +218,7 @@ fn shown(asked: &Asked, inputs: &Inputs<'_>, mix: &Mix, prediction: &Prediction,
     let beyond = asked.members.iter().any(|member| !inputs.covers(&asked.base, &member.name, member.clients));
     let beyond_calibration = |caution: &Caution| matches!(caution, Caution::BeyondCalibration { .. });
     let mut cautions: Vec<String> = prediction.cautions.iter().filter_map(told).collect();
+    cautions.extend(inputs.threads_shared(asked));
     if model != Model::Mva && mix.slowdown == Slowdown::None {
         cautions.push(
             "no arm with several workloads has shown how they slow each other's requests down; demands are as alone"
@@ -220,7 +231,7 @@ fn shown(asked: &Asked, inputs: &Inputs<'_>, mix: &Mix, prediction: &Prediction,
         response_ms: prediction.response_s.map(|response| milliseconds(response.into())),
         bottleneck: prediction.bottleneck,
         is_extrapolated: beyond || other_cores || prediction.cautions.iter().any(beyond_calibration),
-        is_calibration: asked.is_calibration,
+        is_calibration: asked.is_calibration && mix.slowdown != Slowdown::None,
         solution: match prediction.method {
             Method::Exact => "exact",
             _ => "approximate",

@@ -3,7 +3,7 @@
 //!
 //! Only where figures come from differs. Options of the target say what is simulated (`machine`, the list [`OPTIONS`]),
 //! parameters of a workload which operator on how many cores in which ways (`mask`). A setting and an arm become a
-//! [`Simulation`] ([`simulation`]), and its outcome a record like that of any run (`outcome`), so that order, journal,
+//! [`Simulation`], and its outcome a record like that of any run (`outcome`), so that order, journal,
 //! analysis, claims and report need not know. [`cost`] says beforehand what it takes.
 //!
 //! Blocks differ in their seed: the intervals over blocks tell what the random draws of traces do to figures, and nothing

@@ -14,7 +14,7 @@ use crate::output::{print, print_json};
 pub fn run(options: &PredictOptions) -> Result<ExitCode, Failure> {
     let results = read_results(&options.run).map_err(Failure::input)?;
     let against = options.against.as_deref().map(read_results).transpose().map_err(Failure::input)?;
-    let request = Request { vary: options.vary.clone(), model: options.model };
+    let request = Request { vary: options.vary.clone(), workloads: options.workloads.clone(), model: options.model };
     let predicted = predict(&results, against.as_ref(), &request).map_err(Failure::input)?;
     if options.json {
         print_json(&predicted)?;

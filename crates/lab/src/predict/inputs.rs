@@ -124,6 +124,23 @@ impl<'a> Inputs<'a> {
         Ok(Mix { tables_shared: self.shares_tables(asked, &members), members, slowdown })
     }
 
+    /// That queries of the embedded engine wait for its threads, not only for cores, if they do in this mix.
+    pub(super) fn threads_shared(&self, asked: &Asked) -> Option<String> {
+        let setting = |key: &str| self.results.experiment.settings.get(key);
+        let is_analytical = |member: &&AskedMember| {
+            let mut results = self.results.points.iter().flat_map(|point| &point.workloads);
+            results.any(|result| result.name == member.name && result.analytical)
+        };
+        let queries: u32 = asked.members.iter().filter(is_analytical).map(|member| member.clients).sum();
+        let is_embedded = setting("target.url").and_then(Value::as_str) == Some("embedded:");
+        let threads = setting("target.dop").and_then(Value::as_u64).unwrap_or(1);
+        (is_embedded && u64::from(queries) > threads).then(|| {
+            "queries of several clients share the engine's threads for queries, which are not in the model; their \
+             responses are too short"
+                .to_owned()
+        })
+    }
+
     /// Whether locks decide: two workloads on the same tables, or one that waits for its own clients' locks with another
     /// number of them than it was measured with.
     fn shares_tables(&self, asked: &Asked, members: &[Member]) -> bool {

@@ -1,10 +1,11 @@
 //! Which mixes are asked for: those of a `--vary` key, or those that were measured.
 
-use serde::Serialize;
 use std::str::FromStr;
 
-use super::PredictError;
+use serde::Serialize;
+
 use super::inputs::{Inputs, Setting, base_of};
+use super::{PredictError, Request};
 use crate::experiment::range;
 use crate::results::{Estimate, Interval, Results};
 use crate::wording::{choices, did_you_mean};
@@ -120,15 +121,22 @@ pub(super) struct AskedMember {
 pub(super) fn asked(
     inputs: &Inputs<'_>,
     against: Option<&Results>,
-    vary: Option<&Vary>,
+    request: &Request,
 ) -> Result<Vec<Asked>, PredictError> {
+    let vary = request.vary.as_ref();
+    let known = &inputs.results.experiment.workloads;
+    if let Some(name) = request.workloads.iter().find(|name| !known.contains(name)) {
+        return Err(PredictError::NoWorkload { name: name.clone(), known: choices(known) });
+    }
     if let Some(other) = against {
         let mixes: Vec<Asked> = measured(inputs, other, false).into_iter().filter(|mix| is_within(mix, vary)).collect();
         let names = || choices(&inputs.results.experiment.workloads);
         return if mixes.is_empty() { Err(PredictError::NothingAgainst(names())) } else { Ok(mixes) };
     }
     if let Some(vary) = vary {
-        return varied(inputs, vary);
+        let wanted = |name: &&String| request.workloads.is_empty() || request.workloads.contains(*name);
+        let names: Vec<&String> = known.iter().filter(wanted).collect();
+        return varied(inputs, vary, &names);
     }
     let mixes = measured(inputs, inputs.results, true);
     let last = || inputs.results.experiment.workloads.last().cloned().unwrap_or_default();
@@ -169,9 +177,8 @@ fn is_within(mix: &Asked, vary: Option<&Vary>) -> bool {
     })
 }
 
-/// All workloads together, with each value of the key.
-fn varied(inputs: &Inputs<'_>, vary: &Vary) -> Result<Vec<Asked>, PredictError> {
-    let names = &inputs.results.experiment.workloads;
+/// These workloads together, with each value of the key.
+fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<Asked>, PredictError> {
     let own: Vec<String> = names.iter().map(|name| format!("{name}.clients")).collect();
     let known = || own.iter().map(String::as_str).chain(["cores"]);
     if !known().any(|key| key == vary.key) {
@@ -188,8 +195,8 @@ fn varied(inputs: &Inputs<'_>, vary: &Vary) -> Result<Vec<Asked>, PredictError> 
     let mut mixes = Vec::new();
     for base in inputs.bases() {
         for value in &vary.values {
-            let member = |(name, key): (&String, &String)| AskedMember {
-                name: name.clone(),
+            let member = |(name, key): (&&String, &String)| AskedMember {
+                name: (*name).clone(),
                 clients: if *key == vary.key { *value } else { inputs.usual_clients(name) },
                 think_s: inputs.think_s(&inputs.results.points[0].setting, name),
                 measured: None,

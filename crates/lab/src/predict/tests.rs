@@ -89,7 +89,7 @@ pub(crate) fn run(text: &str, slowed: f64, noise: f64, change: impl Fn(&str, &mu
 }
 
 fn request(vary: Option<&str>, model: Model) -> Request {
-    Request { vary: vary.map(|text| text.parse().expect(text)), model }
+    Request { vary: vary.map(|text| text.parse().expect(text)), workloads: Vec::new(), model }
 }
 
 pub(crate) fn alone_only(text: &str) -> String {
@@ -196,6 +196,11 @@ fn what_is_missing_is_named_with_what_would_measure_it() {
     let mut invalid = alone.clone();
     invalid.points.iter_mut().for_each(|point| point.valid = false);
     assert!(refused(&invalid, "long.clients=1..3").contains("is invalid"));
+    let others = Request { workloads: vec!["lnog".to_owned()], ..request(Some("cores=2"), Model::Mva) };
+    let error = predict(&alone, None, &others).expect_err("unknown").to_string();
+    assert!(error.contains("no workload `lnog`; it has `short` and `long`"), "{error}");
+    let one = Request { workloads: vec!["long".to_owned()], ..request(Some("cores=2"), Model::Mva) };
+    assert_eq!(predict(&alone, None, &one).expect("known").mixes[0].workloads.len(), 1);
     let error = predict(&alone, None, &request(None, Model::Mva)).expect_err("no mix");
     assert!(error.to_string().contains("--vary long.clients="), "{error}");
     let few = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, one| one.all.completed = 2);

@@ -15,6 +15,9 @@ pub struct PredictOptions {
     /// What to vary: the clients of a workload, as in olap.clients=1..50, or cores=2,4 [default: the mixes of the run]
     #[arg(long, value_name = "KEY=VALUES")]
     pub vary: Option<Vary>,
+    /// Which workloads are in the mix of --vary [default: all]
+    #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
+    pub workloads: Vec<String>,
     /// The model: idd adjusts demands by measured mixes, mva does not, des simulates for percentiles
     #[arg(long, value_name = "MODEL", default_value = "idd")]
     pub model: Model,
@@ -38,7 +41,7 @@ pub struct AdviseOptions {
     /// What may be changed, as in olap.clients=0..50 or cores=2,4 [default: the clients of the workload to maximise]
     #[arg(long, value_name = "KEY=VALUES")]
     pub vary: Option<Vary>,
-    /// Whose throughput is to be as high as possible [default: the last other workload]
+    /// Whose throughput is to be as high as possible [default: that of --vary, or the last other]
     #[arg(long, value_name = "WORKLOAD")]
     pub maximise: Option<String>,
     /// Write settings for a governor that set what was advised, to a new file
