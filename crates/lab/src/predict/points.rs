@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::inputs::{Inputs, Setting, base_of};
 use super::{PredictError, Request};
 use crate::experiment::range;
-use crate::results::{Estimate, Interval, Results};
+use crate::results::{Estimate, Interval, Results, WorkloadResult};
 use crate::wording::{choices, did_you_mean};
 
 /// More mixes than this are a slip of the pen.
@@ -82,17 +82,24 @@ impl FromStr for Vary {
 pub struct Measured {
     /// Requests per second.
     pub throughput_per_s: Interval,
-    /// Mean response, milliseconds; `None` if nothing was answered.
+    /// Mean response, milliseconds; `None` if nothing was answered, or windows were too short for it.
     pub response_ms: Option<Interval>,
 }
 
 impl Measured {
-    fn of(cell: &Estimate) -> Self {
+    /// The response is left out where the windows do not obey Little's law: they are then too short for it.
+    fn of(cell: &Estimate, results: &Results) -> Self {
+        let points = cell.runs.iter().filter_map(|run| results.points.get(*run));
+        let runs = points.flat_map(|point| &point.workloads).filter(|one| one.name == cell.workload);
+        let is_steady = WorkloadResult::why_undecided(runs).is_none();
         let milliseconds = |us: Interval| {
             let times = |value: f64| value * 1e-3;
             Interval { value: times(us.value), low: us.low.map(times), high: us.high.map(times) }
         };
-        Measured { throughput_per_s: cell.throughput_per_s, response_ms: cell.mean_latency_us.map(milliseconds) }
+        Measured {
+            throughput_per_s: cell.throughput_per_s,
+            response_ms: cell.mean_latency_us.filter(|_| is_steady).map(milliseconds),
+        }
     }
 }
 
@@ -155,7 +162,7 @@ fn measured(inputs: &Inputs<'_>, results: &Results, is_calibration: bool) -> Vec
             name: cell.workload.clone(),
             clients: cell.measured.clients as u32,
             think_s: of.think_s(&cell.setting, &cell.workload),
-            measured: Some(Measured::of(cell)),
+            measured: Some(Measured::of(cell, results)),
         };
         match mixes.iter_mut().find(|(setting, arm, _)| *setting == cell.setting && *arm == cell.arm) {
             Some((_, _, mix)) => mix.members.push(member),
