@@ -7,7 +7,7 @@
 //! never counts again.
 //!
 //! Before anything is logged behind it, the end of the log is written once more, over itself, and synced
-//! ([`write_end_again`]). What was read may be in the kernel's memory only: a process that was killed between a write and its
+//! (`write_end_again`). What was read may be in the kernel's memory only: a process that was killed between a write and its
 //! sync has left it there, and so has a sync that failed. Without that, a crash of the machine later on would take units
 //! from the middle of the log, and with them whatever stands behind.
 //!

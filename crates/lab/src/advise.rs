@@ -199,7 +199,7 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     known(results, own)?;
     let varied = request.vary.as_ref().and_then(|vary| vary.key.strip_suffix(".clients"));
     let varied = varied.filter(|name| *name != own.as_str() && names.iter().any(|known| known == *name));
-    let maximise = request.maximise.as_deref().or(varied).unwrap_or(other).to_owned();
+    let maximise = request.maximise.as_deref().or(varied).unwrap_or(other?).to_owned();
     known(results, &maximise)?;
     let vary = request.vary.clone().unwrap_or_else(|| default_vary(results, &maximise));
     // A run of pairs has no mix of all; then these two are meant.
