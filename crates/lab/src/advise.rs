@@ -17,7 +17,7 @@ use plimsoll_policy::{ParseTargetError, Target, TargetLimit};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::predict::{Model, PredictError, PredictedMix, Request as Prediction, Vary, alone, predict};
+use crate::predict::{Model, PERCENTILES, PredictError, PredictedMix, Request as Prediction, Vary, alone, predict};
 use crate::results::{Interval, Results};
 use crate::wording::{choices, did_you_mean};
 
@@ -70,10 +70,10 @@ impl FromStr for Slo {
     }
 }
 
-/// The percentile's name and place among those of a prediction.
+/// The percentile's name among those of a prediction.
 fn percentile(slo: &Slo) -> Option<&'static str> {
     let name = slo.target.percentile.to_string();
-    ["p50", "p95", "p99"].into_iter().find(|known| *known == name)
+    PERCENTILES.into_iter().find(|known| *known == name)
 }
 
 /// What advice is wanted.
@@ -143,8 +143,8 @@ pub struct Allocation {
 pub struct Advice {
     /// The promise, as written.
     pub slo: String,
-    /// The limit, milliseconds; `None` where it is relative to alone and that was not measured.
-    pub limit_ms: Option<f64>,
+    /// The limit, milliseconds.
+    pub limit_ms: f64,
     /// The key that was varied.
     pub key: String,
     /// The workload whose throughput is to be high.
@@ -222,21 +222,15 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     let throughput = |at: usize| tried[at].throughput_per_s.map_or(0.0, |throughput| throughput.value);
     let kept = (0..tried.len()).filter(|at| tried[*at].standing == Standing::Kept);
     let best = kept.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)).then(b.cmp(a)));
-    let mut cautions: Vec<String> = Vec::new();
-    for caution in predicted.mixes.iter().flat_map(|mix| &mix.cautions) {
-        if !cautions.contains(caution) {
-            cautions.push(caution.clone());
-        }
-    }
     Ok(Advice {
         slo: request.slo.to_string(),
-        limit_ms: Some(limit_ms),
+        limit_ms,
         key: vary.key,
         maximise,
         tried,
         best,
         allocations: allocations(results),
-        cautions,
+        cautions: predicted.cautions().into_iter().cloned().collect(),
     })
 }
 
@@ -271,7 +265,7 @@ fn tried(mix: &PredictedMix, value: u32, promised: &Promised<'_>, maximise: &str
     let simulated = own.and_then(|own| *own.percentiles_ms.as_ref()?.get(promised.percentile)?);
     // The simulation's interval is its own chance; what the blocks of the measurements leave open is that of the mean.
     let interval = simulated.zip(own.and_then(|own| own.response_ms)).map(|(simulated, mean)| {
-        let scaled = scaled(simulated, promised.factor);
+        let scaled = simulated.times(promised.factor);
         Interval {
             value: scaled.value,
             low: scaled.low.zip(mean.low).map(|(low, mean_low)| low * mean_low / mean.value),
@@ -294,11 +288,6 @@ fn tried(mix: &PredictedMix, value: u32, promised: &Promised<'_>, maximise: &str
         is_extrapolated: mix.is_extrapolated,
         refused: mix.refused.clone().or_else(|| interval.is_none().then_some(too_few)),
     }
-}
-
-fn scaled(interval: Interval, factor: f64) -> Interval {
-    let times = |value: f64| value * factor;
-    Interval { value: times(interval.value), low: interval.low.map(times), high: interval.high.map(times) }
 }
 
 fn allocations(results: &Results) -> Vec<Allocation> {

@@ -39,18 +39,30 @@ pub enum Model {
     Des,
 }
 
+impl Model {
+    const ALL: [Model; 3] = [Model::Idd, Model::Mva, Model::Des];
+
+    /// What it is called.
+    fn name(self) -> &'static str {
+        match self {
+            Model::Idd => "idd",
+            Model::Mva => "mva",
+            Model::Des => "des",
+        }
+    }
+}
+
 impl FromStr for Model {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "idd" => Ok(Model::Idd),
-            "mva" => Ok(Model::Mva),
-            "des" => Ok(Model::Des),
-            _ => Err(format!("`{text}` is not a model; say idd, mva or des")),
-        }
+        let found = Model::ALL.into_iter().find(|model| model.name() == text);
+        found.ok_or_else(|| format!("`{text}` is not a model; say idd, mva or des"))
     }
 }
+
+/// The percentiles that the simulation tells, in the order of [`des::PERCENTILES`].
+pub(crate) const PERCENTILES: [&str; des::PERCENTILES.len()] = ["p50", "p95", "p99"];
 
 /// What is to be predicted.
 #[derive(Debug, Clone)]
@@ -73,6 +85,19 @@ pub struct Predictions {
     /// How far predictions are from what was measured, by model; empty where nothing was measured, or nothing that the
     /// predictions did not use.
     pub accuracy: Vec<Accuracy>,
+}
+
+impl Predictions {
+    /// What to know of all mixes together, each sentence once.
+    pub(crate) fn cautions(&self) -> Vec<&String> {
+        let mut once: Vec<&String> = Vec::new();
+        for caution in self.mixes.iter().flat_map(|mix| &mix.cautions) {
+            if !once.contains(&caution) {
+                once.push(caution);
+            }
+        }
+        once
+    }
 }
 
 /// One mix.
@@ -168,9 +193,10 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
     let mut judged = Vec::new();
     for asked in &asked {
         let mix = inputs.mix(asked, request.model != Model::Mva)?;
-        let predicted = idd::predict(&mix, &inputs.machine(asked));
+        let machine = inputs.machine(asked);
+        let predicted = idd::predict(&mix, &machine);
         if let Ok(prediction) = &predicted {
-            judged.extend(accuracy::judged(asked, &mix, prediction, &inputs.machine(asked)));
+            judged.extend(accuracy::judged(asked, &mix, prediction, &machine));
         }
         mixes.push(match predicted {
             Ok(prediction) => shown(asked, &inputs, &mix, &prediction, request.model),
@@ -201,14 +227,13 @@ fn shown(asked: &Asked, inputs: &Inputs<'_>, mix: &Mix, prediction: &Prediction,
     let workload = |at: usize| {
         let (member, class) = (&asked.members[at], &prediction.classes[at]);
         let percentiles = simulated.as_ref().map(|classes| {
-            let names = ["p50", "p95", "p99"].into_iter();
-            names.zip(classes[at].percentiles_s.iter().map(|one| one.map(|one| milliseconds(one.into())))).collect()
+            PERCENTILES.into_iter().zip(classes[at].percentiles_s.iter().map(|one| one.map(milliseconds))).collect()
         });
         PredictedWorkload {
             name: member.name.clone(),
             clients: member.clients,
             throughput_per_s: class.throughput.into(),
-            response_ms: class.response_s.map(|response| milliseconds(response.into())),
+            response_ms: class.response_s.map(milliseconds),
             percentiles_ms: percentiles,
             cpu_factor: class.cpu_factor,
             measured: member.measured,
@@ -228,7 +253,7 @@ fn shown(asked: &Asked, inputs: &Inputs<'_>, mix: &Mix, prediction: &Prediction,
     PredictedMix {
         setting: asked.base.clone(),
         workloads: (0..asked.members.len()).map(workload).collect(),
-        response_ms: prediction.response_s.map(|response| milliseconds(response.into())),
+        response_ms: prediction.response_s.map(milliseconds),
         bottleneck: prediction.bottleneck,
         is_extrapolated: beyond || other_cores || prediction.cautions.iter().any(beyond_calibration),
         is_calibration: asked.is_calibration && mix.slowdown != Slowdown::None,
@@ -244,9 +269,8 @@ fn shown(asked: &Asked, inputs: &Inputs<'_>, mix: &Mix, prediction: &Prediction,
 /// The simulation's seed: equal runs give equal predictions.
 const SEED: u64 = 7;
 
-fn milliseconds(seconds: Interval) -> Interval {
-    let times = |value: f64| value * 1e3;
-    Interval { value: times(seconds.value), low: seconds.low.map(times), high: seconds.high.map(times) }
+fn milliseconds(seconds: plimsoll_model::statistics::Interval) -> Interval {
+    Interval::from(seconds).times(1e3)
 }
 
 /// A caution in words; `None` of one that the mix's own fields tell.

@@ -170,6 +170,14 @@ pub struct Interval {
     pub high: Option<f64>,
 }
 
+impl Interval {
+    /// The same figure in another unit, or so many times as large; `factor` is above 0.
+    pub(crate) fn times(self, factor: f64) -> Self {
+        let times = |value: f64| value * factor;
+        Interval { value: times(self.value), low: self.low.map(times), high: self.high.map(times) }
+    }
+}
+
 /// What the repeats of one setting, arm and workload say together: the cell that tables, reports, advice, comparisons and
 /// claims read.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -34,7 +34,8 @@ pub(super) struct Judged {
 
 /// Every response of a mix that was measured.
 pub(super) fn judged(asked: &Asked, mix: &Mix, prediction: &Prediction, machine: &Machine) -> Vec<Judged> {
-    if asked.is_calibration && mix.slowdown != Slowdown::None {
+    let is_seen = asked.is_calibration && mix.slowdown != Slowdown::None;
+    if is_seen || asked.members.iter().all(|member| member.measured.is_none()) {
         return Vec::new();
     }
     let plain = idd::predict(&Mix { slowdown: Slowdown::None, ..mix.clone() }, machine).ok();
@@ -59,14 +60,9 @@ pub(super) fn summed(model: Model, judged: &[Judged]) -> Vec<Accuracy> {
     let asked: Vec<f64> = judged.iter().map(|one| one.asked).collect();
     let covered: Option<Vec<bool>> = judged.iter().map(|one| one.is_covered).collect();
     let covered = covered.map(|all| all.iter().filter(|inside| **inside).count() as f64 / all.len().max(1) as f64);
-    let name = match model {
-        Model::Idd => "idd",
-        Model::Mva => "mva",
-        Model::Des => "des",
-    };
     let unadjusted: Vec<f64> = judged.iter().filter_map(|one| one.unadjusted).collect();
     let unchanged: Vec<f64> = judged.iter().filter_map(|one| one.unchanged).collect();
-    let mut all = vec![summary(name, &asked, covered)];
+    let mut all = vec![summary(model.name(), &asked, covered)];
     if model != Model::Mva {
         all.push(summary("mva", &unadjusted, None));
     }

@@ -92,13 +92,9 @@ impl Measured {
         let points = cell.runs.iter().filter_map(|run| results.points.get(*run));
         let runs = points.flat_map(|point| &point.workloads).filter(|one| one.name == cell.workload);
         let is_steady = WorkloadResult::why_undecided(runs).is_none();
-        let milliseconds = |us: Interval| {
-            let times = |value: f64| value * 1e-3;
-            Interval { value: times(us.value), low: us.low.map(times), high: us.high.map(times) }
-        };
         Measured {
             throughput_per_s: cell.throughput_per_s,
-            response_ms: cell.mean_latency_us.filter(|_| is_steady).map(milliseconds),
+            response_ms: cell.mean_latency_us.filter(|_| is_steady).map(|us| us.times(1e-3)),
         }
     }
 }

@@ -14,12 +14,7 @@ pub fn render(predictions: &Predictions) -> String {
     for mix in &predictions.mixes {
         out.extend(lines(mix));
     }
-    let mut notes: Vec<&String> = Vec::new();
-    for caution in predictions.mixes.iter().flat_map(|mix| &mix.cautions) {
-        if !notes.contains(&caution) {
-            notes.push(caution);
-        }
-    }
+    let notes = predictions.cautions();
     if predictions.mixes.iter().any(|mix| mix.is_extrapolated) {
         out.push(String::new());
         out.extend(wrap("* beyond what was measured of a workload alone, or of a mix", "", "  "));
