@@ -17,9 +17,10 @@ use plimsoll_policy::{ParseTargetError, Target, TargetLimit};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::predict::{Model, PERCENTILES, PredictError, PredictedMix, Request as Prediction, Vary, alone, predict};
+use crate::predict::{
+    Model, PERCENTILES, PredictError, PredictedMix, Request as Prediction, Vary, alone, check_workload, predict,
+};
 use crate::results::{Interval, Results};
-use crate::wording::{choices, did_you_mean};
 
 pub use settings_file::settings_file;
 
@@ -163,16 +164,6 @@ pub struct Advice {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdviseError {
-    /// A workload that the run does not have.
-    #[error("the run has no workload `{name}`{hint}; it has {known}")]
-    Workload {
-        /// The name.
-        name: String,
-        /// ` (did you mean …?)`, or nothing.
-        hint: String,
-        /// Those that there are.
-        known: String,
-    },
     /// There is nobody beside whom a promise would be at risk.
     #[error("`{0}` is the only workload of the run; advice is about what runs beside it")]
     Only(String),
@@ -196,11 +187,11 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     let names = &results.experiment.workloads;
     let own = &request.slo.workload;
     let other = names.iter().rev().find(|name| *name != own).ok_or_else(|| AdviseError::Only(own.clone()));
-    known(results, own)?;
+    check_workload(results, own)?;
     let varied = request.vary.as_ref().and_then(|vary| vary.key.strip_suffix(".clients"));
     let varied = varied.filter(|name| *name != own.as_str() && names.iter().any(|known| known == *name));
     let maximise = request.maximise.as_deref().or(varied).unwrap_or(other?).to_owned();
-    known(results, &maximise)?;
+    check_workload(results, &maximise)?;
     let vary = request.vary.clone().unwrap_or_else(|| default_vary(results, &maximise));
     // A run of pairs has no mix of all; then these two are meant.
     let is_of_pairs = !results.experiment.arms.iter().any(|arm| arm == "together")
@@ -232,15 +223,6 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
         allocations: allocations(results),
         cautions: predicted.cautions().into_iter().cloned().collect(),
     })
-}
-
-fn known(results: &Results, name: &str) -> Result<(), AdviseError> {
-    let names = &results.experiment.workloads;
-    if names.iter().any(|known| known == name) {
-        return Ok(());
-    }
-    let hint = did_you_mean(name, names.iter().map(String::as_str));
-    Err(AdviseError::Workload { name: name.to_owned(), hint, known: choices(names) })
 }
 
 /// The clients of a workload from none to twice as many as ran.

@@ -3,23 +3,26 @@
 //! What a person types is [`crate::experiment`]; a [`Plan`] is what the runner runs. The settings of a sweep are not kept
 //! one by one but computed from their number, so that a plan of a million points is as small as one of ten.
 
+mod place;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_machine::control::{Amount, Limits};
+use plimsoll_machine::control::Limits;
 use plimsoll_model::knee::SHARES;
 use plimsoll_model::knee::search::KneeSearch;
 use plimsoll_workload::benchmark::Benchmark;
-use plimsoll_workload::driver::{ClientOptions, Delay, PriorityRule, WarmUp, Window};
+use plimsoll_workload::driver::{ClientOptions, WarmUp, Window};
 use plimsoll_workload::registry::{BenchmarkError, Catalog};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::claim::Claim;
-use crate::limits;
 use crate::simulation::cost;
+pub use place::{Place, TARGET_KEY, WORKLOAD_FIELDS};
+pub(crate) use place::{is_target_key, option_text};
 
 /// An experiment that can be run.
 #[derive(Debug, Clone)]
@@ -89,31 +92,6 @@ pub struct Axis {
     pub place: Place,
     /// Its values, in the order of the file.
     pub values: Vec<Value>,
-}
-
-/// What a sweep key changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// Which target it is.
-    Target,
-    /// An option of the target.
-    Option(String),
-    /// A limit of the machine.
-    Limit(String),
-    /// A field (`scale`, `clients`, `think`, `round_trip`, `rate`, `priority`) or a parameter of the workload at this position.
-    Workload(usize, String),
-    /// Several of the above at once, which get the same value.
-    All(Vec<Place>),
-}
-
-impl Place {
-    /// The places that are changed one by one: this one, or those that it is made of.
-    pub fn parts(&self) -> &[Place] {
-        match self {
-            Place::All(parts) => parts,
-            one => std::slice::from_ref(one),
-        }
-    }
 }
 
 /// Who runs.
@@ -325,100 +303,6 @@ impl Axis {
     /// Its values as numbers, if all of them are.
     pub fn numbers(&self) -> Option<Vec<f64>> {
         self.values.iter().map(Value::as_f64).collect()
-    }
-}
-
-impl Setting {
-    /// Puts a value into its place. The error says what the value should have been.
-    pub(crate) fn apply(&mut self, place: &Place, value: &Value) -> Result<(), String> {
-        match place {
-            Place::Target => {
-                let url = value
-                    .as_str()
-                    .ok_or_else(|| format!("a target is a text, as in \"postgres:\"; this is {value}"))?;
-                self.url = url.to_owned();
-                Ok(())
-            }
-            Place::Option(name) => {
-                self.options.insert(name.clone(), option_text(value));
-                Ok(())
-            }
-            Place::Limit(name) => {
-                self.limit(name, value);
-                Ok(())
-            }
-            Place::Workload(position, field) => self.workloads[*position].set(field, value),
-            Place::All(parts) => parts.iter().try_for_each(|part| self.apply(part, value)),
-        }
-    }
-
-    /// Limits something of the machine, or no longer if the value is [`limits::UNLIMITED`]. Whether there is such a limit and such an
-    /// amount of it is not its question.
-    pub(crate) fn limit(&mut self, name: &str, value: &Value) {
-        let amount = limits::amount(value);
-        if amount == Amount::Text(limits::UNLIMITED.to_owned()) {
-            self.limits.remove(name);
-        } else {
-            self.limits.insert(name.to_owned(), amount);
-        }
-    }
-}
-
-/// A value as it is typed on a command line and as targets take it: a text without quotes.
-pub(crate) fn option_text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// The sweep key of the target itself.
-pub const TARGET_KEY: &str = "target";
-
-/// Whether a key is that of the target itself, which is also its `url`.
-pub(crate) fn is_target_key(key: &str) -> bool {
-    key == TARGET_KEY || key == "target.url"
-}
-
-/// The fields of a workload that can be swept; every other name is a parameter of its benchmark.
-pub const WORKLOAD_FIELDS: [&str; 6] = ["scale", "clients", "think", "round_trip", "rate", "priority"];
-
-/// More clients than this are threads that no machine runs.
-const CLIENTS_MAX: u64 = 100_000;
-
-impl PlannedWorkload {
-    /// Sets one of [`WORKLOAD_FIELDS`] or a parameter. Whether the benchmark has such a scale or parameter is not its
-    /// question. The error says what the value should have been.
-    pub(crate) fn set(&mut self, field: &str, value: &Value) -> Result<(), String> {
-        let number = || value.as_f64().filter(|number| number.is_finite());
-        let text = |example: &str| {
-            value.as_str().ok_or_else(|| format!("`{field}` is a text, as in {example}; this is {value}"))
-        };
-        match field {
-            "scale" => self.scale = number().ok_or_else(|| format!("`scale` is a number; this is {value}"))?,
-            "clients" => {
-                let clients = value.as_u64().filter(|clients| (1..=CLIENTS_MAX).contains(clients));
-                let wrong = || format!("`clients` is a whole number from 1 to {CLIENTS_MAX}; this is {value}");
-                self.clients.clients = clients.ok_or_else(wrong)? as usize;
-            }
-            "think" => {
-                self.clients.think = text("\"exp 10ms\"")?.parse::<Delay>().map_err(|error| error.to_string())?
-            }
-            "round_trip" => {
-                let round_trip = text("\"exp 1ms\"")?.parse::<Delay>();
-                self.clients.round_trip = round_trip.map_err(|error| error.to_string())?;
-            }
-            "rate" => {
-                let rate = number().filter(|rate| *rate > 0.0);
-                let wrong = || format!("`rate` is a number of requests per second above 0; this is {value}");
-                self.clients.rate = Some(rate.ok_or_else(wrong)?);
-            }
-            "priority" => {
-                let rule = text("\"high:0.1\"")?.parse::<PriorityRule>();
-                self.clients.priority = rule.map_err(|error| error.to_string())?;
-            }
-            parameter => {
-                self.parameters.insert(parameter.to_owned(), value.clone());
-            }
-        }
-        Ok(())
     }
 }
 

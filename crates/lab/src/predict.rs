@@ -26,6 +26,7 @@ use points::{Asked, Measured};
 pub use points::{Vary, VaryError};
 
 use crate::results::{Interval, Results};
+use crate::wording::{choices, did_you_mean};
 
 /// How mixes are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -170,10 +171,12 @@ pub enum PredictError {
         at: String,
     },
     /// A workload that the run does not have.
-    #[error("the run has no workload `{name}`; it has {known}")]
+    #[error("the run has no workload `{name}`{hint}; it has {known}")]
     NoWorkload {
         /// Its name.
         name: String,
+        /// ` (did you mean …?)`, or nothing.
+        hint: String,
         /// Those that there are.
         known: String,
     },
@@ -183,6 +186,16 @@ pub enum PredictError {
     /// The other run has no mix of these workloads.
     #[error("no arm of the run given by --against has several of these workloads: {0}")]
     NothingAgainst(String),
+}
+
+/// Refuses the name of a workload that a run does not have.
+pub(crate) fn check_workload(results: &Results, name: &str) -> Result<(), PredictError> {
+    let names = &results.experiment.workloads;
+    if names.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    let hint = did_you_mean(name, names.iter().map(String::as_str));
+    Err(PredictError::NoWorkload { name: name.to_owned(), hint, known: choices(names) })
 }
 
 /// Predicts mixes of the workloads of a run, and puts them beside those that it, or `against`, has measured.

@@ -14,7 +14,7 @@ use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
 use crate::plan::{Plan, Setting};
 use crate::record::{RunId, RunRecord};
 use crate::report::fixture;
-use crate::results::{Device, Latency, Part, Point, Results, WorkloadMeasurement, WorkloadResult};
+use crate::results::{Latency, Part, Point, Results, WorkloadMeasurement, WorkloadResult};
 use crate::targets::Targets;
 
 /// A target that takes any option and opens nothing.
@@ -82,27 +82,7 @@ pub(crate) fn record(plan: &Plan, id: RunId, throughput: impl Fn(&str) -> f64) -
         })
         .collect();
     let (workloads, histograms) = done.into_iter().unzip();
-    let point = Point {
-        setting: setting.swept,
-        arm: arm.name.clone(),
-        repeat: id.repeat,
-        is_again: id.is_again,
-        at_s: 0.0,
-        warmup_s: 0.0,
-        valid: true,
-        why_invalid: None,
-        thrown_away: Vec::new(),
-        window_s: WINDOW_S,
-        achieved: BTreeMap::new(),
-        workloads,
-        device: Device::default(),
-        unmeasured: BTreeMap::new(),
-        counters: None,
-        top_down: None,
-        server: None,
-        governor: Vec::new(),
-        plans: Vec::new(),
-    };
+    let point = Point { valid: true, window_s: WINDOW_S, workloads, ..Point::new(id, &setting, arm, 0.0) };
     RunRecord { id, point, histograms, samples: Vec::new(), warnings: Vec::new() }
 }
 

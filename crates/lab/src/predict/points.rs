@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use super::inputs::{Inputs, Setting, base_of};
-use super::{PredictError, Request};
+use super::{PredictError, Request, check_workload};
 use crate::experiment::range;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
 use crate::wording::{choices, did_you_mean};
@@ -128,9 +128,7 @@ pub(super) fn asked(
 ) -> Result<Vec<Asked>, PredictError> {
     let vary = request.vary.as_ref();
     let known = &inputs.results.experiment.workloads;
-    if let Some(name) = request.workloads.iter().find(|name| !known.contains(name)) {
-        return Err(PredictError::NoWorkload { name: name.clone(), known: choices(known) });
-    }
+    request.workloads.iter().try_for_each(|name| check_workload(inputs.results, name))?;
     if let Some(other) = against {
         let mixes: Vec<Asked> = measured(inputs, other, false).into_iter().filter(|mix| is_within(mix, vary)).collect();
         let names = || choices(&inputs.results.experiment.workloads);

@@ -198,7 +198,7 @@ fn what_is_missing_is_named_with_what_would_measure_it() {
     assert!(refused(&invalid, "long.clients=1..3").contains("is invalid"));
     let others = Request { workloads: vec!["lnog".to_owned()], ..request(Some("cores=2"), Model::Mva) };
     let error = predict(&alone, None, &others).expect_err("unknown").to_string();
-    assert!(error.contains("no workload `lnog`; it has `short` and `long`"), "{error}");
+    assert!(error.contains("no workload `lnog` (did you mean `long`?); it has `short` and `long`"), "{error}");
     let one = Request { workloads: vec!["long".to_owned()], ..request(Some("cores=2"), Model::Mva) };
     assert_eq!(predict(&alone, None, &one).expect("known").mixes[0].workloads.len(), 1);
     let error = predict(&alone, None, &request(None, Model::Mva)).expect_err("no mix");

@@ -297,15 +297,10 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         })
     });
     Point {
-        setting: BTreeMap::new(),
         arm: arm.to_string(),
         repeat,
-        is_again: false,
-        at_s: 0.0,
         warmup_s: 5.0,
         valid: true,
-        why_invalid: None,
-        thrown_away: Vec::new(),
         window_s: WINDOW_S,
         achieved: [("cores".to_string(), json!(15.9))].into(),
         device: Device {
@@ -316,13 +311,9 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
             write_mb_s: Some(41.7),
             ..Device::default()
         },
-        unmeasured: BTreeMap::new(),
         workloads,
         counters,
-        top_down: None,
-        server: None,
-        governor: Vec::new(),
-        plans: Vec::new(),
+        ..Point::default()
     }
 }
 

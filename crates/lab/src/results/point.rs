@@ -12,9 +12,11 @@ use plimsoll_workload::driver::{LittlesLaw, WorkloadMeasurement};
 use serde::{Deserialize, Serialize};
 
 use super::{Device, Server, Unmeasured, WorkloadOnServer};
+use crate::plan::{Arm, Setting};
+use crate::record::RunId;
 
 /// One arm of one setting, run once.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Point {
     /// The swept settings; empty where nothing is swept.
     pub setting: BTreeMap<String, serde_json::Value>,
@@ -64,6 +66,20 @@ pub struct Point {
     /// workloads have none.
     #[serde(default)]
     pub plans: Vec<PlannedQuery>,
+}
+
+impl Point {
+    /// A run of an arm of a setting that began so many seconds after its experiment, and that has no figures yet.
+    pub(crate) fn new(id: RunId, setting: &Setting, arm: &Arm, at_s: f64) -> Self {
+        Point {
+            setting: setting.swept.clone(),
+            arm: arm.name.clone(),
+            repeat: id.repeat,
+            is_again: id.is_again,
+            at_s,
+            ..Point::default()
+        }
+    }
 }
 
 /// What a governor counted of one of its classes within the window.

@@ -1,7 +1,5 @@
 //! From what clients and sensors measured in one run to its record.
 
-use std::collections::BTreeMap;
-
 use plimsoll_workload::driver::{DriveMeasurement, DrivenWorkload};
 
 use super::observer::{SensorReading, ServerReading, WorkloadReading};
@@ -9,7 +7,7 @@ use crate::activity::OnServer;
 use crate::histograms::WorkloadHistograms;
 use crate::plan::{Arm, Setting};
 use crate::record::{RunId, RunRecord, SampleRow};
-use crate::results::{Device, PlannedQuery, Point, WorkloadResult};
+use crate::results::{PlannedQuery, Point, WorkloadResult};
 use crate::time_share::time_share;
 
 /// The record of a run.
@@ -47,15 +45,9 @@ pub(super) fn record(
     let samples = samples.flat_map(|(place, workload)| SampleRow::of(workload, place, &reading.seconds, marks));
     let samples = samples.collect();
     let point = Point {
-        setting: setting.swept.clone(),
-        arm: arm.name.clone(),
-        repeat: id.repeat,
-        is_again: id.is_again,
-        at_s,
         warmup_s: measured.warmup.lasted.as_secs_f64(),
         valid: why_invalid.is_none(),
         why_invalid,
-        thrown_away: Vec::new(),
         window_s: measured.window.as_secs_f64(),
         achieved,
         workloads,
@@ -66,6 +58,7 @@ pub(super) fn record(
         server: reading.server,
         governor: reading.governor,
         plans,
+        ..Point::new(id, setting, arm, at_s)
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
     RunRecord { id, point, histograms, samples, warnings }
@@ -98,27 +91,7 @@ fn result(arm: &str, driven: &DrivenWorkload, sensed: &WorkloadReading, warnings
 
 /// The record of a run in whose middle the server went away: it has no figures.
 pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: String) -> RunRecord {
-    let point = Point {
-        setting: setting.swept.clone(),
-        arm: arm.name.clone(),
-        repeat: id.repeat,
-        is_again: id.is_again,
-        at_s,
-        warmup_s: 0.0,
-        valid: false,
-        why_invalid: Some(why),
-        thrown_away: Vec::new(),
-        window_s: 0.0,
-        achieved: BTreeMap::new(),
-        workloads: Vec::new(),
-        device: Device::default(),
-        unmeasured: BTreeMap::new(),
-        counters: None,
-        top_down: None,
-        server: None,
-        governor: Vec::new(),
-        plans: Vec::new(),
-    };
+    let point = Point { why_invalid: Some(why), ..Point::new(id, setting, arm, at_s) };
     RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new() }
 }
 

@@ -1,7 +1,5 @@
 //! From what the simulator has counted to the record of a run.
 
-use std::collections::BTreeMap;
-
 use plimsoll_model::cache_simulator::{Outcome, Simulation, WorkloadFigures};
 
 use crate::plan::{Arm, Setting};
@@ -46,25 +44,13 @@ pub(crate) fn record(run: &SimulatedRun<'_>) -> RunRecord {
         result(&setting.workloads[*member].kind, simulated.cores, figures, outcome)
     });
     let point = Point {
-        setting: setting.swept.clone(),
-        arm: arm.name.clone(),
-        repeat: id.repeat,
-        is_again: id.is_again,
-        at_s,
         warmup_s: outcome.warm_up_ns / 1e9,
         valid: idle.is_none(),
         why_invalid: idle,
-        thrown_away: Vec::new(),
         window_s: outcome.time_ns / 1e9,
-        achieved: BTreeMap::new(),
         workloads: workloads.collect(),
         device: Device { dram_read_gb_s: Some(outcome.memory_bytes_per_s / 1e9), ..Device::default() },
-        unmeasured: BTreeMap::new(),
-        counters: None,
-        top_down: None,
-        server: None,
-        governor: Vec::new(),
-        plans: Vec::new(),
+        ..Point::new(id, setting, arm, at_s)
     };
     RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: unsteady.collect() }
 }
