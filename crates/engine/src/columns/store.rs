@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
@@ -13,8 +12,6 @@ use crate::columns::table::ColumnTable;
 #[derive(Debug)]
 pub struct ColumnSnapshot {
     label: String,
-    /// Unique in this process, so that what is derived from a snapshot can be kept with it.
-    id: u64,
     seq: u64,
     tables: BTreeMap<String, SnapshotTable>,
 }
@@ -65,8 +62,6 @@ impl From<Arc<ColumnTable>> for SnapshotTable {
     }
 }
 
-static NEXT_SNAPSHOT: AtomicU64 = AtomicU64::new(0);
-
 impl ColumnSnapshot {
     /// A snapshot of just these tables, as they were loaded.
     pub fn new(label: impl Into<String>, tables: impl IntoIterator<Item = Arc<ColumnTable>>) -> Self {
@@ -76,18 +71,12 @@ impl ColumnSnapshot {
     /// A snapshot of just these tables that shows the first `seq` commits since they were loaded, and no other ones.
     pub fn at(label: impl Into<String>, seq: u64, tables: impl IntoIterator<Item = SnapshotTable>) -> Self {
         let tables = tables.into_iter().map(|table| (table.columns.name().to_string(), table)).collect();
-        // Relaxed: only uniqueness matters, nothing is ordered by the number.
-        ColumnSnapshot { label: label.into(), id: NEXT_SNAPSHOT.fetch_add(1, Ordering::Relaxed), seq, tables }
+        ColumnSnapshot { label: label.into(), seq, tables }
     }
 
     /// Which state this is, for people: `as loaded`, `refresh 1`.
     pub fn label(&self) -> &str {
         &self.label
-    }
-
-    /// A number that no other snapshot of this process has.
-    pub fn id(&self) -> u64 {
-        self.id
     }
 
     /// How many commits since loading it shows: the first ones in the order of commits. 0 as loaded.
@@ -182,7 +171,6 @@ mod tests {
             (refreshed.label(), rows(&refreshed, "ship"), rows(&refreshed, "port")),
             ("refresh 1", Some(5), Some(2))
         );
-        assert_ne!(loaded.id(), refreshed.id());
         assert_eq!(rows(&loaded, "dock"), None);
     }
 }
