@@ -1,5 +1,5 @@
-//! House rules that no compiler knows: every file says what it is, files and functions stay short, pure crates are pure, only `machine`
-//! reads what the kernel tells, and the map of crates in `ARCHITECTURE.md` is the workspace as it is.
+//! House rules that no compiler knows: every file says what it is, files and functions stay short, nothing is leaked, pure crates are
+//! pure, only `machine` reads what the kernel tells, and the map of crates in `ARCHITECTURE.md` is the workspace as it is.
 //!
 //! This file needs nothing but the standard library, so that `./check fast` compiles it alone.
 
@@ -42,7 +42,16 @@ fn faults(text: &str) -> Vec<String> {
         faults.push(format!("has {lines} lines, at most {FILE_LINES_MAX} are good to read: one concept per file"));
     }
     faults.extend(long_functions(text));
+    faults.extend(leaks(text));
     faults
+}
+
+/// Where memory is given to nobody, so that it stays until the process ends.
+fn leaks(text: &str) -> impl Iterator<Item = String> {
+    let is_leak = |line: &str| ["::", "."].iter().any(|before| line.contains(&format!("{before}leak(")));
+    code(text)
+        .filter(move |(_, line)| is_leak(line))
+        .map(|(at, _)| format!("line {at}: leaks memory; give it an owner"))
 }
 
 /// Functions that are too long. Formatted code ends a function at the indentation at which it began.
@@ -232,6 +241,8 @@ fn faults_are_seen() {
     assert_eq!(faults(&long), ["line 4: a function of 72 lines, at most 70"]);
     let file = format!("//! Long.\n{}", "const A: u8 = 0;\n".repeat(450));
     assert!(faults(&file)[0].contains("has 451 lines"));
+    let leaking = ["Box::", "text."].map(|before| format!("    {before}leak(text)\n")).concat();
+    assert_eq!(faults(&format!("//! Leaks.\n{leaking}")).len(), 2);
     assert_eq!(impurities("//! Pure: no std::fs.\nuse std::time::Instant;\n"), Vec::<String>::new());
     assert_eq!(impurities("let now = Instant::now();\n")[0], "line 1: `Instant::now` in a crate that is pure");
     assert_eq!(impurities("fn f() {}\n#[cfg(test)]\nuse std::fs;\n"), Vec::<String>::new());

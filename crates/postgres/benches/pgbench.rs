@@ -12,6 +12,7 @@
 //! process less that of a run in which each client has one transaction; ours is that of the clients' threads in the window.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
+use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -29,7 +30,7 @@ use plimsoll_workload::statement::{Rows, Statement, Value, sql_only};
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-static SCHEMA: Schema = Schema { name: "pgbench", tables: &[] };
+static SCHEMA: Schema = Schema { name: Cow::Borrowed("pgbench"), tables: &[] };
 
 macro_rules! statements {
     ($($name:ident: $sql:expr;)*) => {
@@ -80,8 +81,8 @@ impl Benchmark for Pgbench {
     fn writes(&self) -> Writes {
         Writes::Grows
     }
-    fn transactions(&self) -> &'static [&'static str] {
-        &["transaction"]
+    fn transactions(&self) -> Vec<&str> {
+        vec!["transaction"]
     }
     fn is_analytical(&self) -> bool {
         false

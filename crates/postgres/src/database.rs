@@ -130,7 +130,7 @@ impl PostgresDatabase {
         Ok(())
     }
 
-    fn open_session(&self, schema: &'static Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
+    fn open_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
         let (url, tells_class) = self.client_url(user)?;
         let mut connection = Connection::open(&url)?;
         if !schema.tables.is_empty() {
@@ -163,7 +163,7 @@ impl PostgresDatabase {
     fn open_on_standby(
         &self,
         standby: ServerUrl,
-        schema: &'static Schema,
+        schema: &Schema,
         user: Option<&str>,
     ) -> Result<Box<dyn Session>, DatabaseError> {
         let url = match user {
@@ -211,16 +211,16 @@ impl PostgresDatabase {
 }
 
 impl Database for PostgresDatabase {
-    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         ownership::create(&mut self.control()?, schema, &self.url)
     }
 
-    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.loaders.lock().clear();
         ownership::drop(&mut self.control()?, schema)
     }
 
-    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         let idle = self.loaders.lock().pop();
         let mut connection = idle.map_or_else(|| self.control(), Ok)?;
         let loaded = loading::load(&mut connection, schema, table, &batch);
@@ -230,21 +230,21 @@ impl Database for PostgresDatabase {
         loaded
     }
 
-    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.loaders.lock().clear();
         loading::finish(schema, &|| self.control(), &self.warnings)
     }
 
-    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         self.open_session(schema, None)
     }
 
-    fn session_as(&self, schema: &'static Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session_as(&self, schema: &Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
         self.make_user(user)?;
         self.open_session(schema, Some(user))
     }
 
-    fn query_session(&self, schema: &'static Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
+    fn query_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
         match (self.standby_url(), user) {
             (Some(standby), user) => self.open_on_standby(standby, schema, user),
             (None, None) => self.session(schema),
@@ -253,7 +253,7 @@ impl Database for PostgresDatabase {
     }
 
     /// Queries of a server see every change that was committed, those of its standby after a while.
-    fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         self.standby_url().map_or(Ok(()), |standby| self.freshen(&standby))
     }
 
@@ -285,15 +285,15 @@ impl Database for PostgresDatabase {
         Ok(self.governor.lock().as_ref().map(GovernorProcess::counts).transpose()?.unwrap_or_default())
     }
 
-    fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {
+    fn data(&self, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
         ownership::noted(&mut self.control()?, schema)
     }
 
-    fn note_data(&self, schema: &'static Schema, data: &LoadedData) -> Result<(), DatabaseError> {
+    fn note_data(&self, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
         ownership::note(&mut self.control()?, schema, data)
     }
 
-    fn run_script(&self, schema: &'static Schema, sql: &str) -> Result<(), DatabaseError> {
+    fn run_script(&self, schema: &Schema, sql: &str) -> Result<(), DatabaseError> {
         let mut connection = self.control()?;
         connection.run(&format!("SET search_path = {}, public", schema_sql::quoted_name(schema)))?;
         connection.run(sql).map_err(|error| crate::session::query_failure(sql, error))

@@ -1,8 +1,8 @@
 //! One client's session: statements prepared once, a send and a receive for each call.
 
-mod address_map;
 mod backend_share;
 mod failure;
+mod statement_map;
 
 use plimsoll_policy::{CpuScheduler, Priority};
 use plimsoll_workload::database::{DatabaseError, QueryAnswer, QueryPlan, Session, SessionUsage};
@@ -13,8 +13,8 @@ use crate::connection::{Connection, Prepared, TransactionState, WireError};
 use crate::governor::{CLASSES, class_of, name_of_class, tagged};
 use crate::plan;
 use crate::server::ServerSettings;
-use address_map::AddressMap;
 use backend_share::BackendShare;
+use statement_map::StatementMap;
 
 pub use backend_share::Warnings;
 pub(crate) use failure::of_query as query_failure;
@@ -53,10 +53,9 @@ impl From<&ServerSettings> for SessionOptions {
 #[derive(Debug)]
 pub struct PostgresSession {
     connection: Connection,
-    /// Statements by where they are: each is a `static`.
-    statements: AddressMap<Prepared>,
+    statements: StatementMap<Prepared>,
     /// Those that are transactions of their own and say of which class they are, by class.
-    of_class: [AddressMap<Prepared>; CLASSES.len()],
+    of_class: [StatementMap<Prepared>; CLASSES.len()],
     /// What begins a transaction, by class.
     begin: [Prepared; CLASSES.len()],
     /// The class of the transactions that begin from now on; `None` where nobody is to be told.
@@ -97,7 +96,7 @@ impl PostgresSession {
         let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
         Ok(PostgresSession {
             connection,
-            statements: AddressMap::default(),
+            statements: StatementMap::default(),
             of_class: Default::default(),
             begin,
             class,
@@ -144,7 +143,7 @@ impl PostgresSession {
 
     fn try_execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), WireError> {
@@ -155,12 +154,9 @@ impl PostgresSession {
             None => (&mut self.statements, "s"),
             Some(class) => (&mut self.of_class[class], CLASSES[class]),
         };
-        if known.get(statement).is_none() {
-            let name = format!("{prefix}{}", known.len());
-            let prepared = self.connection.prepare(&name, &tagged(statement.sql, class))?;
-            known.insert(statement, prepared);
-        }
-        let prepared = known.get(statement).expect("it was just put there");
+        let prepared = known.get_or_make(statement.sql, |number| {
+            self.connection.prepare(&format!("{prefix}{number}"), &tagged(statement.sql, class))
+        })?;
         self.connection.execute(prepared, parameters, rows)
     }
 }
@@ -204,7 +200,7 @@ impl Session for PostgresSession {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

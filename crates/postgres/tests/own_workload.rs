@@ -255,6 +255,33 @@ fn tables_of_the_user_are_used_as_they_are() {
     session.commit().unwrap();
 }
 
+/// Story: sessions knew prepared statements by their addresses, so that no workload that was read from a file could ever be forgotten.
+/// Statements of later workloads have the names of earlier ones, and may lie where those lay.
+#[test]
+fn a_session_outlives_a_workload() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("mine.sql");
+    let database = server();
+    fs::write(&file, "INSERT INTO public.seen VALUES (0);").unwrap();
+    let kind = format!("file:{}", file.display());
+    let mine = workload(&kind, 1.0);
+    database.run_script(mine.schema(), "CREATE TABLE public.seen (number int)").unwrap();
+    let mut session = database.session(mine.schema()).unwrap();
+    for number in 10..60 {
+        // Of the same length as the one before, whose memory it may get.
+        fs::write(&file, format!("INSERT INTO public.seen VALUES ({number});")).unwrap();
+        let next = workload(&kind, 1.0);
+        let mut client = next.client(0, 7);
+        // Prepared the first time, found the second.
+        for _ in 0..2 {
+            client.draw();
+            client.run(&mut *session).unwrap();
+        }
+    }
+    let seen = "SELECT count(*) || ' of ' || count(DISTINCT number) || ' up to ' || max(number) FROM public.seen";
+    assert_eq!(cell(&*mine, &database, seen), "100 of 50 up to 59");
+}
+
 /// Names of result columns are told from the text as the server tells them.
 #[test]
 fn columns_are_called_what_the_server_calls_them() {

@@ -35,7 +35,7 @@ struct Bare {
 }
 
 impl Bare {
-    fn of(embedded: &Embedded, schema: &'static Schema) -> Self {
+    fn of(embedded: &Embedded, schema: &Schema) -> Self {
         let set = embedded.tables(schema).unwrap();
         Bare { tables: (0..schema.tables.len()).map(|table| Arc::clone(set.rows(table).unwrap())).collect() }
     }
@@ -46,22 +46,22 @@ fn not_here<T>() -> Result<T, DatabaseError> {
 }
 
 impl Database for Bare {
-    fn create(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         not_here()
     }
-    fn load(&self, _schema: &'static Schema, _table: TableId, _batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, _schema: &Schema, _table: TableId, _batch: RecordBatch) -> Result<(), DatabaseError> {
         not_here()
     }
-    fn finish_load(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         not_here()
     }
-    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn drop_tables(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         not_here()
     }
-    fn session(&self, _schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, _schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         Ok(Box::new(BareSession { tables: self.tables.clone(), range: Vec::new() }))
     }
-    fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
     fn query_threads(&self) -> Vec<i32> {
@@ -81,7 +81,7 @@ impl Session for BareSession {
     }
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

@@ -96,7 +96,7 @@ pub struct Embedded {
     queries: RwLock<Arc<QueryEngine>>,
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
-    schemas: RwLock<HashMap<&'static str, Arc<TableSet>>>,
+    schemas: RwLock<HashMap<String, Arc<TableSet>>>,
 }
 
 impl Embedded {
@@ -128,8 +128,8 @@ impl Embedded {
     }
 
     /// The tables of a schema, for whoever wants to look beneath.
-    pub fn tables(&self, schema: &'static Schema) -> Result<Arc<TableSet>, DatabaseError> {
-        if let Some(set) = self.schemas.read().get(schema.name) {
+    pub fn tables(&self, schema: &Schema) -> Result<Arc<TableSet>, DatabaseError> {
+        if let Some(set) = self.schemas.read().get(&*schema.name) {
             return Ok(Arc::clone(set));
         }
         self.adopt(schema)?.ok_or_else(|| {
@@ -138,18 +138,18 @@ impl Embedded {
     }
 
     /// The tables of a schema that the data folder has kept.
-    fn adopt(&self, schema: &'static Schema) -> Result<Option<Arc<TableSet>>, DatabaseError> {
+    fn adopt(&self, schema: &Schema) -> Result<Option<Arc<TableSet>>, DatabaseError> {
         let mut schemas = self.schemas.write();
-        if let Some(set) = schemas.get(schema.name) {
+        if let Some(set) = schemas.get(&*schema.name) {
             return Ok(Some(Arc::clone(set)));
         }
         let declarations = schema.tables.iter().map(declaration).collect();
-        let Some(set) = TableSet::adopt(&self.engine, schema.name, declarations).map_err(failed)? else {
+        let Some(set) = TableSet::adopt(&self.engine, &schema.name, declarations).map_err(failed)? else {
             return Ok(None);
         };
         let set = Arc::new(self.place_columns(set));
         set.fill_columns().map_err(failed)?;
-        schemas.insert(schema.name, Arc::clone(&set));
+        schemas.insert(schema.name.to_string(), Arc::clone(&set));
         Ok(Some(set))
     }
 
@@ -163,39 +163,39 @@ impl Embedded {
 }
 
 impl Database for Embedded {
-    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         let mut schemas = self.schemas.write();
-        if schemas.contains_key(schema.name) || self.engine.set(schema.name).is_some() {
+        if schemas.contains_key(&*schema.name) || self.engine.set(&schema.name).is_some() {
             return Err(DatabaseError::Failed(format!("the tables of {} exist already", schema.name)));
         }
         let set = TableSet::create(&self.engine, schema.tables.iter().map(declaration).collect()).map_err(failed)?;
-        schemas.insert(schema.name, Arc::new(self.place_columns(set.named(schema.name))));
+        schemas.insert(schema.name.to_string(), Arc::new(self.place_columns(set.named(&schema.name))));
         Ok(())
     }
 
-    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         self.tables(schema)?.load(table, batch).map_err(failed)
     }
 
-    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.tables(schema)?.finish_load().map_err(failed)
     }
 
-    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let tables = self.tables(schema)?;
         let session = EmbeddedSession::new(self.engine.connect(), schema, tables, Arc::clone(&self.queries.read()));
         Ok(Box::new(session))
     }
 
-    fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.tables(schema)?.refresh().map_err(failed)
     }
 
-    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
-        match self.schemas.write().remove(schema.name) {
+    fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        match self.schemas.write().remove(&*schema.name) {
             Some(set) => set.discard(),
             None => {
-                for table in self.engine.set(schema.name).unwrap_or_default() {
+                for table in self.engine.set(&schema.name).unwrap_or_default() {
                     self.engine.drop_table(table);
                 }
             }

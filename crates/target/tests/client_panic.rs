@@ -18,11 +18,11 @@ use plimsoll_workload::tpcc::Tpcc;
 struct Mortal<'a>(&'a Tpcc);
 
 impl Benchmark for Mortal<'_> {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         self.0.name()
     }
 
-    fn schema(&self) -> &'static Schema {
+    fn schema(&self) -> &Schema {
         self.0.schema()
     }
 
@@ -34,7 +34,7 @@ impl Benchmark for Mortal<'_> {
         self.0.writes()
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
+    fn transactions(&self) -> Vec<&str> {
         self.0.transactions()
     }
 
@@ -94,7 +94,7 @@ impl Session for LastSession<'_> {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

@@ -3,6 +3,7 @@
 //! The limit is 1 µs a request. Processor time of the client threads is taken, not elapsed time, so that a busy machine
 //! does not look like a slow driver.
 
+use std::borrow::Cow;
 use std::fs;
 use std::hint::black_box;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +21,7 @@ use plimsoll_workload::statement::{Rows, Statement, Value};
 /// What a request may cost.
 const LIMIT: Duration = Duration::from_micros(1);
 
-static SCHEMA: Schema = Schema { name: "nothing", tables: &[] };
+static SCHEMA: Schema = Schema { name: Cow::Borrowed("nothing"), tables: &[] };
 
 /// A benchmark, a database, a client and a session that do nothing.
 struct Nothing;
@@ -42,8 +43,8 @@ impl Benchmark for Nothing {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &["nothing"]
+    fn transactions(&self) -> Vec<&str> {
+        vec!["nothing"]
     }
 
     fn is_analytical(&self) -> bool {
@@ -80,27 +81,27 @@ impl Client for Nothing {
 }
 
 impl Database for Nothing {
-    fn create(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn drop_tables(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn load(&self, _schema: &'static Schema, _table: TableId, _batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, _schema: &Schema, _table: TableId, _batch: RecordBatch) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn finish_load(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn session(&self, _schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, _schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         Ok(Box::new(Nothing))
     }
 
-    fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
@@ -120,7 +121,7 @@ impl Session for Nothing {
 
     fn execute(
         &mut self,
-        _statement: &'static Statement,
+        _statement: &Statement<'_>,
         _parameters: &[Value<'_>],
         _rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

@@ -70,7 +70,7 @@ impl Asdb {
     }
 
     /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
-    pub fn statements() -> impl Iterator<Item = &'static Statement> {
+    pub fn statements() -> impl Iterator<Item = &'static Statement<'static>> {
         let transactions: [&[&'static Statement]; 3] = [&reads::STATEMENTS, &updates::STATEMENTS, &inserts::STATEMENTS];
         transactions.into_iter().flatten().copied()
     }
@@ -97,8 +97,8 @@ impl Benchmark for Asdb {
         Writes::Grows
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &TRANSACTIONS
+    fn transactions(&self) -> Vec<&str> {
+        TRANSACTIONS.to_vec()
     }
 
     fn is_analytical(&self) -> bool {

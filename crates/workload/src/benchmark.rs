@@ -12,10 +12,10 @@ use crate::schema::Schema;
 /// them (NURand's C, for one) are drawn once, from the seed it was made with.
 pub trait Benchmark: Send + Sync {
     /// Its name on the command line: `tpcc`, `tpch`.
-    fn name(&self) -> &'static str;
+    fn name(&self) -> &str;
 
     /// Its tables.
-    fn schema(&self) -> &'static Schema;
+    fn schema(&self) -> &Schema;
 
     /// Which data [`load`](Benchmark::load) makes: the schema's name and whatever else the data depend on, as in `tpch:0.1`
     /// or `tpcc:2:seed=7`. Benchmarks with equal strings load equal data and may share it, loaded once; those with the
@@ -26,7 +26,7 @@ pub trait Benchmark: Send + Sync {
     fn writes(&self) -> Writes;
 
     /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list.
-    fn transactions(&self) -> &'static [&'static str];
+    fn transactions(&self) -> Vec<&str>;
 
     /// The priority that each of [`transactions`](Benchmark::transactions) has by the benchmark's own definition; empty if
     /// none has one. A rule that names a transaction goes before it, a rule for all of them does not.

@@ -113,10 +113,10 @@ impl Benchmark for Ch {
         }
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
+    fn transactions(&self) -> Vec<&str> {
         match self.mix {
-            Mix::Queries(_) => &NAMES,
-            Mix::Transactions => &TRANSACTIONS,
+            Mix::Queries(_) => NAMES.to_vec(),
+            Mix::Transactions => TRANSACTIONS.to_vec(),
         }
     }
 

@@ -15,29 +15,29 @@ use crate::statement::{Rows, Statement, Value};
 /// A database under test.
 pub trait Database: Send + Sync {
     /// Creates the tables of a schema, empty.
-    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError>;
 
     /// Drops the tables of a schema with their data, while no client is connected. Not an error if there are none.
-    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
+    fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError>;
 
     /// Adds rows to a table while no client is connected. May be called from several threads at once.
-    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError>;
+    fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError>;
 
     /// Ends loading: indexes, statistics and column copies are complete when this returns.
-    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
+    fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError>;
 
     /// Opens a client's connection to the tables of a schema.
-    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError>;
+    fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError>;
 
     /// The same as a user of the database who may do what the database was opened for; one of our own makes the user.
-    fn session_as(&self, schema: &'static Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session_as(&self, schema: &Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
         let _ = schema;
         Err(DatabaseError::Unsupported(format!("this target has no users, so nobody can log in as `{user}`")))
     }
 
     /// Opens the connection of a client that runs queries and nothing else ([`Session::query`]), as a user if one is named. A target
     /// with a second copy for queries opens it there.
-    fn query_session(&self, schema: &'static Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
+    fn query_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
         match user {
             None => self.session(schema),
             Some(user) => self.session_as(schema, user),
@@ -46,7 +46,7 @@ pub trait Database: Send + Sync {
 
     /// Makes every change committed so far visible to [`Session::query`], also of a [`query_session`](Database::query_session). A
     /// server's queries always see them; a standby's do once it has replayed them.
-    fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError>;
+    fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError>;
 
     /// The kernel's ids of the threads of this process that run queries on behalf of sessions; none for a server.
     fn query_threads(&self) -> Vec<i32>;
@@ -70,20 +70,20 @@ pub trait Database: Send + Sync {
 
     /// Which data the tables of a schema hold, as [`note_data`](Database::note_data) was told, perhaps by another process. `None`
     /// where nothing is known, or where data do not outlive the database's value.
-    fn data(&self, schema: &'static Schema) -> Result<Option<LoadedData>, DatabaseError> {
+    fn data(&self, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
         let _ = schema;
         Ok(None)
     }
 
     /// Keeps beside the tables of a schema which data they hold, while no client is connected.
-    fn note_data(&self, schema: &'static Schema, data: &LoadedData) -> Result<(), DatabaseError> {
+    fn note_data(&self, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
         let (_, _) = (schema, data);
         Ok(())
     }
 
     /// Runs SQL that makes or fills tables beside those of a schema, while no client is connected. Several statements may be
     /// given, with semicolons between them.
-    fn run_script(&self, schema: &'static Schema, sql: &str) -> Result<(), DatabaseError> {
+    fn run_script(&self, schema: &Schema, sql: &str) -> Result<(), DatabaseError> {
         let (_, _) = (schema, sql);
         Err(DatabaseError::Unsupported("this target makes no tables by SQL; use `--target postgres:`".to_owned()))
     }
@@ -178,7 +178,7 @@ pub trait Session: Send {
     /// After any error the transaction is over and rolled back.
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError>;

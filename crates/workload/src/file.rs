@@ -31,11 +31,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
 use crate::benchmark::Benchmark;
-use crate::statement::{Statement, sql_only};
+use crate::schema::Schema;
 use benchmark::FileBenchmark;
 use datum::Datum;
 pub use problem::{Fault, FileError};
@@ -54,7 +55,7 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Workloads that were read from files, each once, by their paths.
 #[derive(Default)]
-pub(crate) struct Definitions(Mutex<BTreeMap<String, &'static Definition>>);
+pub(crate) struct Definitions(Mutex<BTreeMap<String, Arc<Definition>>>);
 
 impl Definitions {
     /// Makes the workload that a kind names: its path, or the paths of several scripts with weights, as in `a.sql@3,b.sql@1`.
@@ -70,15 +71,13 @@ impl Definitions {
         Ok((Box::new(FileBenchmark::new(definition, scale, seed)?), scale))
     }
 
-    fn read(&self, paths: &str) -> Result<&'static Definition, FileError> {
+    fn read(&self, paths: &str) -> Result<Arc<Definition>, FileError> {
         let mut read = self.0.lock();
         if let Some(known) = read.get(paths) {
-            return Ok(known);
+            return Ok(Arc::clone(known));
         }
-        // What is read lives as long as the process: sessions know prepared statements by their addresses, so that the
-        // statements of a benchmark are `'static`, and so are the names of its transactions.
-        let definition: &'static Definition = Box::leak(Box::new(parse(sources(paths)?)?));
-        read.insert(paths.to_owned(), definition);
+        let definition = Arc::new(parse(sources(paths)?)?);
+        read.insert(paths.to_owned(), Arc::clone(&definition));
         Ok(definition)
     }
 }
@@ -207,27 +206,17 @@ fn name_of(path: &Path) -> String {
     if name.starts_with(|first: char| first.is_ascii_alphabetic()) { name } else { format!("file_{name}") }
 }
 
-/// The name of the place of a workload's tables.
-fn schema_name(name: &str) -> &'static str {
+/// The place of a workload's tables, which its own SQL makes.
+fn schema(name: &str) -> Schema {
     let name: String = name.to_ascii_lowercase().chars().map(|c| if c == '-' { '_' } else { c }).take(48).collect();
-    leaked(&format!("file_{name}"))
-}
-
-/// A text that lives as long as the process, see [`Definitions::read`].
-fn leaked(text: &str) -> &'static str {
-    Box::leak(text.to_owned().into_boxed_str())
-}
-
-/// A statement that lives as long as the process, see [`Definitions::read`].
-fn leaked_statement(name: &str, sql: &str) -> &'static Statement {
-    Box::leak(Box::new(Statement { name: leaked(name), sql: leaked(sql), native: sql_only }))
+    Schema { name: format!("file_{name}").into(), tables: &[] }
 }
 
 /// A statement without parameters that we put there ourselves.
-fn plain_execute(name: &str, sql: &str, place: &str) -> Execute {
-    let statement = leaked_statement(name, sql);
+fn plain_execute(name: String, sql: &str, place: &str) -> Execute {
     let written = Written { sql: sql.to_owned(), uses: Uses::One };
-    Execute { statement, written, parameters: Vec::new(), place: place.to_owned(), keep: Keep::Nothing }
+    let (sql, place) = (sql.to_owned(), place.to_owned());
+    Execute { name, sql, written, parameters: Vec::new(), place, keep: Keep::Nothing }
 }
 
 /// The scale as a value of SQL: a whole number where it is one.

@@ -26,7 +26,7 @@ use transaction::{Transaction, Undo};
 /// A database in the memory of this process. See the module.
 #[derive(Default)]
 pub struct MemoryDatabase {
-    schemas: Mutex<BTreeMap<&'static str, Arc<Shared>>>,
+    schemas: Mutex<BTreeMap<String, Arc<Shared>>>,
 }
 
 /// The tables of one schema and whose turn it is.
@@ -59,37 +59,37 @@ impl MemoryDatabase {
     fn shared(&self, schema: &Schema) -> Result<Arc<Shared>, DatabaseError> {
         let schemas = self.schemas.lock();
         schemas
-            .get(schema.name)
+            .get(&*schema.name)
             .cloned()
             .ok_or_else(|| DatabaseError::Failed(format!("there are no tables of {}; create them first", schema.name)))
     }
 }
 
 impl Database for MemoryDatabase {
-    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         let shared = Shared { store: Mutex::new(Store::new(schema)), busy: Mutex::new(false), turn: Condvar::new() };
-        self.schemas.lock().insert(schema.name, Arc::new(shared));
+        self.schemas.lock().insert(schema.name.to_string(), Arc::new(shared));
         Ok(())
     }
 
-    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
-        self.schemas.lock().remove(schema.name);
+    fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.schemas.lock().remove(&*schema.name);
         Ok(())
     }
 
-    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         self.shared(schema)?.store.lock().load(table, &batch)
     }
 
-    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.shared(schema).map(drop)
     }
 
-    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         Ok(Box::new(MemorySession { shared: self.shared(schema)?, undo: None }))
     }
 
-    fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.shared(schema).map(drop)
     }
 
@@ -137,7 +137,7 @@ impl Session for MemorySession {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

@@ -41,7 +41,7 @@ pub(crate) struct Filling<'a> {
 
 /// Creates the tables of a schema and fills them.
 pub(crate) fn load(
-    schema: &'static Schema,
+    schema: &Schema,
     fillings: &[Filling<'_>],
     database: &dyn Database,
     progress: &LoadProgress<'_>,

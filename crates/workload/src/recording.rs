@@ -19,7 +19,7 @@ type Answerer = Arc<dyn Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync>;
 
 /// A database for the tests of analytical benchmarks.
 pub(crate) struct Recording {
-    schema: &'static Schema,
+    schema: Schema,
     loaded: Mutex<Vec<Vec<RecordBatch>>>,
     answer: Answerer,
 }
@@ -27,10 +27,11 @@ pub(crate) struct Recording {
 impl Recording {
     /// One that answers with a single column, or with the columns of a struct.
     pub(crate) fn new(
-        schema: &'static Schema,
+        schema: &Schema,
         answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,
     ) -> Self {
-        Recording { schema, loaded: Mutex::new(vec![Vec::new(); schema.tables.len()]), answer: Arc::new(answer) }
+        let loaded = Mutex::new(vec![Vec::new(); schema.tables.len()]);
+        Recording { schema: schema.clone(), loaded, answer: Arc::new(answer) }
     }
 
     /// Everything that was loaded into a table.
@@ -47,32 +48,32 @@ impl Recording {
 }
 
 impl Database for Recording {
-    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         assert_eq!(schema.name, self.schema.name);
         Ok(())
     }
 
-    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn drop_tables(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         self.loaded.lock().expect("no panic while held").iter_mut().for_each(Vec::clear);
         Ok(())
     }
 
-    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         assert_eq!(batch.schema(), schema.tables[table].arrow());
         self.loaded.lock().expect("no panic while held")[table].push(batch);
         Ok(())
     }
 
-    fn finish_load(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn session(&self, _schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, _schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let tables = (0..self.schema.tables.len()).map(|table| self.table(table)).collect();
-        Ok(Box::new(RecordingSession { schema: self.schema, tables, answer: self.answer.clone() }))
+        Ok(Box::new(RecordingSession { schema: self.schema.clone(), tables, answer: self.answer.clone() }))
     }
 
-    fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
@@ -82,7 +83,7 @@ impl Database for Recording {
 }
 
 struct RecordingSession {
-    schema: &'static Schema,
+    schema: Schema,
     tables: Vec<RecordBatch>,
     answer: Answerer,
 }
@@ -94,7 +95,7 @@ impl Session for RecordingSession {
         unreachable!("queries need no transaction")
     }
 
-    fn execute(&mut self, _: &'static Statement, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
+    fn execute(&mut self, _: &Statement<'_>, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
         unreachable!("there are no statements")
     }
 

@@ -107,7 +107,7 @@ impl RandomRows {
 }
 
 /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
-pub fn statements() -> impl Iterator<Item = &'static Statement> {
+pub fn statements() -> impl Iterator<Item = &'static Statement<'static>> {
     client::STATEMENTS.into_iter()
 }
 
@@ -134,8 +134,8 @@ impl Benchmark for RandomRows {
         if self.updates > 0.0 { Writes::InPlace } else { Writes::Nothing }
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &TRANSACTIONS
+    fn transactions(&self) -> Vec<&str> {
+        TRANSACTIONS.to_vec()
     }
 
     fn is_analytical(&self) -> bool {

@@ -1,14 +1,15 @@
 //! Tables, columns and indexes, as a benchmark declares them.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
 
-/// What a benchmark keeps in a database. Declared once, in a `static`.
-#[derive(Debug)]
+/// What a benchmark keeps in a database: declared in a `static`, or part of a workload that was read from a file.
+#[derive(Debug, Clone)]
 pub struct Schema {
     /// The benchmark's name; targets keep each benchmark's tables apart under it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// The tables. A [`TableId`] is a position in this list.
     pub tables: &'static [Table],
 }

@@ -6,13 +6,14 @@
 use crate::database::DatabaseError;
 use crate::schema::{ColumnId, Index, Kind, Schema, TableId};
 
-/// A statement of a benchmark. Declared once, in a `static`.
+/// A statement of a benchmark: declared in a `static`, or borrowed from a workload that was read from a file. A session
+/// may outlive the latter, so it can know a statement by its place in memory only if it compares the text, too.
 #[derive(Debug)]
-pub struct Statement {
+pub struct Statement<'a> {
     /// A short name, unique within the benchmark.
-    pub name: &'static str,
+    pub name: &'a str,
     /// The text for a server, parameters as `$1`, `$2`, …
-    pub sql: &'static str,
+    pub sql: &'a str,
     /// The same effect and the same result rows, as row operations.
     pub native: NativeStatement,
 }

@@ -65,7 +65,7 @@ impl Tpcb {
     }
 
     /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
-    pub fn statements() -> impl Iterator<Item = &'static Statement> {
+    pub fn statements() -> impl Iterator<Item = &'static Statement<'static>> {
         client::STATEMENTS.into_iter()
     }
 
@@ -76,7 +76,7 @@ impl Tpcb {
 
 impl Benchmark for Tpcb {
     fn name(&self) -> &'static str {
-        SCHEMA.name
+        &SCHEMA.name
     }
 
     fn schema(&self) -> &'static Schema {
@@ -91,8 +91,8 @@ impl Benchmark for Tpcb {
         Writes::Grows
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &["transfer"]
+    fn transactions(&self) -> Vec<&str> {
+        vec!["transfer"]
     }
 
     fn is_analytical(&self) -> bool {

@@ -106,7 +106,7 @@ impl Tpcc {
     }
 
     /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
-    pub fn statements() -> impl Iterator<Item = &'static Statement> {
+    pub fn statements() -> impl Iterator<Item = &'static Statement<'static>> {
         let transactions: [&[&'static Statement]; 5] = [
             &new_order::STATEMENTS,
             &payment::STATEMENTS,
@@ -150,7 +150,7 @@ impl Tpcc {
 
 impl Benchmark for Tpcc {
     fn name(&self) -> &'static str {
-        self.schema.name
+        &self.schema.name
     }
 
     fn schema(&self) -> &'static Schema {
@@ -165,8 +165,8 @@ impl Benchmark for Tpcc {
         Writes::Grows
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &TRANSACTIONS
+    fn transactions(&self) -> Vec<&str> {
+        TRANSACTIONS.to_vec()
     }
 
     fn is_analytical(&self) -> bool {

@@ -110,7 +110,7 @@ const TEXT_POOL_BYTES: u64 = 300 << 20;
 
 impl Benchmark for Tpch {
     fn name(&self) -> &'static str {
-        tables::SCHEMA.name
+        &tables::SCHEMA.name
     }
 
     fn schema(&self) -> &'static Schema {
@@ -125,8 +125,8 @@ impl Benchmark for Tpch {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &queries::NAMES
+    fn transactions(&self) -> Vec<&str> {
+        queries::NAMES.to_vec()
     }
 
     fn is_analytical(&self) -> bool {

@@ -81,8 +81,8 @@ impl Benchmark for OperatorQuery {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        self.transactions
+    fn transactions(&self) -> Vec<&str> {
+        self.transactions.to_vec()
     }
 
     fn is_analytical(&self) -> bool {

@@ -105,7 +105,7 @@ impl Tpcw {
     }
 
     /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
-    pub fn statements() -> impl Iterator<Item = &'static Statement> {
+    pub fn statements() -> impl Iterator<Item = &'static Statement<'static>> {
         let interactions: [&[&'static Statement]; 8] = [
             &numbers::STATEMENTS,
             &browse::STATEMENTS,
@@ -126,7 +126,7 @@ impl Tpcw {
 
 impl Benchmark for Tpcw {
     fn name(&self) -> &'static str {
-        SCHEMA.name
+        &SCHEMA.name
     }
 
     fn schema(&self) -> &'static Schema {
@@ -142,8 +142,8 @@ impl Benchmark for Tpcw {
         Writes::Grows
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &INTERACTIONS
+    fn transactions(&self) -> Vec<&str> {
+        INTERACTIONS.to_vec()
     }
 
     fn is_analytical(&self) -> bool {

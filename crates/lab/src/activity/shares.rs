@@ -71,7 +71,7 @@ fn fill_in(shares: &BTreeMap<String, (Option<TimeShare>, u64)>, name: &str, part
 impl OnServer<'_> {
     /// Where its time went. What is not known is explained.
     pub fn shares(&self, driven: &DrivenWorkload, warnings: &mut Vec<String>) -> ServerShares {
-        let names: Vec<&str> = driven.transactions.iter().map(|(name, _)| *name).collect();
+        let names: Vec<&str> = driven.transactions.iter().map(|(name, _)| name.as_str()).collect();
         let (mut classes, mut transactions) = (BTreeMap::new(), BTreeMap::new());
         for ((transaction, priority), part) in &self.seen.parts {
             add(classes.entry(priority.to_string()).or_default(), part);
@@ -105,7 +105,7 @@ impl OnServer<'_> {
         let served_classes =
             driven.classes.iter().map(|(class, part)| (class.to_string(), part.times.served_share())).collect();
         let served_transactions =
-            driven.transactions.iter().map(|(name, part)| ((*name).to_owned(), part.times.served_share())).collect();
+            driven.transactions.iter().map(|(name, part)| (name.clone(), part.times.served_share())).collect();
         let throughput_by_second = driven.samples.iter().map(|second| second.throughput_per_s).collect();
         ServerShares {
             whole: whole.map(|share| share.within(driven.all.times.served_share())),

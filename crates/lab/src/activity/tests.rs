@@ -127,7 +127,8 @@ fn request(transaction: u16, priority: Priority, number: u32) -> UnderWay {
 /// Clients that had a request under way for so long, all together.
 fn measured(occupied: Duration) -> DrivenWorkload {
     let part = || driven_part(Duration::ZERO);
-    DrivenWorkload { transactions: vec![("buy", part()), ("look", part())], ..driven("shop", WINDOW, occupied) }
+    let transactions = ["buy", "look"].map(|name| (name.to_owned(), part())).to_vec();
+    DrivenWorkload { transactions, ..driven("shop", WINDOW, occupied) }
 }
 
 fn shares(seen: &SeenWorkload, looks: u64, run_s: f64, wait_s: f64, occupied: Duration) -> (ServerShares, Vec<String>) {
@@ -212,7 +213,7 @@ fn shares_of_classes_run_from_the_intended_start() {
     };
     let mut driven = measured(WINDOW);
     driven.classes = vec![(Priority::HIGH, class(0)), (Priority::LOW, class(4))];
-    driven.transactions = vec![("buy", class(0)), ("look", class(4))];
+    driven.transactions = vec![("buy".to_owned(), class(0)), ("look".to_owned(), class(4))];
     driven.all.times.in_system += Duration::from_secs(8);
     let times = ThreadTimes { run: Duration::from_secs(4), wait: Duration::ZERO };
     let of = OnServer { seen: &seen, looks: LOOKS, times: Some(times), clients: None, window: WINDOW };

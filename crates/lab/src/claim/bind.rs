@@ -18,7 +18,7 @@ pub struct Names<'a> {
     /// The experiment; its claims are not looked at.
     pub plan: &'a Plan,
     /// The kinds of transaction or query of each workload, in the order of the plan.
-    pub transactions: &'a [&'static [&'static str]],
+    pub transactions: &'a [Vec<String>],
     /// The priorities that these have by the definition of their workload, see
     /// [`Benchmark::priorities`](plimsoll_workload::benchmark::Benchmark::priorities).
     pub priorities: &'a [Vec<Option<PriorityRule>>],

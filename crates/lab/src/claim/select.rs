@@ -171,9 +171,9 @@ impl<'a> Selection<'a> {
         }
         if let Some(transaction) = &self.transaction {
             let before = fit.clone();
-            fit.retain(|workload| self.names.transactions[*workload].contains(&transaction.as_str()));
+            fit.retain(|workload| self.names.transactions[*workload].contains(transaction));
             if fit.is_empty() {
-                let there = before.iter().flat_map(|workload| self.names.transactions[*workload]);
+                let there = before.iter().flat_map(|workload| &self.names.transactions[*workload]);
                 let who = choices(before.iter().map(name));
                 return error(span, format!("{who} has no transaction `{transaction}`; there are {}", choices(there)));
             }
@@ -248,7 +248,7 @@ impl<'a> Selection<'a> {
         let plan = self.names.plan;
         let priority = Place::Workload(workload, "priority".to_owned());
         let swept = plan.axes.iter().find(|axis| axis.place.parts().contains(&priority));
-        let (transactions, own) = (self.names.transactions[workload], self.names.priorities.get(workload));
+        let (transactions, own) = (&self.names.transactions[workload], self.names.priorities.get(workload));
         let gives = |rule: &PriorityRule| {
             let rules = rule.of_transactions(transactions, own.map_or(&[], Vec::as_slice));
             rules.iter().any(|rule| rule.gives(class))
@@ -274,8 +274,9 @@ fn meanings(names: &Names<'_>, text: &str) -> Vec<Meaning> {
     found.extend(arm(names, text).map(Meaning::Arm));
     found.extend(workload(names, text).map(Meaning::Workload));
     found.extend(text.parse().ok().map(Meaning::Class));
+    let has_it = |list: &[String]| list.iter().any(|name| name == text);
     let mut with_transaction =
-        names.plan.base.workloads.iter().zip(names.transactions).filter(|(_, list)| list.contains(&text)).peekable();
+        names.plan.base.workloads.iter().zip(names.transactions).filter(|(_, list)| has_it(list)).peekable();
     if with_transaction.peek().is_some() {
         // A workload that has nothing but one transaction of its own name is that transaction.
         let is_workload = with_transaction.all(|(workload, list)| workload.name == text && list.len() == 1);
@@ -295,7 +296,7 @@ fn meaning_of_word(names: &Names<'_>, word: &Word) -> Result<Meaning, ClaimError
                 .chain(plan.arms.iter().map(|arm| arm.name.clone()))
                 .chain(plan.base.workloads.iter().map(|workload| workload.name.clone()))
                 .chain(Priority::USUAL.map(|class| class.to_string()))
-                .chain(names.transactions.iter().copied().flatten().map(|name| (*name).to_owned()));
+                .chain(names.transactions.iter().flatten().cloned());
             let known: Vec<String> = known.collect();
             let meant = did_you_mean(&word.text, known.iter().map(String::as_str));
             let arms = choices(plan.arms.iter().map(|arm| &arm.name));

@@ -1,6 +1,7 @@
 //! Claims on a plan and figures made up for the purpose.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use plimsoll_workload::driver::ClientOptions;
@@ -17,7 +18,12 @@ use plimsoll_workload::registry::Catalog;
 mod averages;
 mod refused;
 
-const TRANSACTIONS: [&[&str]; 2] = [&["new_order", "payment"], &["q1", "q6"]];
+static TRANSACTIONS: LazyLock<[Vec<String>; 2]> = LazyLock::new(|| listed([&["new_order", "payment"], &["q1", "q6"]]));
+
+/// The names of the transactions of two workloads.
+fn listed(names: [&[&str]; 2]) -> [Vec<String>; 2] {
+    names.map(|names| names.iter().map(|name| (*name).to_owned()).collect())
+}
 
 /// `oltp` with a tenth of high priority and `olap`, swept over a policy, a DOP and a think time.
 fn plan() -> Plan {
@@ -121,7 +127,7 @@ impl Figures for MadeUp {
 
 fn judge(expression: &str) -> Evaluation {
     let plan = plan();
-    let names = Names { plan: &plan, transactions: &TRANSACTIONS, priorities: &[] };
+    let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
     let claim = Claim::new("t", expression, None, &names).unwrap_or_else(|error| panic!("{expression}: {error}"));
     claim.evaluate(&plan, &MadeUp(plan.clone()))
 }
@@ -331,7 +337,7 @@ proptest! {
     ) {
         let text = tokens.join(" ");
         let plan = plan();
-        let names = Names { plan: &plan, transactions: &TRANSACTIONS, priorities: &[] };
+        let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
         if let Ok(claim) = Claim::new("t", &text, None, &names) {
             claim.evaluate(&plan, &MadeUp(plan.clone()));
         }

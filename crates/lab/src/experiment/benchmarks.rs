@@ -24,7 +24,7 @@ pub(super) fn parameter_names(kind: &str) -> Vec<&'static str> {
 /// What the benchmarks of all workloads say of their requests.
 pub(super) struct Requests {
     /// The kinds of transaction or query of each workload.
-    pub transactions: Vec<&'static [&'static str]>,
+    pub transactions: Vec<Vec<String>>,
     /// The priorities that they have by the definition of each workload, in the same order; empty where there are none.
     pub priorities: Vec<Vec<Option<PriorityRule>>>,
 }
@@ -55,7 +55,8 @@ pub(super) fn check(
         }
         check_sharing(&workloads, &made)
             .map_err(|(later, message)| Problem::new(combination.place(later, "scale"), message))?;
-        requests.transactions = made.iter().map(|benchmark| benchmark.transactions()).collect();
+        requests.transactions =
+            made.iter().map(|benchmark| benchmark.transactions().into_iter().map(str::to_owned).collect()).collect();
         requests.priorities = made.iter().map(|benchmark| benchmark.priorities()).collect();
     }
     Ok(requests)
@@ -110,7 +111,7 @@ fn check_sharing(workloads: &[PlannedWorkload], made: &[Arc<dyn Benchmark>]) -> 
             // Targets keep tables apart under the schema's name.
             if a.schema().name == b.schema().name && a.data() != b.data() {
                 let [one, two] = [&workloads[earlier].name, &workloads[later].name];
-                let tables = a.schema().name;
+                let tables = &a.schema().name;
                 let message = format!(
                     "`{one}` and `{two}` use the same tables of {tables} but not the same data; give both the same scale and parameters"
                 );

@@ -54,7 +54,7 @@ pub(super) fn plan(of: &Resolver<'_>, quick: Option<&TypedQuick>) -> Result<Reso
     check(typed, &base, &axes, &arms, &mut problems);
     problems.check()?;
     let count = base.workloads.len();
-    let requests = Requests { transactions: vec![&[]; count], priorities: vec![Vec::new(); count] };
+    let requests = Requests { transactions: vec![Vec::new(); count], priorities: vec![Vec::new(); count] };
     of.resolved(base, &axes, arms, run, requests)
 }
 

@@ -157,7 +157,7 @@ pub(super) fn check_priorities(
     workloads: &[PlannedWorkload],
     typed: &[At<TypedWorkload>],
     axes: &[PlacedAxis],
-    transactions: &[&[&str]],
+    transactions: &[Vec<String>],
     problems: &mut Problems,
 ) {
     for (position, (workload, transactions)) in workloads.iter().zip(transactions).enumerate() {

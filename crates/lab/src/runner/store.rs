@@ -61,11 +61,11 @@ pub(super) struct Open {
     options: BTreeMap<String, String>,
     database: Box<dyn Database>,
     /// What is loaded, by the name of its schema.
-    loaded: BTreeMap<&'static str, Loaded>,
+    loaded: BTreeMap<String, Loaded>,
 }
 
 struct Loaded {
-    schema: &'static Schema,
+    schema: Schema,
     /// [`Benchmark::data`].
     data: String,
     /// What runs have done to it since.
@@ -186,7 +186,7 @@ impl<'a> Store<'a> {
 
     /// Notes what a run of this benchmark does to its data.
     pub(super) fn has_run(&mut self, benchmark: &dyn Benchmark) {
-        let loaded = self.open.as_mut().and_then(|open| open.loaded.get_mut(benchmark.schema().name));
+        let loaded = self.open.as_mut().and_then(|open| open.loaded.get_mut(&*benchmark.schema().name));
         if let Some(loaded) = loaded {
             loaded.written = loaded.written.max(benchmark.writes());
         }
@@ -197,26 +197,27 @@ impl Open {
     /// Whether the data of a benchmark is not there as it must be. What an earlier process has left counts, too.
     fn lacks(&mut self, benchmark: &dyn Benchmark, reload: Reload) -> Result<bool, StoreError> {
         let schema = benchmark.schema();
-        if !self.loaded.contains_key(schema.name) {
+        if !self.loaded.contains_key(&*schema.name) {
             let found = self.database.data(schema);
-            let found = found.map_err(|error| StoreError::Load { workload: schema.name.to_owned(), error })?;
+            let found = found.map_err(|error| StoreError::Load { workload: schema.name.to_string(), error })?;
             if let Some(LoadedData { data, written }) = found.filter(|found| found.data == benchmark.data()) {
-                self.loaded.insert(schema.name, Loaded { schema, data, written });
+                let schema = schema.clone();
+                self.loaded.insert(schema.name.to_string(), Loaded { schema, data, written });
             }
         }
         let fits = |loaded: &Loaded| loaded.data == benchmark.data() && !reload.is_due(loaded.written);
-        Ok(!self.loaded.get(schema.name).is_some_and(fits))
+        Ok(!self.loaded.get(&*schema.name).is_some_and(fits))
     }
 
     /// Keeps with the database what a run is about to do to its data.
     fn note_writes(&self, benchmark: &dyn Benchmark) -> Result<(), StoreError> {
         let schema = benchmark.schema();
-        let Some(loaded) = self.loaded.get(schema.name).filter(|loaded| loaded.written < benchmark.writes()) else {
+        let Some(loaded) = self.loaded.get(&*schema.name).filter(|loaded| loaded.written < benchmark.writes()) else {
             return Ok(());
         };
         let written = LoadedData { data: loaded.data.clone(), written: benchmark.writes() };
         let noted = self.database.note_data(schema, &written);
-        noted.map_err(|error| StoreError::Load { workload: schema.name.to_owned(), error })
+        noted.map_err(|error| StoreError::Load { workload: schema.name.to_string(), error })
     }
 
     /// Drops what no workload of the present setting reads, so that it takes no memory.
@@ -226,22 +227,22 @@ impl Open {
                 .iter()
                 .any(|benchmark| benchmark.schema().name == loaded.schema.name && benchmark.data() == loaded.data)
         };
-        let unwanted = self.loaded.values().filter(|loaded| !is_wanted(loaded)).map(|loaded| loaded.schema);
+        let unwanted = self.loaded.values().filter(|loaded| !is_wanted(loaded)).map(|loaded| loaded.schema.clone());
         for schema in unwanted.collect::<Vec<_>>() {
-            self.drop_tables(schema, schema.name)?;
+            self.drop_tables(&schema)?;
         }
         Ok(())
     }
 
-    fn drop_tables(&mut self, schema: &'static Schema, workload: &str) -> Result<(), StoreError> {
-        self.loaded.remove(schema.name);
+    fn drop_tables(&mut self, schema: &Schema) -> Result<(), StoreError> {
+        self.loaded.remove(&*schema.name);
         let dropped = self.database.drop_tables(schema);
-        dropped.map_err(|error| StoreError::Load { workload: workload.to_owned(), error })
+        dropped.map_err(|error| StoreError::Load { workload: schema.name.to_string(), error })
     }
 
     fn load(&mut self, workload: &str, benchmark: &dyn Benchmark, watch: &mut Watch<'_>) -> Result<(), StoreError> {
         let schema = benchmark.schema();
-        self.loaded.remove(schema.name);
+        self.loaded.remove(&*schema.name);
         // Loading may report from several threads.
         let progress = std::sync::Mutex::new(&mut watch.progress);
         let report = |done: u64, all: u64, _table: &str| {
@@ -254,7 +255,8 @@ impl Open {
             LoadError::Database(error) => StoreError::Load { workload: workload.to_owned(), error },
             _ => StoreError::Stopped,
         })?;
-        self.loaded.insert(schema.name, Loaded { schema, data: benchmark.data(), written: Writes::Nothing });
+        let loaded = Loaded { schema: schema.clone(), data: benchmark.data(), written: Writes::Nothing };
+        self.loaded.insert(schema.name.to_string(), loaded);
         Ok(())
     }
 }

@@ -111,7 +111,7 @@ fn every_arm_of_every_setting_leaves_a_record_for_each_repeat() {
         }
     }
     // Options that are changed in place leave the database open, and nothing that was written grows.
-    assert_eq!((seen.opened, seen.loaded), (1, [("rows_bigint", 1), ("rows_text", 1)].into()));
+    assert_eq!((seen.opened, seen.loaded), (1, [("rows_bigint".to_owned(), 1), ("rows_text".to_owned(), 1)].into()));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_runner_goes_on_with_what_another_has_opened() {
         opened = runner.into_opened();
     }
     let seen = targets.seen();
-    assert_eq!((seen.opened, seen.loaded), (1, [("rows_bigint", 1), ("rows_text", 1)].into()));
+    assert_eq!((seen.opened, seen.loaded), (1, [("rows_bigint".to_owned(), 1), ("rows_text".to_owned(), 1)].into()));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_sweep_of_the_scale_loads_each_scale_once_a_block_and_drops_the_other() {
     for block in records.chunk_by(|a, b| a.id.repeat == b.id.repeat) {
         assert_eq!((block.len(), changes(block, scale)), (5, 1), "settings with the same data follow each other");
     }
-    assert_eq!(seen.loaded, [("rows_bigint", changes(&records, scale) + 1)].into());
+    assert_eq!(seen.loaded, [("rows_bigint".to_owned(), changes(&records, scale) + 1)].into());
     let rows: Vec<u64> = seen.sessions.iter().map(|session| session.rows).collect();
     let expect: Vec<u64> = records.iter().map(|record| (scale(record) * 1e6) as u64).collect();
     assert_eq!(rows, expect);

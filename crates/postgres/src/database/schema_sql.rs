@@ -68,6 +68,8 @@ fn type_name(kind: Kind) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use plimsoll_workload::schema::{Column, SecondaryIndex, Storage, column, nullable};
 
     use super::*;
@@ -86,7 +88,7 @@ mod tests {
         secondary: SECONDARY,
         storage: Storage::RowsAndColumns,
     }];
-    static SCHEMA: Schema = Schema { name: "x", tables: TABLES };
+    static SCHEMA: Schema = Schema { name: Cow::Borrowed("x"), tables: TABLES };
 
     #[test]
     fn a_schema_is_made_and_marked() {

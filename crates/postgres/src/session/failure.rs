@@ -14,7 +14,7 @@ const SHOWN_MAX: usize = 60;
 const PREEMPTED: &str = "preempted";
 
 /// A benchmark's statement has failed.
-pub(super) fn of_statement(statement: &Statement, parameters: &[Value<'_>], error: WireError) -> DatabaseError {
+pub(super) fn of_statement(statement: &Statement<'_>, parameters: &[Value<'_>], error: WireError) -> DatabaseError {
     of(error, |error| {
         let shown: Vec<_> =
             parameters.iter().enumerate().map(|(at, value)| format!("${} = {}", at + 1, shown(*value))).collect();

@@ -1,36 +1,41 @@
-//! A map from statics to what belongs to them, by address.
+//! What belongs to statements, found by where their text is and recognised by what it says.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use plimsoll_workload::statement::Statement;
-
-/// Values by statement.
+/// Values by the text of a statement.
+///
+/// A text is looked for where it lies in memory, so that it need not be hashed, and compared as a whole, because that place may have
+/// been another text's: a session can outlive the workload whose statements it has prepared.
 #[derive(Debug)]
-pub(super) struct AddressMap<V>(HashMap<usize, V, BuildHasherDefault<AddressHasher>>);
+pub(super) struct StatementMap<V> {
+    by_address: HashMap<usize, (Box<str>, V), BuildHasherDefault<AddressHasher>>,
+    made: usize,
+}
 
-impl<V> Default for AddressMap<V> {
+impl<V> Default for StatementMap<V> {
     fn default() -> Self {
-        AddressMap(HashMap::default())
+        StatementMap { by_address: HashMap::default(), made: 0 }
     }
 }
 
-impl<V> AddressMap<V> {
-    pub(super) fn get(&self, statement: &'static Statement) -> Option<&V> {
-        self.0.get(&address(statement))
-    }
-
-    pub(super) fn insert(&mut self, statement: &'static Statement, value: V) {
-        self.0.insert(address(statement), value);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.len()
+impl<V> StatementMap<V> {
+    /// The value of a text. The first time it is made, from the number of those that were made before.
+    pub(super) fn get_or_make<E>(&mut self, sql: &str, make: impl FnOnce(usize) -> Result<V, E>) -> Result<&V, E> {
+        match self.by_address.entry(address(sql)) {
+            Entry::Occupied(known) if *known.get().0 == *sql => Ok(&known.into_mut().1),
+            entry => {
+                let value = make(self.made)?;
+                self.made += 1;
+                Ok(&entry.insert_entry((sql.into(), value)).into_mut().1)
+            }
+        }
     }
 }
 
-fn address(statement: &'static Statement) -> usize {
-    std::ptr::from_ref(statement).addr()
+fn address(sql: &str) -> usize {
+    sql.as_ptr().addr()
 }
 
 /// Addresses are spread already; a multiplication brings what differs to the bits that the map looks at.
@@ -51,5 +56,34 @@ impl Hasher for AddressHasher {
 
     fn finish(&self) -> u64 {
         self.0.rotate_left(32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_not_taken_for_the_one_that_was_in_its_place() {
+        let mut known = StatementMap::default();
+        let mut number = |sql: &str| *known.get_or_make(sql, Ok::<_, ()>).expect("it cannot fail");
+        let mut text = "SELECT 1".to_owned();
+        let place = address(&text);
+        assert_eq!([number(&text), number(&text)], [0, 0]);
+        for (other, expect) in [("SELECT 2", 1), ("SELECT", 2), ("", 3), ("SELECT 1", 4)] {
+            // No longer than the first, so that it is where that was.
+            text.replace_range(.., other);
+            assert_eq!(address(&text), place);
+            assert_eq!([number(&text), number(&text)], [expect, expect], "{other}");
+        }
+        let elsewhere = text.clone();
+        assert_eq!(number(&elsewhere), 5, "the same text elsewhere");
+    }
+
+    #[test]
+    fn what_could_not_be_made_is_made_the_next_time() {
+        let mut known = StatementMap::default();
+        assert_eq!(known.get_or_make("SELECT 1", |_| Err("refused")), Err("refused"));
+        assert_eq!(known.get_or_make("SELECT 1", Ok::<_, &str>), Ok(&0));
     }
 }

@@ -1,5 +1,6 @@
 //! Connections that are lost in the middle of things.
 
+use std::borrow::Cow;
 use std::thread;
 
 use plimsoll_postgres::connection::{Connection, WireError};
@@ -12,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::shared::{connection, database, new_server, wait_until, wait_until_asleep};
 
 /// A schema without tables needs not to be made before a session is opened.
-static NOTHING: Schema = Schema { name: "nothing", tables: &[] };
+static NOTHING: Schema = Schema { name: Cow::Borrowed("nothing"), tables: &[] };
 
 static ONE: Statement = Statement { name: "one", sql: "SELECT 1", native: sql_only };
 static SLEEP: Statement = Statement { name: "sleep", sql: "SELECT pg_sleep(60)", native: sql_only };

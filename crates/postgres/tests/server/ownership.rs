@@ -1,5 +1,6 @@
 //! What is ours and what is not; roles that may do little.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -18,7 +19,7 @@ use super::shared::{connection, database};
 macro_rules! kinds {
     ($name:expr) => {{
         static SCHEMA: Schema = Schema {
-            name: $name,
+            name: Cow::Borrowed($name),
             tables: &[Table {
                 name: "every",
                 columns: &[

@@ -1,5 +1,6 @@
 //! Sessions: transactions, what errors leave behind, and what they are called.
 
+use std::borrow::Cow;
 use std::sync::Barrier;
 use std::thread;
 
@@ -34,7 +35,7 @@ statements! {
 macro_rules! bank {
     ($name:expr) => {{
         static SCHEMA: Schema = Schema {
-            name: $name,
+            name: Cow::Borrowed($name),
             tables: &[Table {
                 name: "account",
                 columns: &[column("id", Kind::Int), nullable("balance", Kind::BigInt)],
@@ -47,7 +48,7 @@ macro_rules! bank {
     }};
 }
 
-fn opened(database: &PostgresDatabase, schema: &'static Schema) -> Box<dyn Session> {
+fn opened(database: &PostgresDatabase, schema: &Schema) -> Box<dyn Session> {
     database.create(schema).unwrap();
     database.finish_load(schema).unwrap();
     database.session(schema).unwrap()

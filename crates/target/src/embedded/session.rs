@@ -29,7 +29,7 @@ pub(super) struct EmbeddedSession {
 impl EmbeddedSession {
     pub(super) fn new(
         connection: Connection,
-        schema: &'static Schema,
+        schema: &Schema,
         tables: Arc<TableSet>,
         queries: Arc<QueryEngine>,
     ) -> Self {
@@ -68,7 +68,7 @@ impl Session for EmbeddedSession {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

@@ -14,7 +14,7 @@ pub(super) struct Desk {
 /// rolled back and fails.
 pub(super) fn execute_one(
     session: &mut dyn Session,
-    statement: &'static Statement,
+    statement: &Statement<'_>,
     parameters: &[Value<'_>],
     rows: &mut Rows,
 ) -> Result<(), DatabaseError> {

@@ -1,5 +1,7 @@
 //! The six tables: two fixed, three scaling, one growing.
 
+use std::borrow::Cow;
+
 use crate::schema::{Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column};
 
 pub(super) const RATE: TableId = 0;
@@ -85,7 +87,7 @@ const MONEY: Kind = Kind::Decimal { precision: 14, scale: 2 };
 
 /// The tables.
 pub(super) static SCHEMA: Schema = Schema {
-    name: "asdb",
+    name: Cow::Borrowed("asdb"),
     tables: &[
         table("rate", RATE_COLUMNS, &[R_ID], &[]),
         table("sample", SAMPLE_COLUMNS, &[S_ID], &[]),

@@ -1,5 +1,7 @@
 //! The twelve tables: TPC-C's nine at their own positions, then the three that stand in for what TPC-H has beyond them.
 
+use std::borrow::Cow;
+
 use crate::schema::{Column, Kind, Schema, Storage, Table, TableId, column};
 use crate::tpcc::TABLES;
 
@@ -12,7 +14,7 @@ pub(super) const NAME: &str = "ch";
 
 /// CH-benCHmark's tables. The last three never change after loading, so they are kept as columns only.
 pub(super) static SCHEMA: Schema = Schema {
-    name: NAME,
+    name: Cow::Borrowed(NAME),
     tables: &[
         TABLES[0],
         TABLES[1],

@@ -1,5 +1,7 @@
 //! Query 2 of NO: the greatest value of each group.
 
+use std::borrow::Cow;
+
 use super::numbers::Numbers;
 use super::{SCALE_POSSIBLE, SCALE_UNIT, VALUES_POSSIBLE, batch, row_count};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
@@ -41,7 +43,7 @@ pub(crate) const ENTRY: Entry = Entry {
 };
 
 static SCHEMA: Schema = Schema {
-    name: "column_group",
+    name: Cow::Borrowed("column_group"),
     tables: &[Table {
         name: "b",
         columns: &[column("v", Kind::Int), column("g", Kind::Int)],
@@ -124,8 +126,8 @@ impl Benchmark for Group {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &["group"]
+    fn transactions(&self) -> Vec<&str> {
+        vec!["group"]
     }
 
     fn is_analytical(&self) -> bool {

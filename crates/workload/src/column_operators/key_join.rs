@@ -1,5 +1,7 @@
 //! Query 3 of NO: rows that refer to a key, counted by way of a join with the table of keys.
 
+use std::borrow::Cow;
+
 use super::numbers::Numbers;
 use super::{SCALE_POSSIBLE, SCALE_UNIT, VALUES_POSSIBLE, batch, row_count};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
@@ -35,7 +37,7 @@ const R: TableId = 0;
 const S: TableId = 1;
 
 static SCHEMA: Schema = Schema {
-    name: "column_key_join",
+    name: Cow::Borrowed("column_key_join"),
     tables: &[
         Table {
             name: "r",
@@ -99,8 +101,8 @@ impl Benchmark for KeyJoin {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &["key_join"]
+    fn transactions(&self) -> Vec<&str> {
+        vec!["key_join"]
     }
 
     fn is_analytical(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Query 1 of NO: a column is read from end to end and compared with a random number.
 
+use std::borrow::Cow;
+
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
@@ -31,7 +33,7 @@ pub(crate) const ENTRY: Entry = Entry {
 };
 
 static SCHEMA: Schema = Schema {
-    name: "column_scan",
+    name: Cow::Borrowed("column_scan"),
     tables: &[Table {
         name: "a",
         columns: &[column("x", Kind::Int)],
@@ -95,8 +97,8 @@ impl Benchmark for Scan {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &["scan"]
+    fn transactions(&self) -> Vec<&str> {
+        vec!["scan"]
     }
 
     fn is_analytical(&self) -> bool {

@@ -45,7 +45,7 @@ pub struct DrivenWorkload {
     /// The parts by priority, the most urgent first; a priority that no request had is absent.
     pub classes: Vec<(Priority, DrivenPart)>,
     /// The parts by kind of transaction or query, in the benchmark's order, all of them.
-    pub transactions: Vec<(&'static str, DrivenPart)>,
+    pub transactions: Vec<(String, DrivenPart)>,
     /// Sum of the latencies of the completed requests, exact where histograms are rounded.
     pub response_total: Duration,
     /// Time that requests which ended in the window waited for devices; `None` where the target cannot tell.
@@ -91,12 +91,12 @@ impl RequestTimes {
 }
 
 /// What is known of a workload beside what its clients noted down.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct About<'a> {
     pub name: &'a str,
-    pub benchmark: &'static str,
+    pub benchmark: &'a str,
     pub is_analytical: bool,
-    pub transactions: &'static [&'static str],
+    pub transactions: Vec<&'a str>,
     pub clients: usize,
     pub is_open: bool,
     pub window: Duration,
@@ -122,7 +122,7 @@ impl About<'_> {
         for (name, kind) in self.transactions.iter().zip(kinds.clone()) {
             let (measured, driven) = self.part(cells(kind));
             of_transactions.push(((*name).to_owned(), measured));
-            transactions.push((*name, driven));
+            transactions.push(((*name).to_owned(), driven));
         }
         let (measured, mut driven) = with_locks(self.part(kinds.flat_map(cells)), recorder.locks(|_| true));
         let in_flight = measured.in_flight.map(|mut in_flight| {

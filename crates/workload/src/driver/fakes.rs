@@ -1,6 +1,7 @@
 //! A database that does nothing, or what a script says, and a benchmark with it: ordinary implementations of the public
 //! traits, for the tests of the driver.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +15,7 @@ use crate::database::{Database, DatabaseError, LockWait, QueryAnswer, Session, S
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
-static SCHEMA: Schema = Schema { name: "fake", tables: &[] };
+static SCHEMA: Schema = Schema { name: Cow::Borrowed("fake"), tables: &[] };
 
 /// What one attempt at a transaction comes to: [`Session::commit`] acts upon it.
 pub(crate) type Act = Arc<dyn Fn(u64) -> Result<(), DatabaseError> + Send + Sync>;
@@ -50,23 +51,23 @@ impl FakeDatabase {
 }
 
 impl Database for FakeDatabase {
-    fn create(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn drop_tables(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn load(&self, _schema: &'static Schema, _table: TableId, _batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, _schema: &Schema, _table: TableId, _batch: RecordBatch) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn finish_load(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn session(&self, _schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, _schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         if self.refuse_sessions {
             return Err(DatabaseError::Failed("too many connections".to_owned()));
         }
@@ -84,7 +85,7 @@ impl Database for FakeDatabase {
         }))
     }
 
-    fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
@@ -122,7 +123,7 @@ impl Session for FakeSession {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         _parameters: &[Value<'_>],
         _rows: &mut Rows,
     ) -> Result<(), DatabaseError> {
@@ -194,8 +195,8 @@ impl Benchmark for FakeBenchmark {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &["first", "second", "rolled_back"]
+    fn transactions(&self) -> Vec<&str> {
+        vec!["first", "second", "rolled_back"]
     }
 
     fn is_analytical(&self) -> bool {

@@ -70,7 +70,7 @@ impl ClientOptions {
                 "a round trip ({round_trip}) between statements, but each request of {benchmark} is one query; leave it out"
             ));
         }
-        if let Some(fault) = self.priority.fault(benchmark.transactions()) {
+        if let Some(fault) = self.priority.fault(&benchmark.transactions()) {
             return Some(fault);
         }
         let rate = self.rate?;

@@ -99,7 +99,7 @@ impl Urgency {
     /// The urgency of the requests of client number `client`.
     pub(super) fn new(options: &ClientOptions, benchmark: &dyn Benchmark, workload: &str, client: usize) -> Self {
         let random = stream(options.seed, workload, client, Purpose::Priority);
-        Urgency { rules: options.priority.of_transactions(benchmark.transactions(), &benchmark.priorities()), random }
+        Urgency { rules: options.priority.of_transactions(&benchmark.transactions(), &benchmark.priorities()), random }
     }
 
     /// The priority of the next request, which is of that transaction.

@@ -46,24 +46,25 @@ impl PriorityRule {
 
     /// The rule of each of a benchmark's transactions: the one that this rule names, else the transaction's `own` if the
     /// benchmark has one, else the rule of all others.
-    pub fn of_transactions(&self, transactions: &[&str], own: &[Option<PriorityRule>]) -> Vec<PriorityRule> {
+    pub fn of_transactions(&self, transactions: &[impl AsRef<str>], own: &[Option<PriorityRule>]) -> Vec<PriorityRule> {
         let (named, others) = match self {
             PriorityRule::ByTransaction { named, others } => (&named[..], &**others),
             one => (&[][..], one),
         };
-        let of = |(position, transaction): (usize, &&str)| {
-            let named = named.iter().find(|(name, _)| name == transaction).map(|(_, rule)| rule);
+        let of = |(position, transaction): (usize, &_)| {
+            let named = named.iter().find(|(name, _)| name == AsRef::<str>::as_ref(transaction)).map(|(_, rule)| rule);
             named.or_else(|| own.get(position)?.as_ref()).unwrap_or(others).clone()
         };
         transactions.iter().enumerate().map(of).collect()
     }
 
     /// What is wrong with the rule for a benchmark that has these transactions, with the remedy.
-    pub fn fault(&self, transactions: &[&str]) -> Option<String> {
+    pub fn fault(&self, transactions: &[impl AsRef<str>]) -> Option<String> {
         let PriorityRule::ByTransaction { named, .. } = self else { return None };
-        let (unknown, _) = named.iter().find(|(name, _)| !transactions.contains(&name.as_str()))?;
-        let near = nearest(unknown, transactions.iter().copied());
-        let known = transactions.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let known = || transactions.iter().map(AsRef::as_ref);
+        let (unknown, _) = named.iter().find(|(name, _)| !known().any(|known| known == name))?;
+        let near = nearest(unknown, known());
+        let known = known().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
         Some(format!(
             "a priority for `{unknown}`, which is not one of its transactions{}; it has {known}",
             suggestion(&near)
@@ -307,7 +308,7 @@ mod tests {
         assert_eq!(high.of_transactions(&["a"], &[]), std::slice::from_ref(&high));
 
         assert_eq!(rule.fault(&["payment", "delivery"]), None);
-        assert_eq!(high.fault(&[]), None);
+        assert_eq!(high.fault(&[""; 0]), None);
         let fault = only.fault(&["new_order", "payments"]).expect("a wrong name");
         assert_eq!(
             fault,

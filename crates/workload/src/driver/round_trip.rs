@@ -80,7 +80,7 @@ impl<C: Clock> Session for RoundTrips<'_, C> {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

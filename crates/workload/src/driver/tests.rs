@@ -279,8 +279,8 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
         assert_eq!(all.completed, classes.values().map(|part| part.completed).sum::<u64>());
         assert_eq!(all.completed, transactions.values().map(|part| part.completed).sum::<u64>());
         let last = &workload.transactions[2];
-        assert_eq!(workload.measured.aborted.user, transactions[last.0].completed);
-        assert_eq!(transactions[last.0].completed, last.1.latency_us.len());
+        assert_eq!(workload.measured.aborted.user, transactions[&last.0].completed);
+        assert_eq!(transactions[&last.0].completed, last.1.latency_us.len());
         assert_eq!(workload.measured.lock_wait.map(|wait| wait.waits), Some(all.completed));
         let class_locks = classes.values().map(|part| part.locks.as_ref().expect("the fake tells each wait"));
         assert_eq!(class_locks.map(|locks| locks.waits()).sum::<u64>(), all.completed);

@@ -17,7 +17,7 @@ use crate::schema::Schema;
 
 /// A workload at a scale.
 pub(super) struct FileBenchmark {
-    pub(super) definition: &'static Definition,
+    pub(super) definition: Arc<Definition>,
     pub(super) scale: f64,
     pub(super) seed: u64,
     /// Which data it loads.
@@ -36,7 +36,7 @@ const PREPARE: &str = "PREPARE plimsoll_check AS ";
 const FORGET: &str = "; DEALLOCATE plimsoll_check";
 
 impl FileBenchmark {
-    pub(super) fn new(definition: &'static Definition, scale: f64, seed: u64) -> Result<Self, FileError> {
+    pub(super) fn new(definition: Arc<Definition>, scale: f64, seed: u64) -> Result<Self, FileError> {
         let file = &definition.files[0];
         let wrong = |what: &str| {
             FileError::of_file(&file.path, format!("it has no scale {scale}; give a {what} above 0, up to {SCALE_MAX}"))
@@ -49,8 +49,9 @@ impl FileBenchmark {
             return Err(wrong("whole number"));
         }
         let source = Source { path: file.path.clone(), text: file.text.clone() };
-        check_bounds(definition, &source, scale)?;
-        Ok(FileBenchmark { definition, scale, seed, data: data(definition, scale, seed), values: RwLock::default() })
+        check_bounds(&definition, &source, scale)?;
+        let data = data(&definition, scale, seed);
+        Ok(FileBenchmark { definition, scale, seed, data, values: RwLock::default() })
     }
 
     /// SQL of the file with the values of `:scale` and `:seed`.
@@ -83,18 +84,18 @@ impl FileBenchmark {
                 _ => None,
             })
         };
-        if executes().any(|execute| sql::trial(execute.statement.sql) == Trial::NoneOfAny) {
+        if executes().any(|execute| sql::trial(&execute.sql) == Trial::NoneOfAny) {
             return Ok(());
         }
-        for execute in executes().filter(|execute| sql::trial(execute.statement.sql) == Trial::Prepare) {
-            let sql = execute.statement.sql;
+        for execute in executes().filter(|execute| sql::trial(&execute.sql) == Trial::Prepare) {
+            let sql = &execute.sql;
             let prepare = format!("{PREPARE}{sql}\n{FORGET}");
-            database.run_script(self.definition.schema_of(), &prepare).map_err(|error| {
+            database.run_script(&self.definition.schema, &prepare).map_err(|error| {
                 let why = match &error {
                     DatabaseError::Refused(refusal) => execute.written.refused(refusal, PREPARE.chars().count()),
                     other => other.to_string(),
                 };
-                let (place, name, line) = (&execute.place, execute.statement.name, execute.written.line());
+                let (place, name, line) = (&execute.place, &execute.name, execute.written.line());
                 DatabaseError::Failed(format!("{place}: statement `{name}`: {why}; it is `{line}`"))
             })?;
         }
@@ -113,20 +114,13 @@ fn data(definition: &Definition, scale: f64, seed: u64) -> String {
     format!("{}:{scale}:{hash}{seed}", definition.schema.name)
 }
 
-impl Definition {
-    /// Its schema; what was read lives as long as the process.
-    pub(super) fn schema_of(&'static self) -> &'static Schema {
-        &self.schema
-    }
-}
-
 impl Benchmark for FileBenchmark {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         &self.definition.name
     }
 
-    fn schema(&self) -> &'static Schema {
-        self.definition.schema_of()
+    fn schema(&self) -> &Schema {
+        &self.definition.schema
     }
 
     fn data(&self) -> String {
@@ -137,8 +131,8 @@ impl Benchmark for FileBenchmark {
         self.definition.writes
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &self.definition.names
+    fn transactions(&self) -> Vec<&str> {
+        self.definition.names.iter().map(String::as_str).collect()
     }
 
     fn priorities(&self) -> Vec<Option<PriorityRule>> {

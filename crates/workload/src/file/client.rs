@@ -1,5 +1,6 @@
 //! A client: draws one of the transactions with its parameters, then does its steps.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use super::benchmark::FileBenchmark;
 use super::datum::Datum;
 use super::expression::{Expression, Variables, evaluate, is_true};
 use super::generator::{Generator, Values};
-use super::program::{BUILT_IN, Definition, Execute, Keep, Length, Program, Step};
+use super::program::{BUILT_IN, Definition, Execute, Keep, Length, Step};
 use super::scale_datum;
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
@@ -21,7 +22,12 @@ const PARAMETERS_ON_STACK: usize = 32;
 
 /// One client of the workload.
 pub(super) struct FileClient {
-    definition: &'static Definition,
+    definition: Arc<Definition>,
+    state: State,
+}
+
+/// What changes as a client goes on, apart from what it does.
+struct State {
     /// Sums of weights, so that a number below the last one is a transaction.
     weights: Vec<f64>,
     generators: Vec<Generator>,
@@ -45,7 +51,7 @@ pub(super) struct FileClient {
 
 impl FileClient {
     pub(super) fn new(benchmark: &FileBenchmark, values: &Values, number: usize, seed: u64) -> Self {
-        let definition = benchmark.definition;
+        let definition = Arc::clone(&benchmark.definition);
         let mut slots = vec![Datum::Null; definition.slots.len()];
         let random_seed = seed as i64;
         let scale = scale_datum(benchmark.scale);
@@ -64,8 +70,7 @@ impl FileClient {
             *sum += program.weight;
             Some(*sum)
         });
-        FileClient {
-            definition,
+        let state = State {
             weights: sums.collect(),
             generators,
             random: Pcg64::new(u128::from(seed), number as u128),
@@ -78,16 +83,15 @@ impl FileClient {
             rows: Rows::new(),
             noted: Vec::new(),
             default_seed: random_seed,
-        }
+        };
+        FileClient { definition, state }
     }
+}
 
-    fn program(&self) -> &'static Program {
-        &self.definition.programs[self.current]
-    }
-
+impl State {
     /// Does the steps; says whether a transaction is left open where one of them fails by itself.
-    fn steps(&mut self, session: &mut dyn Session) -> Result<Outcome, Stop> {
-        let steps = &self.program().steps;
+    fn steps(&mut self, definition: &Definition, session: &mut dyn Session) -> Result<Outcome, Stop> {
+        let steps = &definition.programs[self.current].steps;
         let mut random = self.request.clone();
         let (mut at, mut is_open, mut rolled_back) = (0, false, false);
         while let Some(step) = steps.get(at) {
@@ -111,8 +115,9 @@ impl FileClient {
                     (is_open, rolled_back) = (false, true);
                 }
                 Step::Execute(execute) => {
-                    self.execute(execute, session)?;
-                    self.keep(execute).map_err(ours)?;
+                    let outcome = self.execute(execute, session);
+                    outcome.map_err(|error| self.told(execute, &definition.slots, error))?;
+                    self.keep(execute, &definition.slots).map_err(ours)?;
                 }
                 Step::Set { slot, expression, place } => {
                     self.slots[*slot] = self.value(expression, place, &mut random).map_err(ours)?;
@@ -127,7 +132,7 @@ impl FileClient {
             }
         }
         if is_open {
-            let name = self.definition.names[self.current];
+            let name = &definition.names[self.current];
             let message = format!("`{name}` ends within a transaction; end it with COMMIT or ROLLBACK");
             return Err(Stop { error: DatabaseError::Failed(message), is_open });
         }
@@ -156,32 +161,31 @@ impl FileClient {
 
     /// Runs a statement with its parameters.
     fn execute(&mut self, execute: &Execute, session: &mut dyn Session) -> Result<(), DatabaseError> {
-        let FileClient { slots, noted, rows, .. } = self;
+        let State { slots, noted, rows, .. } = self;
         let parameters = &execute.parameters;
         noted.resize_with(noted.len().max(parameters.len()), String::new);
         for (slot, text) in parameters.iter().zip(noted.iter_mut()) {
             slots[*slot].note(text);
         }
         let value = |position: usize| slots[parameters[position]].value(&noted[position]);
-        let outcome = if parameters.len() <= PARAMETERS_ON_STACK {
+        if parameters.len() <= PARAMETERS_ON_STACK {
             let mut values = [Value::Null; PARAMETERS_ON_STACK];
             for (position, place) in values.iter_mut().enumerate().take(parameters.len()) {
                 *place = value(position);
             }
-            session.execute(execute.statement, &values[..parameters.len()], rows)
+            session.execute(&execute.statement(), &values[..parameters.len()], rows)
         } else {
             let values: Vec<Value<'_>> = (0..parameters.len()).map(value).collect();
-            session.execute(execute.statement, &values, rows)
-        };
-        outcome.map_err(|error| self.told(execute, error))
+            session.execute(&execute.statement(), &values, rows)
+        }
     }
 
-    /// An error that another attempt does not mend, with the statement, its parameters and its place.
-    fn told(&self, execute: &Execute, error: DatabaseError) -> DatabaseError {
+    /// An error that another attempt does not mend, with the statement, its parameters by the names of their slots, and its place.
+    fn told(&self, execute: &Execute, names: &[String], error: DatabaseError) -> DatabaseError {
         if error.is_retryable() || matches!(error, DatabaseError::ConnectionLost(_)) {
             return error;
         }
-        let shown = |slot: &usize| format!(":{} = {}", self.definition.slots[*slot], self.slots[*slot].shown());
+        let shown = |slot: &usize| format!(":{} = {}", names[*slot], self.slots[*slot].shown());
         let mut parameters: Vec<String> = execute.parameters.iter().map(shown).collect();
         // A script's variable is a parameter anew wherever it is used.
         let mut seen = std::collections::BTreeSet::new();
@@ -191,13 +195,13 @@ impl FileClient {
             DatabaseError::Refused(refusal) => execute.written.refused(refusal, 0),
             other => other.to_string(),
         };
-        let (place, name, line) = (&execute.place, execute.statement.name, execute.written.line());
+        let (place, name, line) = (&execute.place, &execute.name, execute.written.line());
         DatabaseError::Failed(format!("{place}: statement `{name}` failed: {why}; it was `{line}`{with}"))
     }
 
-    /// Keeps what later steps use of a result.
-    fn keep(&mut self, execute: &Execute) -> Result<(), String> {
-        let FileClient { slots, rows, .. } = self;
+    /// Keeps what later steps use of a result, in slots that have these names.
+    fn keep(&mut self, execute: &Execute, names: &[String]) -> Result<(), String> {
+        let State { slots, rows, .. } = self;
         let place = &execute.place;
         let wanted = match &execute.keep {
             Keep::Nothing => return Ok(()),
@@ -205,7 +209,7 @@ impl FileClient {
             Keep::FirstRow(columns) => columns.iter().map(|kept| kept.column + 1).max().unwrap_or_default(),
         };
         if !rows.is_empty() && rows.columns() < wanted {
-            let (name, found) = (execute.statement.name, rows.columns());
+            let (name, found) = (&execute.name, rows.columns());
             return Err(format!("{place}: `{name}` has {found} columns, and column {wanted} is used"));
         }
         let mut all = |row: usize, into: &[usize]| {
@@ -230,7 +234,7 @@ impl FileClient {
                         _ if !rows.is_empty() => slots[kept.slot].set(rows.value(0, kept.column)),
                         Some(default) => slots[kept.slot].clone_from(default),
                         None => {
-                            let (name, parameter) = (execute.statement.name, &self.definition.slots[kept.slot]);
+                            let (name, parameter) = (&execute.name, &names[kept.slot]);
                             return Err(format!(
                                 "{place}: `{name}` found no row, so that `:{parameter}` has no value; give the \
                                  parameter a `default`, or make sure that there is one"
@@ -260,37 +264,39 @@ impl From<DatabaseError> for Stop {
 
 impl Client for FileClient {
     fn draw(&mut self) -> usize {
-        let all = self.weights.last().copied().unwrap_or_default();
-        let drawn = self.random.random::<f64>() * all;
-        self.current = self.weights.partition_point(|sum| *sum <= drawn).min(self.weights.len() - 1);
-        self.request = Pcg64::new(u128::from(self.random.random::<u64>()), 0);
-        self.fault = None;
-        for generator in &self.program().draws {
-            let slot = self.definition.generators[*generator].slot;
-            if let Err(why) = self.generators[*generator].draw(&mut self.random, &mut self.slots[slot]) {
-                self.fault = Some(format!("the parameter `:{}`: {why}", self.definition.slots[slot]));
+        let FileClient { definition, state } = self;
+        let all = state.weights.last().copied().unwrap_or_default();
+        let drawn = state.random.random::<f64>() * all;
+        state.current = state.weights.partition_point(|sum| *sum <= drawn).min(state.weights.len() - 1);
+        state.request = Pcg64::new(u128::from(state.random.random::<u64>()), 0);
+        state.fault = None;
+        for generator in &definition.programs[state.current].draws {
+            let slot = definition.generators[*generator].slot;
+            if let Err(why) = state.generators[*generator].draw(&mut state.random, &mut state.slots[slot]) {
+                state.fault = Some(format!("the parameter `:{}`: {why}", definition.slots[slot]));
             }
         }
-        self.before.clone_from(&self.slots);
-        self.is_tried = false;
-        self.current
+        state.before.clone_from(&state.slots);
+        state.is_tried = false;
+        state.current
     }
 
     fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
-        if let Some(why) = &self.fault {
+        let FileClient { definition, state } = self;
+        if let Some(why) = &state.fault {
             return Err(DatabaseError::Failed(why.clone()));
         }
-        if std::mem::replace(&mut self.is_tried, true) {
-            self.slots.clone_from(&self.before);
+        if std::mem::replace(&mut state.is_tried, true) {
+            state.slots.clone_from(&state.before);
         }
-        match self.steps(session) {
+        match state.steps(definition, session) {
             Ok(outcome) => Ok(outcome),
             Err(Stop { error, is_open }) => {
                 if is_open {
                     session.rollback()?;
                 }
-                if error.is_retryable() && !self.program().is_retried {
-                    let name = self.definition.names[self.current];
+                if error.is_retryable() && !definition.programs[state.current].is_retried {
+                    let name = &definition.names[state.current];
                     return Err(DatabaseError::Failed(format!("`{name}` is not run again, as its file says: {error}")));
                 }
                 Err(error)

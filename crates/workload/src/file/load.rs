@@ -12,7 +12,7 @@ pub(super) fn load(
     database: &dyn Database,
     progress: &LoadProgress<'_>,
 ) -> Result<(), LoadError> {
-    let schema = benchmark.definition.schema_of();
+    let schema = &benchmark.definition.schema;
     match &benchmark.definition.tables {
         Tables::Given => {
             // Nothing is made. Whether the target runs SQL at all is better told now than by each client.
@@ -44,7 +44,7 @@ fn setup(
     for (done, statement) in statements.iter().enumerate() {
         progress.step(done as u64, statements.len() as u64, "statements of the setup")?;
         let sql = benchmark.sql(&statement.sql);
-        database.run_script(benchmark.definition.schema_of(), &sql).map_err(|error| match error {
+        database.run_script(&benchmark.definition.schema, &sql).map_err(|error| match error {
             DatabaseError::Failed(_) | DatabaseError::Refused(_) => {
                 let why = error.to_string();
                 let line = sql.lines().next().unwrap_or_default();
@@ -58,7 +58,7 @@ fn setup(
 
 /// Gives the planner its statistics, and later runs pages without old versions.
 fn finish(benchmark: &FileBenchmark, database: &dyn Database) -> Result<(), LoadError> {
-    let schema = benchmark.definition.schema_of();
+    let schema = &benchmark.definition.schema;
     database.finish_load(schema)?;
     let mut session = database.session(schema)?;
     let tables = "SELECT quote_ident(tablename) FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename";
@@ -72,7 +72,7 @@ fn finish(benchmark: &FileBenchmark, database: &dyn Database) -> Result<(), Load
 /// Whether sessions find tables of pgbench, which then are the user's own.
 fn has_pgbench_tables(benchmark: &FileBenchmark, database: &dyn Database) -> Result<bool, DatabaseError> {
     // Where the workload's own schema does not exist yet, and that cannot be opened, nothing can be found.
-    let Ok(mut session) = database.session(benchmark.definition.schema_of()) else { return Ok(false) };
+    let Ok(mut session) = database.session(&benchmark.definition.schema) else { return Ok(false) };
     let answer = session.query("SELECT count(*) FROM pg_class WHERE oid = to_regclass('pgbench_accounts')")?;
     let found = check::column(&answer.batches).map_err(DatabaseError::Failed)?;
     Ok(found.iter().any(|count| *count.text() == *"1"))
@@ -90,7 +90,7 @@ const SCALE_32_BIT: u64 = 20_000;
 
 /// The tables and rows of `pgbench -i -s SCALE`.
 fn pgbench(benchmark: &FileBenchmark, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-    let schema = benchmark.definition.schema_of();
+    let schema = &benchmark.definition.schema;
     let scale = benchmark.scale as u64;
     let run = |sql: &str| database.run_script(schema, sql);
     let account = if scale >= SCALE_32_BIT { "bigint" } else { "int" };

@@ -11,9 +11,9 @@ use crate::database::Refusal;
 use crate::driver::PriorityRule;
 use crate::file::WorkloadFile;
 use crate::schema::Schema;
-use crate::statement::Statement;
+use crate::statement::{Statement, sql_only};
 
-/// Everything that was read from one or several files. It lives as long as the process, see [`super::Definitions::read`].
+/// Everything that was read from one or several files. Benchmarks at each scale and their clients share it.
 #[derive(Debug)]
 pub(super) struct Definition {
     /// The workload's name.
@@ -39,7 +39,7 @@ pub(super) struct Definition {
     /// The transactions.
     pub(super) programs: Vec<Program>,
     /// Their names.
-    pub(super) names: Vec<&'static str>,
+    pub(super) names: Vec<String>,
     /// What is checked.
     pub(super) checks: Vec<Check>,
 }
@@ -126,7 +126,10 @@ pub(super) enum Step {
 /// A statement with what it is given and what becomes of its rows.
 #[derive(Debug)]
 pub(super) struct Execute {
-    pub(super) statement: &'static Statement,
+    /// Its name, unique within the workload.
+    pub(super) name: String,
+    /// Its text for the server, with parameters as `$1`, `$2`, …
+    pub(super) sql: String,
     /// The same as its file has it.
     pub(super) written: Written,
     /// The slots of its parameters, in the order of `$1`, `$2`, …
@@ -135,6 +138,13 @@ pub(super) struct Execute {
     pub(super) place: String,
     /// What is kept of its result.
     pub(super) keep: Keep,
+}
+
+impl Execute {
+    /// What a session is given.
+    pub(super) fn statement(&self) -> Statement<'_> {
+        Statement { name: &self.name, sql: &self.sql, native: sql_only }
+    }
 }
 
 /// A statement as its file has it, with names of parameters where the server gets numbers.

@@ -18,7 +18,6 @@ use super::problem::{FileError, Problem, Source, listed, suggestion};
 use super::program::{BUILT_IN, Definition, Execute, Keep, Program, Step, Tables, Written};
 use super::sql::{self, Splitter, Uses};
 use crate::benchmark::Writes;
-use crate::schema::Schema;
 use flow::Flow;
 
 /// The tables of `pgbench -i`.
@@ -66,7 +65,7 @@ pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
     let keep = |script: &Weighted| WorkloadFile { path: script.source.path.clone(), text: script.source.text.clone() };
     let name = names.join("_");
     Ok(Definition {
-        schema: Schema { name: super::schema_name(&name), tables: &[] },
+        schema: super::schema(&name),
         files: scripts.iter().map(keep).collect(),
         tables: if facts.uses_pgbench_tables { Tables::Pgbench } else { Tables::Given },
         scale: 1.0,
@@ -77,7 +76,7 @@ pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
         generators: Vec::new(),
         queries: Vec::new(),
         programs,
-        names: names.iter().map(|name| super::leaked(name)).collect(),
+        names,
         checks: Vec::new(),
         name,
     })
@@ -219,7 +218,7 @@ impl Reader<'_> {
             let sql = format!("SET TRANSACTION {}", &text[first..]);
             self.statements += 1;
             let name = format!("{}.{}", self.name, self.statements);
-            self.steps.push(Step::Execute(super::plain_execute(&name, &sql, &self.source.line(span.start))));
+            self.steps.push(Step::Execute(super::plain_execute(name, &sql, &self.source.line(span.start))));
         }
         Ok(())
     }
@@ -249,7 +248,8 @@ impl Reader<'_> {
         self.statements += 1;
         let name = format!("{}.{}", self.name, self.statements);
         self.steps.push(Step::Execute(Execute {
-            statement: super::leaked_statement(&name, &translated.sql),
+            name,
+            sql: translated.sql,
             written: Written { sql: text.to_owned(), uses: Uses::Each },
             parameters,
             place: self.source.line(span.start),

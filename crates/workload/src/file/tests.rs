@@ -67,7 +67,7 @@ fn names_scales_and_data_are_what_the_file_says() {
     let folder = Folder::new();
     let kind = folder.file("a:b,c.toml", SHOP);
     let (shop, scale) = registry::benchmark(&kind, 7).unwrap();
-    assert_eq!((shop.name(), shop.schema().name, scale), ("shop", "file_shop", 2.0));
+    assert_eq!((shop.name(), &*shop.schema().name, scale), ("shop", "file_shop", 2.0));
     assert_eq!(shop.transactions(), ["read"]);
     assert_eq!(shop.writes(), Writes::Nothing);
     assert!(shop.data().starts_with("file_shop:2:"), "{}", shop.data());
@@ -99,8 +99,24 @@ fn a_file_is_read_once() {
     assert!(std::sync::Arc::ptr_eq(&made(Some(2.0)), &first), "the file's own scale");
     let other = made(Some(3.0));
     assert_ne!(other.data(), first.data());
-    assert_eq!(other.transactions().as_ptr(), first.transactions().as_ptr(), "another scale of the same file");
+    assert_eq!(other.transactions()[0].as_ptr(), first.transactions()[0].as_ptr(), "another scale of the same file");
     assert_eq!(first.files()[0].text, SHOP);
+}
+
+/// Story: what was read from a file stayed in memory until the process ended, however many experiments it went through.
+#[test]
+fn a_workload_goes_when_its_last_user_does() {
+    let folder = Folder::new();
+    let kind = folder.file("shop.toml", SHOP);
+    let definitions = Definitions::default();
+    let paths = kind.trim_start_matches(PREFIX);
+    let definition = std::sync::Arc::downgrade(&definitions.read(paths).unwrap());
+    let (benchmark, _) = definitions.make(paths, None, 7).unwrap();
+    let client = benchmark.client(0, 7);
+    drop((definitions, benchmark));
+    assert!(definition.upgrade().is_some(), "its client runs");
+    drop(client);
+    assert!(definition.upgrade().is_none());
 }
 
 /// An experiment's files are kept beside it, whatever they say.

@@ -14,7 +14,6 @@ use super::program::{BUILT_IN, Check, Definition, Expected, PlacedSql, Program, 
 use super::sql;
 use super::typed::{TypedCheck, TypedFile, TypedScalar, TypedTransaction, TypedWrites};
 use crate::benchmark::Writes;
-use crate::schema::Schema;
 use generators::Names;
 
 /// Names that SQL of `setup` and checks can use.
@@ -37,7 +36,7 @@ pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
     let scale = positive(&typed.scale, "scale").map_err(fail)?.unwrap_or(1.0);
     let mib_per_scale = positive(&typed.mib_per_scale, "mib_per_scale").map_err(fail)?.unwrap_or(0.0);
     let programs = reader.programs(&typed).map_err(fail)?;
-    let names = typed.transactions.iter().map(|one| super::leaked(one.get_ref().name.get_ref())).collect();
+    let names = typed.transactions.iter().map(|one| one.get_ref().name.get_ref().clone()).collect();
     let checks = typed.checks.iter().map(|check| reader.check(check)).collect::<Result<_, _>>().map_err(fail)?;
     let writes = match typed.writes {
         Some(TypedWrites::Nothing) => Writes::Nothing,
@@ -47,11 +46,10 @@ pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
         None => Writes::Grows,
     };
     let Reader { slots, generators, queries, .. } = reader;
-    let schema = Schema { name: super::schema_name(&name), tables: &[] };
     let made = Definition {
+        schema: super::schema(&name),
         name,
         files,
-        schema,
         tables,
         scale,
         mib_per_scale,

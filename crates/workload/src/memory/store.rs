@@ -47,7 +47,7 @@ type Key = Vec<Datum>;
 
 /// Every table of a schema.
 pub(super) struct Store {
-    pub(super) schema: &'static Schema,
+    pub(super) schema: Schema,
     tables: Vec<TableStore>,
 }
 
@@ -83,13 +83,13 @@ impl TableStore {
 }
 
 impl Store {
-    pub(super) fn new(schema: &'static Schema) -> Self {
+    pub(super) fn new(schema: &Schema) -> Self {
         let table = |definition: &'static Table| TableStore {
             definition,
             rows: Vec::new(),
             indexes: vec![BTreeMap::new(); 1 + definition.secondary.len()],
         };
-        Store { schema, tables: schema.tables.iter().map(table).collect() }
+        Store { schema: schema.clone(), tables: schema.tables.iter().map(table).collect() }
     }
 
     pub(super) fn scan(&self, table: TableId, visit: &mut dyn FnMut(&[Value<'_>])) {

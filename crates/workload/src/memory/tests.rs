@@ -1,12 +1,14 @@
 //! The reference database against a small table of its own.
 
+use std::borrow::Cow;
+
 use super::*;
 use crate::database::OptionChange;
 use crate::schema::{Index, Kind, SecondaryIndex, Storage, Table, column, nullable};
 use crate::statement::{End, Intent, RowRef};
 
 static SCHEMA: Schema = Schema {
-    name: "shelf",
+    name: Cow::Borrowed("shelf"),
     tables: &[Table {
         name: "book",
         columns: &[
@@ -151,7 +153,7 @@ fn what_a_benchmark_must_not_do_fails_and_rolls_back() {
     let (database, mut session) = shelf();
     let before = contents(&database);
     let place = [Value::Int(1), Value::Int(1)];
-    let mut check = |statement: &'static Statement, parameters: &[Value<'_>], expected: &str| {
+    let mut check = |statement: &Statement<'_>, parameters: &[Value<'_>], expected: &str| {
         let mut rows = Rows::new();
         session.begin().unwrap();
         session.execute(&REMOVE, &[Value::Int(3), Value::Int(4)], &mut rows).unwrap();

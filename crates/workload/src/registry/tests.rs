@@ -81,7 +81,7 @@ fn every_benchmark_is_what_its_entry_says() {
         let (benchmark, scale) = made(entry.name, None, json!({})).unwrap();
         assert_eq!((benchmark.name(), scale), (entry.name, entry.scale_default));
         assert!(!benchmark.transactions().is_empty());
-        assert!(benchmark.data().starts_with(benchmark.schema().name), "{}", benchmark.data());
+        assert!(benchmark.data().starts_with(&*benchmark.schema().name), "{}", benchmark.data());
         assert!(benchmark.estimated_bytes() > 0);
     }
 }

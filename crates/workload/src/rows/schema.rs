@@ -1,5 +1,7 @@
 //! One table, in two types: SI 4.2 has columns of type `Long`, and strings of 50 bytes where the type matters.
 
+use std::borrow::Cow;
+
 use crate::schema::{ColumnId, Index, Kind, Schema, Storage, Table, TableId, column};
 
 /// The table.
@@ -19,7 +21,7 @@ pub(super) const TEXT_BYTES: usize = 50;
 
 /// Keys and values of 8 bytes.
 pub(super) static BIGINT: Schema = Schema {
-    name: "rows_bigint",
+    name: Cow::Borrowed("rows_bigint"),
     tables: &[Table {
         name: "pairs",
         columns: &[column("pair_key", Kind::BigInt), column("pair_value", Kind::BigInt)],
@@ -31,7 +33,7 @@ pub(super) static BIGINT: Schema = Schema {
 
 /// Keys and values of 50 bytes.
 pub(super) static TEXT: Schema = Schema {
-    name: "rows_text",
+    name: Cow::Borrowed("rows_text"),
     tables: &[Table {
         name: "pairs",
         columns: &[column("pair_key", Kind::Text(TEXT_BYTES)), column("pair_value", Kind::Text(TEXT_BYTES))],

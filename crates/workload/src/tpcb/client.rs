@@ -93,7 +93,7 @@ impl TpcbClient {
     fn add(
         &mut self,
         session: &mut dyn Session,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         id: i64,
         delta: i64,
     ) -> Result<i64, DatabaseError> {

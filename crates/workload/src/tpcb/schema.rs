@@ -3,6 +3,8 @@
 //! Rows of branches, tellers and accounts take 100 bytes and rows of the history 50, integers at their width and texts at
 //! their length, which is the least that is allowed (TPC-B 1.3, 4.2).
 
+use std::borrow::Cow;
+
 use crate::schema::{Column, ColumnId, Index, Kind, Schema, Storage, Table, TableId, column};
 
 /// Branches.
@@ -78,7 +80,7 @@ const fn table(name: &'static str, columns: &'static [Column], primary_key: &'st
 
 /// The bank.
 pub(super) static SCHEMA: Schema = Schema {
-    name: "tpcb",
+    name: Cow::Borrowed("tpcb"),
     tables: &[
         table("branch", BRANCH_COLUMNS, &[ID]),
         table("teller", TELLER_COLUMNS, &[ID]),

@@ -14,7 +14,7 @@ use crate::schema::Schema;
 /// transactions the clients of this benchmark value have completed.
 pub(super) fn check(
     database: &dyn Database,
-    schema: &'static Schema,
+    schema: &Schema,
     warehouses: i64,
     completed: u64,
 ) -> Result<Vec<CheckLine>, DatabaseError> {
@@ -39,7 +39,7 @@ pub(super) fn check(
 /// Checks the initial population alone (TPC-C 4.3.3.1).
 pub(super) fn check_population(
     database: &dyn Database,
-    schema: &'static Schema,
+    schema: &Schema,
     warehouses: i64,
 ) -> Result<Vec<CheckLine>, DatabaseError> {
     database.refresh(schema)?;

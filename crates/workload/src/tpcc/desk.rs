@@ -29,7 +29,7 @@ impl Desk {
 /// and fails.
 pub(super) fn execute_one(
     session: &mut dyn Session,
-    statement: &'static Statement,
+    statement: &Statement<'_>,
     parameters: &[Value<'_>],
     rows: &mut Rows,
 ) -> Result<(), DatabaseError> {
@@ -43,7 +43,7 @@ pub(super) fn execute_one(
 /// Rolls back for want of a row, and says which statement wanted it.
 pub(super) fn missing_row(
     session: &mut dyn Session,
-    statement: &'static Statement,
+    statement: &Statement<'_>,
     parameters: &[Value<'_>],
 ) -> DatabaseError {
     match session.rollback() {

@@ -13,7 +13,7 @@ use crate::schema::Schema;
 /// `rows_before` is how many rows of other tables of that schema have been loaded already.
 pub(super) fn fill(
     database: &dyn Database,
-    schema: &'static Schema,
+    schema: &Schema,
     warehouses: i64,
     seed: u64,
     progress: &LoadProgress<'_>,
@@ -46,7 +46,7 @@ pub(super) fn fill(
 
 struct Loading<'a> {
     database: &'a dyn Database,
-    schema: &'static Schema,
+    schema: &'a Schema,
     seed: u64,
     progress: &'a LoadProgress<'a>,
     parts: Vec<Part>,

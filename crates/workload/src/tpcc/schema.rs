@@ -3,6 +3,8 @@
 //! Columns stand in the order of the specification. Numbers that count things are integers; money and rates are decimals
 //! of the prescribed precision.
 
+use std::borrow::Cow;
+
 use crate::schema::{
     Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
 };
@@ -185,7 +187,7 @@ pub(crate) const TABLES: [Table; 9] = [
 
 /// TPC-C's tables alone. A schema that has more has these at the same positions, so that row operations may use this one
 /// to learn what a column holds.
-pub(super) static SCHEMA: Schema = Schema { name: "tpcc", tables: &TABLES };
+pub(super) static SCHEMA: Schema = Schema { name: Cow::Borrowed("tpcc"), tables: &TABLES };
 
 #[cfg(test)]
 mod tests {

@@ -177,7 +177,7 @@ impl Session for Interrupted<'_> {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

@@ -1,5 +1,7 @@
 //! The eight tables of TPC-H 1.4.1, with the types that the generator emits.
 
+use std::borrow::Cow;
+
 use crate::schema::{Column, ColumnId, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column};
 
 /// `region`.
@@ -47,7 +49,7 @@ pub const L_RECEIPTDATE: ColumnId = 12;
 /// TPC-H 1.5.4 lets a database index primary and foreign keys. Two foreign keys are declared because a server that runs the
 /// correlated subqueries of queries 17, 20 and 22 row by row would otherwise read a whole table each time.
 pub static SCHEMA: Schema = Schema {
-    name: "tpch",
+    name: Cow::Borrowed("tpch"),
     tables: &[
         Table { name: "region", columns: REGION_COLUMNS, primary_key: &[0], secondary: &[], storage: Storage::Columns },
         Table { name: "nation", columns: NATION_COLUMNS, primary_key: &[0], secondary: &[], storage: Storage::Columns },

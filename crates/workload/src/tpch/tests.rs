@@ -23,32 +23,32 @@ struct Fake {
 }
 
 impl Database for Fake {
-    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         assert_eq!(schema.name, "tpch");
         assert!(!self.created.swap(true, Ordering::Relaxed), "created twice");
         Ok(())
     }
 
-    fn drop_tables(&self, _: &'static Schema) -> Result<(), DatabaseError> {
+    fn drop_tables(&self, _: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn load(&self, _: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, _: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         assert!(self.created.load(Ordering::Relaxed) && !self.finished.load(Ordering::Relaxed));
         self.loaded.lock().unwrap().push((table, batch));
         Ok(())
     }
 
-    fn finish_load(&self, _: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, _: &Schema) -> Result<(), DatabaseError> {
         self.finished.store(true, Ordering::Relaxed);
         Ok(())
     }
 
-    fn session(&self, _: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, _: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         Ok(Box::new(FakeSession(self.answer.clone())))
     }
 
-    fn refresh(&self, _: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, _: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Session for FakeSession {
         unreachable!("queries need no transaction")
     }
 
-    fn execute(&mut self, _: &'static Statement, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
+    fn execute(&mut self, _: &Statement<'_>, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
         unreachable!("there are no statements")
     }
 

@@ -63,7 +63,7 @@ fn texts_are_those_of_the_study() {
 #[test]
 fn they_share_the_data_of_tpch() {
     for query in [projection(tpch(), 1), selection(tpch(), 0.1), join(tpch(), "small")] {
-        assert_eq!((query.data(), query.schema().name), (tpch().data(), "tpch"));
+        assert_eq!((query.data(), &*query.schema().name), (tpch().data(), "tpch"));
         assert_eq!(query.data(), "tpch:0.01");
     }
 }

@@ -64,12 +64,7 @@ fn add(shop: &mut Shop<'_>, cart: i64, item: i64) -> Result<(), DatabaseError> {
 }
 
 /// Puts an item into a cart that is empty. The cart's lines, read with that statement, are the rows of the last one then.
-pub(super) fn fill(
-    shop: &mut Shop<'_>,
-    cart: i64,
-    fallback: i64,
-    read: &'static Statement,
-) -> Result<(), DatabaseError> {
+pub(super) fn fill(shop: &mut Shop<'_>, cart: i64, fallback: i64, read: &Statement<'_>) -> Result<(), DatabaseError> {
     shop.execute(read, &[Value::Int(cart)])?;
     if shop.rows.is_empty() {
         shop.execute_one(&READ_FIRST_RELATED, &[Value::Int(fallback)])?;

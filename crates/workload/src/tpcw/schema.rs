@@ -1,5 +1,7 @@
 //! The ten tables of a bookshop (TPC-W 4.6), with the indexes that its interactions look things up by.
 
+use std::borrow::Cow;
+
 use crate::schema::{
     Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
 };
@@ -188,7 +190,7 @@ const fn index(name: &'static str, columns: &'static [ColumnId]) -> SecondaryInd
 
 /// TPC-W's tables.
 pub(super) static SCHEMA: Schema = Schema {
-    name: "tpcw",
+    name: Cow::Borrowed("tpcw"),
     tables: &[
         table(
             "item",

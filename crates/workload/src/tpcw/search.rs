@@ -41,7 +41,7 @@ impl Search {
     }
 }
 
-fn by_word(shop: &mut Shop<'_>, statement: &'static Statement, number: i64) -> Result<(), DatabaseError> {
+fn by_word(shop: &mut Shop<'_>, statement: &Statement<'_>, number: i64) -> Result<(), DatabaseError> {
     let low = search_word(number);
     let high = format!("{low}{LAST_CHARACTER}");
     shop.execute(statement, &[Value::Text(&low), Value::Text(&high)])

@@ -19,11 +19,7 @@ pub(super) struct Shop<'a> {
 
 impl Shop<'_> {
     /// Runs a statement.
-    pub(super) fn execute(
-        &mut self,
-        statement: &'static Statement,
-        parameters: &[Value<'_>],
-    ) -> Result<(), DatabaseError> {
+    pub(super) fn execute(&mut self, statement: &Statement<'_>, parameters: &[Value<'_>]) -> Result<(), DatabaseError> {
         self.session.execute(statement, parameters, self.rows)
     }
 
@@ -31,7 +27,7 @@ impl Shop<'_> {
     /// rolled back and fails.
     pub(super) fn execute_one(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
     ) -> Result<(), DatabaseError> {
         self.execute(statement, parameters)?;

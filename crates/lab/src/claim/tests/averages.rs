@@ -6,7 +6,7 @@ use super::*;
 fn values_with_parentheses_stand_in_quotes() {
     let mut plan = plan();
     plan.axes[0].values.push(json!("cr(300ms)"));
-    let names = Names { plan: &plan, transactions: &TRANSACTIONS, priorities: &[] };
+    let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
     let new = |expression: &str| Claim::new("t", expression, None, &names);
     for quoted in ["gain(\"cr(300ms)\", high, together) > 1", "gain(lock_policy='cr(300ms)', high, together) > 1"] {
         let claim = new(quoted).unwrap_or_else(|error| panic!("{quoted}: {error}"));

@@ -8,7 +8,7 @@ use super::*;
 #[track_caller]
 fn check_refused(expression: &str, place: &str, expect: &str) {
     let plan = plan();
-    let names = Names { plan: &plan, transactions: &TRANSACTIONS, priorities: &[] };
+    let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
     let error = Claim::new("t", expression, None, &names).expect_err(expression);
     says(expression, &error.message, expect);
     assert_eq!(&expression[error.span.clone()], place, "{expression}: {error}");
@@ -125,12 +125,13 @@ fn what_can_mean_several_things_is_refused_with_the_choices() {
     check_refused("abs(1, 2) > 1", "abs(1, 2)", "abs takes one number");
     let mut plan = plan();
     plan.axes[0].values.push(json!(2));
-    let names = Names { plan: &plan, transactions: &TRANSACTIONS, priorities: &[] };
+    let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
     let error = Claim::new("t", "throughput(2, alone:oltp) > 1", None, &names).expect_err("two axes");
     assert_eq!(error.message, "`2` can mean several things; write `lock_policy=2` or `dop=2`");
     // A workload may be called like its only transaction, but not like one of several.
     plan.base.workloads[1].name = "q6".to_owned();
-    let check = |transactions: [&'static [&'static str]; 2], expect: Option<&str>| {
+    let check = |transactions: [&[&str]; 2], expect: Option<&str>| {
+        let transactions = listed(transactions);
         let names = Names { plan: &plan, transactions: &transactions, priorities: &[] };
         let error = Claim::new("t", "mean(q6, together) > 1", None, &names).err();
         assert_eq!(error.map(|error| error.message).as_deref(), expect);
@@ -141,7 +142,7 @@ fn what_can_mean_several_things_is_refused_with_the_choices() {
         Some("`q6` can mean several things; write `workload=q6` or `transaction=q6`"),
     );
     plan.arms.remove(0);
-    let names = Names { plan: &plan, transactions: &TRANSACTIONS, priorities: &[] };
+    let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
     let error = Claim::new("t", "ratio(oltp) > 1", None, &names).expect_err("not alone");
     assert_eq!(error.message, "a ratio needs `oltp` alone to compare with; add alone:oltp to `arms`");
 }

@@ -1,5 +1,6 @@
 //! Which runs load data, by what runs before them have done to it.
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_workload::benchmark::{CheckLine, Client};
@@ -9,8 +10,8 @@ use serde_json::Value;
 use super::*;
 use crate::plan::PlannedWorkload;
 
-static SHOP: Schema = Schema { name: "shop", tables: &[] };
-static HALL: Schema = Schema { name: "hall", tables: &[] };
+static SHOP: Schema = Schema { name: Cow::Borrowed("shop"), tables: &[] };
+static HALL: Schema = Schema { name: Cow::Borrowed("hall"), tables: &[] };
 
 /// A benchmark that is loaded and otherwise only said to have run.
 struct Made {
@@ -29,15 +30,15 @@ impl Benchmark for Made {
     }
 
     fn data(&self) -> String {
-        self.schema.name.to_owned()
+        self.schema.name.to_string()
     }
 
     fn writes(&self) -> Writes {
         self.writes
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        &[]
+    fn transactions(&self) -> Vec<&str> {
+        Vec::new()
     }
 
     fn is_analytical(&self) -> bool {

@@ -16,7 +16,7 @@ fn the_run_is_invalid_and_the_next_one_finds_a_new_server() {
     let why: Vec<_> = records.iter().map(|record| record.point.why_invalid.as_deref()).collect();
     assert_eq!(why, [Some("workload rows: client 0 could not connect: the connection was lost: killed"), None, None]);
     assert!(records[0].point.workloads.is_empty() && !records[0].point.valid);
-    assert_eq!((seen.opened, seen.loaded), (2, [("rows_bigint", 2)].into()));
+    assert_eq!((seen.opened, seen.loaded), (2, [("rows_bigint".to_owned(), 2)].into()));
 }
 
 #[test]

@@ -100,27 +100,27 @@ impl Targets for ServerTargets {
 }
 
 impl Database for ServerDatabase {
-    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.database.create(schema)
     }
 
-    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.database.drop_tables(schema)
     }
 
-    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         self.database.load(schema, table, batch)
     }
 
-    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.database.finish_load(schema)
     }
 
-    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         Ok(Box::new(ServerSession { session: self.database.session(schema)?, plans: self.plans.clone() }))
     }
 
-    fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.database.refresh(schema)
     }
 
@@ -162,7 +162,7 @@ impl Session for ServerSession {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

@@ -29,7 +29,7 @@ pub(super) struct Seen {
     /// How often it was opened.
     pub opened: usize,
     /// How often tables were loaded, by schema.
-    pub loaded: BTreeMap<&'static str, usize>,
+    pub loaded: BTreeMap<String, usize>,
     /// Each session, in the order in which they were opened.
     pub sessions: Vec<SessionSeen>,
 }
@@ -38,11 +38,11 @@ pub(super) struct Seen {
 #[derive(Debug, Clone)]
 pub(super) struct SessionSeen {
     /// Whose tables it is for.
-    pub schema: &'static str,
+    pub schema: String,
     /// Rows in the table that tells how much data there is: orders or pairs.
     pub rows: u64,
     /// Schemas that have tables.
-    pub present: BTreeSet<&'static str>,
+    pub present: BTreeSet<String>,
     /// The options in force.
     pub options: BTreeMap<String, String>,
     /// The parameters of its first statements.
@@ -98,7 +98,7 @@ struct WatchedDatabase {
 
 struct Opened {
     options: BTreeMap<String, String>,
-    present: BTreeSet<&'static str>,
+    present: BTreeSet<String>,
 }
 
 impl WatchedDatabase {
@@ -111,26 +111,26 @@ impl WatchedDatabase {
 }
 
 impl Database for WatchedDatabase {
-    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
-        self.opened.lock().expect("nobody panicked").present.insert(schema.name);
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.opened.lock().expect("nobody panicked").present.insert(schema.name.to_string());
         self.database.create(schema)
     }
 
-    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
-        self.opened.lock().expect("nobody panicked").present.remove(schema.name);
+    fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.opened.lock().expect("nobody panicked").present.remove(&*schema.name);
         self.database.drop_tables(schema)
     }
 
-    fn load(&self, schema: &'static Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         self.database.load(schema, table, batch)
     }
 
-    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
-        *self.seen.lock().expect("nobody panicked").loaded.entry(schema.name).or_default() += 1;
+    fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        *self.seen.lock().expect("nobody panicked").loaded.entry(schema.name.to_string()).or_default() += 1;
         self.database.finish_load(schema)
     }
 
-    fn session(&self, schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let rows = self.rows(schema)?;
         let opened = self.opened.lock().expect("nobody panicked");
         if opened.options.get("policy").is_some_and(|policy| policy == "broken") {
@@ -140,7 +140,7 @@ impl Database for WatchedDatabase {
             return Err(DatabaseError::ConnectionLost("killed".to_owned()));
         }
         let (present, options) = (opened.present.clone(), opened.options.clone());
-        let session = SessionSeen { schema: schema.name, rows, present, options, inputs: Vec::new() };
+        let session = SessionSeen { schema: schema.name.to_string(), rows, present, options, inputs: Vec::new() };
         let mut seen = self.seen.lock().expect("nobody panicked");
         seen.sessions.push(session);
         let number = seen.sessions.len() - 1;
@@ -152,7 +152,7 @@ impl Database for WatchedDatabase {
         }))
     }
 
-    fn refresh(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.database.refresh(schema)
     }
 
@@ -188,7 +188,7 @@ impl Session for WatchedSession {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[StatementValue<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

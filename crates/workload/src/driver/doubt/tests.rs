@@ -13,7 +13,7 @@ fn driven() -> DrivenWorkload {
         name: "w",
         benchmark: "fake",
         is_analytical: false,
-        transactions: &["one"],
+        transactions: vec!["one"],
         clients: 1,
         is_open: false,
         window: 10 * SECOND,

@@ -1,5 +1,6 @@
 //! Round trips in time that jumps.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::fakes::{FakeDatabase, PREEMPTED};
@@ -7,7 +8,7 @@ use super::*;
 use crate::database::Database;
 use crate::schema::Schema;
 
-static SCHEMA: Schema = Schema { name: "fake", tables: &[] };
+static SCHEMA: Schema = Schema { name: Cow::Borrowed("fake"), tables: &[] };
 
 static STATEMENT: Statement = Statement { name: "succeeds", sql: "select 1", native: |_, _, _| Ok(()) };
 

@@ -128,8 +128,7 @@ impl Reader<'_> {
                  for \\{command}"
             ))
         };
-        let columns =
-            sql::columns(execute.statement.sql).and_then(|columns| columns.into_iter().collect::<Option<Vec<_>>>());
+        let columns = sql::columns(&execute.sql).and_then(|columns| columns.into_iter().collect::<Option<Vec<_>>>());
         let columns = columns.ok_or_else(unnamed)?;
         let mut slots = Vec::new();
         for column in columns {

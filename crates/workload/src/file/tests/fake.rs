@@ -89,27 +89,27 @@ impl Server {
 }
 
 impl Database for Server {
-    fn create(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
-        self.say("create", schema.name)
+    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.say("create", &schema.name)
     }
 
-    fn drop_tables(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
-        self.say("drop", schema.name)
+    fn drop_tables(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.say("drop", &schema.name)
     }
 
-    fn load(&self, _: &'static Schema, _: TableId, _: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, _: &Schema, _: TableId, _: RecordBatch) -> Result<(), DatabaseError> {
         unreachable!("tables are filled by SQL")
     }
 
-    fn finish_load(&self, schema: &'static Schema) -> Result<(), DatabaseError> {
-        self.say("finish", schema.name)
+    fn finish_load(&self, schema: &Schema) -> Result<(), DatabaseError> {
+        self.say("finish", &schema.name)
     }
 
-    fn session(&self, _: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, _: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         Ok(Box::new(self.clone()))
     }
 
-    fn refresh(&self, _: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, _: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
@@ -117,7 +117,7 @@ impl Database for Server {
         Vec::new()
     }
 
-    fn run_script(&self, _: &'static Schema, sql: &str) -> Result<(), DatabaseError> {
+    fn run_script(&self, _: &Schema, sql: &str) -> Result<(), DatabaseError> {
         self.say("script", sql)
     }
 }
@@ -133,7 +133,7 @@ impl Session for Server {
 
     fn execute(
         &mut self,
-        statement: &'static Statement,
+        statement: &Statement<'_>,
         parameters: &[Value<'_>],
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {

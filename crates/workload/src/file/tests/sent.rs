@@ -221,7 +221,7 @@ fn weights_of_scripts_count() {
     let (a, b) = (folder.file("a.sql", "SELECT 1;"), folder.file("b.sql", "SELECT 2;"));
     let kind = format!("{a}@3,{}@1", b.trim_start_matches(PREFIX));
     let (made, _) = registry::benchmark(&kind, 7).unwrap();
-    assert_eq!((made.name(), made.transactions()), ("a_b", &["a", "b"][..]));
+    assert_eq!((made.name(), made.transactions()), ("a_b", vec!["a", "b"]));
     let mut client = made.client(0, 7);
     let of_a = (0..4_000).filter(|_| client.draw() == 0).count();
     assert!((2_850..3_150).contains(&of_a), "{of_a} of 4000");

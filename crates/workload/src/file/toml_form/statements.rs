@@ -7,11 +7,11 @@ use toml::Spanned;
 use super::generators::{Meaning, Names};
 use super::{Reader, is_name, known_names};
 use crate::driver::PriorityRule;
+use crate::file::plain_execute;
 use crate::file::problem::{Problem, listed, suggestion};
 use crate::file::program::{BUILT_IN, Execute, Keep, KeptColumn, Program, Step, Written};
 use crate::file::sql::{self, Uses};
 use crate::file::typed::{TypedStatement, TypedTransaction};
-use crate::file::{leaked_statement, plain_execute};
 
 /// Words with which a statement begins that would end or begin the transaction behind our back.
 const TRANSACTION_WORDS: [&str; 6] = ["begin", "start", "commit", "end", "rollback", "abort"];
@@ -78,7 +78,7 @@ impl Reader<'_> {
         }
         if is_read_only {
             let name = format!("{}.read_only", typed.name.get_ref());
-            let execute = plain_execute(&name, "SET TRANSACTION READ ONLY", &statements[0].place);
+            let execute = plain_execute(name, "SET TRANSACTION READ ONLY", &statements[0].place);
             steps.push(Step::Execute(execute));
         }
         steps.extend(executes.into_iter().map(Step::Execute));
@@ -126,7 +126,8 @@ impl Reader<'_> {
             None => format!("{}.{}", typed.name.get_ref(), number + 1),
         };
         Execute {
-            statement: leaked_statement(&name, &statement.sql),
+            name,
+            sql: statement.sql.clone(),
             written: Written { sql: statement.written.clone(), uses: Uses::One },
             parameters,
             place: statement.place.clone(),

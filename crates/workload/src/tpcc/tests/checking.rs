@@ -20,27 +20,27 @@ struct AnsweringSession {
 }
 
 impl Database for Answering {
-    fn create(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn create(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn drop_tables(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn drop_tables(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn load(&self, _schema: &'static Schema, _table: usize, _batch: RecordBatch) -> Result<(), DatabaseError> {
+    fn load(&self, _schema: &Schema, _table: usize, _batch: RecordBatch) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn finish_load(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn finish_load(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
 
-    fn session(&self, _schema: &'static Schema) -> Result<Box<dyn Session>, DatabaseError> {
+    fn session(&self, _schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         Ok(Box::new(AnsweringSession { marked: self.marked, queries: self.queries.clone() }))
     }
 
-    fn refresh(&self, _schema: &'static Schema) -> Result<(), DatabaseError> {
+    fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         *self.refreshes.lock().unwrap() += 1;
         Ok(())
     }
@@ -59,7 +59,7 @@ impl Session for AnsweringSession {
 
     fn execute(
         &mut self,
-        _statement: &'static Statement,
+        _statement: &Statement<'_>,
         _parameters: &[Value<'_>],
         _rows: &mut Rows,
     ) -> Result<(), DatabaseError> {
