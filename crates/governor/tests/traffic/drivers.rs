@@ -5,7 +5,7 @@
 //! a program needs is fetched once, by the ordinary tool of its language, into the folder of builds.
 
 pub mod environment;
-mod load;
+pub mod load;
 mod tags;
 
 use std::fs;

@@ -16,6 +16,7 @@ mod governed;
 mod hostile;
 mod installcheck;
 mod isolation;
+mod npgsql;
 mod pooler_cases;
 mod poolers;
 mod reading;

@@ -4,12 +4,23 @@
 //! `../pgbouncer.md` has all of their tests, which of ours is about the same thing, and why the others do not apply. Nothing of theirs
 //! is copied: they drive libpq, and these are messages.
 
+use std::io::{BufRead, Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use plimsoll_postgres::connection::client_tls;
+use plimsoll_postgres::url::ServerUrl;
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
 
 use super::client::{Client, Message, PATIENCE, Place, message};
 use super::drivers::environment::tool;
-use super::governed::Governed;
+use super::governed::{CONSOLE, Governed};
 use super::server::{PASSWORD, Server};
+use super::versions::encrypted::openssl;
 
 /// A step of a case.
 #[derive(Debug, Clone)]
@@ -401,9 +412,10 @@ fn startup_parameters_and_refusals_are_the_servers() {
     assert!(check(&[], "wrong").contains("28P01"));
     assert!(check(&[("database", "nowhere")], "wrong").contains("28P01"));
     assert!(check(&[("database", "nowhere")], PASSWORD).contains("3D000"));
-    // More than the server takes: 10,000 bytes.
-    let long = format!("-c application_name={}", "x".repeat(9_800));
-    check(&[("options", &long)], PASSWORD);
+    // The server takes 10,000 bytes, with the class that the governor adds.
+    for length in (9_800..9_940).step_by(7) {
+        check(&[("options", &format!("-c application_name={}", "x".repeat(length)))], PASSWORD);
+    }
     let too_long = "x".repeat(20_000);
     let refused = connect(Place::Tcp(world.governed.address), &[("options", &too_long)], PASSWORD);
     assert!(refused.contains("Refused") || refused.contains("Lost"), "{refused}");
@@ -515,4 +527,162 @@ fn a_server_may_be_restarted() {
     let inside = classes.rows.iter().map(|row| row[3].as_deref()).collect::<Vec<_>>();
     assert_eq!(inside, [Some("0"); 2], "somebody is left inside");
     governed.assert_alive();
+}
+
+/// Work goes on through several pauses, and nobody is told an error. While the console has paused everybody, nobody is inside.
+#[test]
+fn pauses_hold_work_up_and_lose_none() {
+    let server = Server::start();
+    let mut governed = Governed::start_with(&server, "", "mpl = 4");
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let clients = ["low", "low_other", "high"].map(|user| {
+            let (mut client, is_over) = (governed.client(user, server.database()), &is_over);
+            scope.spawn(move || {
+                let mut done = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    client.query("BEGIN; SELECT pg_sleep(0.005); COMMIT").unwrap();
+                    done += 1;
+                }
+                done
+            })
+        });
+        let mut console = governed.console().unwrap();
+        let inside = |console: &mut Client| {
+            let classes = console.query("SHOW CLASSES").unwrap();
+            classes.rows.iter().map(|row| row[3].as_deref().unwrap().parse::<u32>().unwrap()).sum::<u32>()
+        };
+        for _ in 0..5 {
+            console.query("PAUSE").unwrap();
+            plimsoll_testing::until("all have left", || inside(&mut console) == 0);
+            let waits = |console: &mut Client| console.query("SHOW QUEUE").unwrap().rows.len();
+            plimsoll_testing::until("all wait", || waits(&mut console) == 3);
+            console.query("RESUME").unwrap();
+            plimsoll_testing::until("all go on", || waits(&mut console) == 0);
+        }
+        is_over.store(true, Ordering::Relaxed);
+        for client in clients {
+            assert!(client.join().unwrap() > 0);
+        }
+    });
+    governed.assert_alive();
+}
+
+/// One session is ended by its number, and its client is told why; its transaction is rolled back. There must be one of that number.
+#[test]
+fn a_session_can_be_killed() {
+    let server = Server::start();
+    let mut governed = Governed::start(&server);
+    let mut console = governed.console().unwrap();
+    for (wrong, state) in [("KILL", "42601"), ("KILL 999999", "42704"), ("KILL x", "42704")] {
+        assert_eq!(console.query(wrong).expect_err(wrong).state(), Some(state), "{wrong}");
+    }
+    for sql in ["SELECT 1", "BEGIN; UPDATE hot SET low = low + 1 WHERE id = 1", "SELECT pg_sleep(60)"] {
+        let (mut client, mut other) =
+            (governed.client("low", server.database()), governed.client("low_other", server.database()));
+        if sql.contains("pg_sleep") {
+            client.send_query(sql).unwrap();
+            let sleeps = || server.value("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1";
+            plimsoll_testing::until("it sleeps", sleeps);
+        } else {
+            client.query(sql).unwrap();
+        }
+        let clients = console.query("SHOW CLIENTS").unwrap();
+        let row = clients.rows.iter().find(|row| row[1].as_deref() == Some("low")).unwrap();
+        console.query(&format!("KILL {}", row[0].as_deref().unwrap())).unwrap();
+        let error = client.answer().expect_err("it was ended");
+        assert!(error.to_string().contains("57P01"), "{sql}: {error}");
+        assert_eq!(other.value("SELECT 1").unwrap(), "1", "another session was ended with it");
+        let is_left = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'low'";
+        plimsoll_testing::until("its server process ends", || server.value(is_left) == "0");
+    }
+    governed.assert_alive();
+}
+
+/// A new certificate is shown to whoever comes after a reload. Sessions go on, and a client that hangs up without a word of TLS is no warning.
+#[test]
+fn certificates_change_with_a_reload() {
+    tool("psql", "postgresql-client");
+    let server = Server::start();
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let certify = |authority: &str| {
+        openssl(
+            folder.path(),
+            &format!("req -x509 -days 2 -subj /CN=localhost -keyout {authority}.key -out {authority}.crt"),
+        );
+        for end in ["key", "crt"] {
+            std::fs::copy(file(&format!("{authority}.{end}")), file(&format!("server.{end}"))).unwrap();
+        }
+    };
+    certify("first");
+    let tls = format!(
+        "tls = {{ certificate = \"{}\", key = \"{}\", required = true }}",
+        file("server.crt"),
+        file("server.key")
+    );
+    let mut governed = Governed::start_with(&server, &tls, "mpl = 4");
+    let address = governed.address;
+    let psql = |root: &str| {
+        let mut psql = Command::new("psql");
+        psql.env("PGHOST", "127.0.0.1").env("PGPORT", address.port().to_string());
+        psql.env("PGUSER", "low").env("PGPASSWORD", PASSWORD).env("PGDATABASE", server.database());
+        // The server is reached by its socket, so a login cannot be bound to its certificate.
+        psql.env("PGSSLMODE", "verify-ca").env("PGSSLROOTCERT", file(root)).env("PGCHANNELBINDING", "disable");
+        psql.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only"]);
+        psql
+    };
+    let succeeds = |root: &str| psql(root).args(["--command", "SELECT 1"]).output().unwrap().status.success();
+    assert!(succeeds("first.crt"));
+    let mut before = psql("first.crt").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut input, output) = (before.stdin.take().unwrap(), before.stdout.take().unwrap());
+    let mut lines = std::io::BufReader::new(output).lines();
+    writeln!(input, "SELECT 'before';").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "before");
+
+    certify("second");
+    assert!(succeeds("first.crt"), "nothing was reloaded");
+    // The console, too, is reached by TLS.
+    let console = |sql: &str| {
+        let mut console = psql("first.crt");
+        console
+            .env("PGUSER", "operator")
+            .env("PGDATABASE", CONSOLE)
+            .env("PGSSLMODE", "require")
+            .env_remove("PGSSLROOTCERT");
+        console.args(["--command", sql]).output().unwrap()
+    };
+    let reloaded = console("RELOAD");
+    assert!(reloaded.status.success(), "{}", String::from_utf8_lossy(&reloaded.stderr));
+    assert!(succeeds("second.crt") && !succeeds("first.crt"), "the old certificate is still shown");
+    // A certificate that is not there is refused, and what was there goes on.
+    std::fs::remove_file(file("server.crt")).unwrap();
+    let refused = console("RELOAD");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("server.crt"), "{refused:?}");
+    assert!(succeeds("second.crt"));
+    writeln!(input, "SELECT 'after';").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "after");
+    drop(input);
+    before.wait().unwrap();
+
+    hang_up(address);
+    assert!(succeeds("second.crt"));
+    let said = governed.said();
+    assert!(!said.lines().any(|line| line.contains("WARN") && !line.contains("console: ")), "{said}");
+    governed.assert_alive();
+}
+
+/// Begins with TLS and closes the connection below it.
+fn hang_up(address: SocketAddr) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(&[&8_u32.to_be_bytes()[..], &80_877_103_u32.to_be_bytes()].concat()).unwrap();
+    let mut answer = [0];
+    stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"S");
+    let url = ServerUrl::parse_in("postgres://low@localhost/x?sslmode=require", &|_| None).unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut tls = ClientConnection::new(Arc::new(client_tls(&url).unwrap()), name).unwrap();
+    while tls.is_handshaking() {
+        tls.complete_io(&mut stream).unwrap();
+    }
 }
