@@ -54,7 +54,8 @@ impl Targets {
             return;
         }
         let reading = governor.health.lock().disk_reading;
-        if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work(governor), reading)) {
+        if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work(governor), reading))
+        {
             // Settings that contradict themselves are refused, so this is ours.
             tracing::error!("targets are not kept: {contradiction}");
             return;

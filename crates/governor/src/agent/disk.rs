@@ -298,7 +298,7 @@ impl Disk {
         }
         let was_limited = self.told.is_some_and(|told| told.limit.is_some());
         if was_limited != limit.is_some() {
-            tracing::info!(bytes_per_s = limit, why = now.why(), "limit of what classes that yield read from the disk");
+            tracing::info!(bytes_per_s = limit, why = %now.why(), "limit of what classes that yield read from the disk");
         }
         self.told = Some(now);
         self.tell(governor, settings);

@@ -151,9 +151,9 @@ fn the_disk_and_parallel_workers_are_lowered_where_they_can_be() {
         play
     };
     let mut play = start(&settings);
-    play.run(2, 50);
+    play.run(3, 50);
     assert_eq!(play.held().workers, Some(0), "a quarter of two");
-    play.run(8, 50);
+    play.run(6, 50);
     assert_eq!(play.held(), Held { mpl: Some(1), nice: None, disk: Some(30_000_000), workers: Some(0) });
     let in_force = play.governor.settings();
     assert_eq!((in_force.class(LOW).workers_in_force(), in_force.disk_held()), (Some(0), Some(30_000_000)));
