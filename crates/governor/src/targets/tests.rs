@@ -157,6 +157,8 @@ fn the_disk_and_parallel_workers_are_lowered_where_they_can_be() {
     assert_eq!(play.held(), Held { mpl: Some(1), nice: None, disk: Some(30_000_000), workers: Some(0) });
     let in_force = play.governor.settings();
     assert_eq!((in_force.class(LOW).workers_in_force(), in_force.disk_held()), (Some(0), Some(30_000_000)));
+    let metrics = crate::metrics::text(&play.governor);
+    assert!(metrics.contains("plimsoll_class_workers_max{class=\"low\"} 0.0\n"), "{metrics}");
     // The server cannot be limited any more: what was reached is given up.
     play.governor.health.lock().disk_reading = None;
     play.turn();
