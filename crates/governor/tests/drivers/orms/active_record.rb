@@ -67,7 +67,6 @@ end
 def migrate
   connection = ActiveRecord::Base.connection
   connection.get_advisory_lock(4711) || fail!("the lock of migrations")
-  ActiveRecord::Schema.verbose = false
   connection.transaction { yield connection }
   connection.release_advisory_lock(4711) || fail!("the lock of migrations was not held")
 end

@@ -15,6 +15,9 @@ class Hot < ActiveRecord::Base
   self.table_name = "hot"
 end
 
+# Asked for at the first use, which would else be within the first transaction, before its first tag.
+Hot.load_schema
+
 nightly = Hot.annotate("class='nightly'")
 
 2.times do
