@@ -18,7 +18,7 @@ use prometheus_client::registry::Registry;
 use crate::governor::Governor;
 use crate::own_process::OwnProcess;
 use crate::registry::Phase;
-use crate::settings::ClassSettings;
+use crate::settings::{ClassSettings, Settings};
 use crate::statistics::{ClassStatistics, Counts, Histogram, Statistics};
 
 /// What the text is, for HTTP.
