@@ -120,8 +120,8 @@ fn play(client: &mut Client, steps: &[Step]) -> Vec<Message> {
 
 /// A server, and a governor that lets in one transaction of class low.
 struct World {
-    server: Server,
     governed: Governed,
+    server: Server,
 }
 
 impl World {
@@ -129,7 +129,7 @@ impl World {
         let server = Server::start();
         server.connection().run("CREATE TABLE copied (i int); GRANT ALL ON copied TO public").unwrap();
         let governed = Governed::start_with(&server, "", "mpl = 1");
-        World { server, governed }
+        World { governed, server }
     }
 
     fn direct(&self, user: &str) -> Client {
@@ -182,7 +182,7 @@ fn copies_end_as_they_do_without_a_governor() {
         let late = [say([copy_data("bad\n")]), Hear(b'E'), say([copy_data("3\n")]), end(), say([query("SELECT 1")])];
         case("late rows", [&begin()[..], &late].concat());
         let block = [say([query("BEGIN")]), Hear(b'Z')];
-        let after = [say([query("ROLLBACK"), query("SELECT count(*) FROM copied")])];
+        let after = [say([query("ROLLBACK"), query("SELECT 'after'")])];
         let refused = [say([copy_data("bad\n")]), Hear(b'E'), end()];
         case("refused in a block", [&block[..], &begin(), &refused, &after].concat());
     }
