@@ -16,7 +16,7 @@ class Hot < ActiveRecord::Base
 end
 
 # Asked for at the first use, which would else be within the first transaction, before its first tag.
-Hot.load_schema
+Hot.columns
 
 nightly = Hot.annotate("class='nightly'")
 
