@@ -230,6 +230,7 @@ impl Agent {
         if !postmaster.is_running(self.hands.host()) {
             self.server = Err("the server's first process has ended".to_owned());
             self.disk.server(&self.server);
+            self.governor.health.lock().disk_reading = None;
             self.idle.server(&self.server);
             self.told_for = None;
             self.forget();
@@ -292,6 +293,7 @@ impl Agent {
         self.hands.put_back();
         self.groups.put_back();
         self.disk.put_back();
+        self.governor.health.lock().disk_reading = None;
         self.idle.put_back();
         self.forget();
     }

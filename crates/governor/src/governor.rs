@@ -158,6 +158,17 @@ pub struct Health {
     pub server_cores: Option<u32>,
     /// What classes that yield may read of the disk together, bytes per second; `None` for no limit.
     pub disk_limit: Option<u64>,
+    /// What they read of it; `None` while that is not known, or cannot be limited.
+    pub disk_reading: Option<DiskReading>,
+}
+
+/// What classes that yield read of the server's disk, together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskReading {
+    /// How much they read lately, bytes per second.
+    pub read_bytes_per_s: u64,
+    /// The least that a limit may leave them, by `floor_percent` and what the disk was seen to give; bytes per second.
+    pub least: u64,
 }
 
 /// A lever of the governor and whether it works.

@@ -18,6 +18,7 @@ use prometheus_client::registry::Registry;
 use crate::governor::Governor;
 use crate::own_process::OwnProcess;
 use crate::registry::Phase;
+use crate::settings::{ClassSettings, Settings};
 use crate::statistics::{ClassStatistics, Counts, Histogram, Statistics};
 
 /// What the text is, for HTTP.
@@ -147,9 +148,17 @@ const TARGET_GAUGES: [Of<fn(&TargetView) -> Option<f64>>; 3] = [
     }),
 ];
 
-/// What classes are limited to.
-const CLASS_MPL: (&str, &str) =
-    ("class_mpl", "How many of the class's transactions may run at once now, where that is limited.");
+/// What each class is limited to now; `None` for what is not limited.
+const CLASS_LIMITS: [Of<fn(&ClassSettings) -> Option<u32>>; 2] = [
+    ("class_mpl", "How many of the class's transactions may run at once now, where that is limited.", |class| {
+        class.mpl_in_force()
+    }),
+    (
+        "class_workers_max",
+        "How many parallel workers a plan of the class may have at a node now, where that is limited.",
+        |class| class.workers_in_force(),
+    ),
+];
 
 /// Counters of the governor as a whole.
 const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
@@ -201,8 +210,7 @@ struct Facts {
     /// By class.
     inside: Vec<f64>,
     paused: Vec<ClassIndex>,
-    /// By class.
-    mpl: Vec<Option<u32>>,
+    settings: Arc<Settings>,
     targets: Vec<TargetView>,
     own: OwnProcess,
     look_seconds: f64,
@@ -234,7 +242,6 @@ impl Facts {
             sessions: governor.registry.all().into_iter().map(of_card).collect(),
             inside: governor.statistics.classes().map(|class| class.inside.load(Relaxed) as f64).collect(),
             paused: classes.filter(|(_, class)| class.is_paused).map(|(index, _)| index).collect(),
-            mpl: settings.classes.iter().map(|class| class.mpl_in_force()).collect(),
             targets: governor.targets.lock().views(),
             own: OwnProcess::read(),
             look_seconds: governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9,
@@ -247,6 +254,7 @@ impl Facts {
             levers: governor.levers().iter().map(|lever| (lever.name, lever.is_on)).collect(),
             untouchable,
             disk_limit,
+            settings,
         }
     }
 
@@ -283,7 +291,8 @@ pub fn names() -> Vec<(String, &'static str)> {
     let others = [LEVER, UNTOUCHABLE].into_iter().map(plain);
     let aborts = std::iter::once(ABORTS).map(counter);
     let target_gauges = TARGET_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
-    let targets = target_gauges.chain([CLASS_MPL].into_iter().map(plain));
+    let limits = CLASS_LIMITS.iter().map(|(name, about, _)| plain((name, about)));
+    let targets = target_gauges.chain(limits);
     let all =
         class_counters.chain(aborts).chain(class_seconds).chain(class_gauges).chain(targets).chain(class_histograms);
     all.chain(counters).chain(seconds).chain(gauges).chain(others).collect()
@@ -399,10 +408,12 @@ impl Metrics {
                 }
             }
         }
-        let mut metric = encoder.encode_descriptor(CLASS_MPL.0, CLASS_MPL.1, None, MetricType::Gauge)?;
-        for (class, mpl) in (0..).map(ClassIndex).zip(&facts.mpl) {
-            if let Some(mpl) = mpl {
-                metric.encode_family(&[("class", name(class))])?.encode_gauge(&f64::from(*mpl))?;
+        for (name_of_metric, about, of) in CLASS_LIMITS {
+            let mut metric = encoder.encode_descriptor(name_of_metric, about, None, MetricType::Gauge)?;
+            for (class, own) in (0..).map(ClassIndex).zip(&facts.settings.classes) {
+                if let Some(limit) = of(own) {
+                    metric.encode_family(&[("class", name(class))])?.encode_gauge(&f64::from(limit))?;
+                }
             }
         }
         Ok(())

@@ -570,10 +570,11 @@ impl Session {
             Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => (Phase::Idle, self.since),
         };
         let is_awaited = match &self.flow {
-            Flow::Relay | Flow::Refusing(_) => self.is_under_way(),
+            // What the server still does for a session that was ended is cancelled as it is for a client that has gone.
+            Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => self.is_under_way(),
             Flow::Rewinding(rewind) => !rewind.is_unnoticed(),
             Flow::Ungoverned | Flow::Limiting(_) => true,
-            Flow::Queued(_) | Flow::RolledBack(_) | Flow::Ended { .. } => false,
+            Flow::Queued(_) | Flow::RolledBack(_) => false,
         };
         let watched = self.transaction.as_ref().filter(|inside| inside.is_watched);
         let immune = watched.and_then(|inside| self.immunity(inside));

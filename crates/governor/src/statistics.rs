@@ -104,6 +104,8 @@ pub struct ClassStatistics {
     pub idle_ended: AtomicU64,
     /// Levers of other classes moved for this class's target.
     pub target_moves: AtomicU64,
+    /// How many parallel workers the server has allowed one of its sessions last, where nothing is limited; `u64::MAX` before it was asked.
+    pub server_workers: AtomicU64,
     /// Times.
     pub times: Times,
 }
@@ -223,6 +225,7 @@ impl ClassStatistics {
             tags_refused: zero(),
             idle_ended: zero(),
             target_moves: zero(),
+            server_workers: AtomicU64::new(u64::MAX),
             times: Times::default(),
         }
     }

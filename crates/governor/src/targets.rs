@@ -4,7 +4,8 @@
 //! transactions as [`Times::transaction`](crate::statistics::Times::transaction) has them: from a transaction's first byte until the
 //! server is idle again, with queueing, replays, and the time that the client takes within it.
 //!
-//! Levers are the `mpl` of classes below, and the nice value of their processes where these can be changed. What an operator has set is the
+//! Levers are the `mpl` of classes below, what they read of the disk if they yield it, their `workers_max` if that is set, and the nice
+//! value of their processes; the disk and nice values where they can be changed. What an operator has set is the
 //! most that a class gets: moves are kept beside the settings ([`Held`]), not in them, so `SHOW CONFIG`, `SET` and reloads are about the
 //! operator's settings, and a reload leaves moves as they are. When the governor ends, so do its moves.
 //!
@@ -21,7 +22,7 @@ use plimsoll_policy::{
     TargetView, Why,
 };
 
-use crate::governor::Governor;
+use crate::governor::{DiskReading, Governor};
 use crate::registry::Phase;
 use crate::settings::{Held, Settings};
 use crate::statistics::{Counts, count};
@@ -52,7 +53,9 @@ impl Targets {
         if !has_work && self.before.is_empty() {
             return;
         }
-        if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work(governor))) {
+        let reading = governor.health.lock().disk_reading;
+        if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work(governor), reading))
+        {
             // Settings that contradict themselves are refused, so this is ours.
             tracing::error!("targets are not kept: {contradiction}");
             return;
@@ -109,8 +112,13 @@ impl Targets {
         let of_class = |class: ClassIndex| {
             let position = |kind| self.controller.position(class, kind);
             let searched = self.search.mpl().filter(|(of, _)| *of == class).map(|(_, mpl)| mpl);
-            let of_target = position(LeverKind::Mpl).map(|mpl| u32::try_from(mpl).unwrap_or(u32::MAX));
-            Held { mpl: of_target.or(searched), nice: position(LeverKind::CpuShare).map(LeverKind::nice_of_share) }
+            let number = |kind| position(kind).map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+            Held {
+                mpl: number(LeverKind::Mpl).or(searched),
+                nice: position(LeverKind::CpuShare).map(LeverKind::nice_of_share),
+                disk: position(LeverKind::DiskBandwidth),
+                workers: number(LeverKind::Workers),
+            }
         };
         (0..).map(ClassIndex).zip(&settings.classes).map(|(class, _)| of_class(class)).collect()
     }
@@ -176,14 +184,21 @@ fn promises(settings: &Settings) -> Vec<Promise> {
 }
 
 /// What can be moved, and how far.
-fn levers(settings: &Settings, shares_work: bool) -> Vec<LeverBounds> {
+fn levers(settings: &Settings, shares_work: bool, reading: Option<DiskReading>) -> Vec<LeverBounds> {
     let mut levers = Vec::new();
+    let disk = settings.disk_lever().zip(reading);
     for (class, own) in (0..).map(ClassIndex).zip(&settings.classes) {
         let priority = own.limits.priority;
         let mut lever = |kind, open, floor| levers.push(LeverBounds { class, priority, kind, open, floor });
         lever(LeverKind::Mpl, own.limits.mpl.map(u64::from), own.mpl_floor().into());
         if let Some(share) = own.share_lever().filter(|_| settings.cpu.shares && shares_work) {
             lever(LeverKind::CpuShare, Some(share), 0);
+        }
+        if let Some(workers) = own.workers_max.filter(|workers| *workers > 0) {
+            lever(LeverKind::Workers, Some(workers.into()), 0);
+        }
+        if let Some((_, reading)) = disk.filter(|(of, _)| *of == class) {
+            lever(LeverKind::DiskBandwidth, None, reading.least);
         }
     }
     levers
@@ -192,9 +207,17 @@ fn levers(settings: &Settings, shares_work: bool) -> Vec<LeverBounds> {
 /// How much of each lever a class uses.
 fn uses(governor: &Governor, class: ClassIndex) -> Vec<(LeverKind, u64)> {
     // Relaxed: a count that is a moment old does no harm.
-    let inside = governor.statistics.class(class).inside.load(Relaxed);
-    // Somebody who is inside has the whole share.
-    vec![(LeverKind::Mpl, inside), (LeverKind::CpuShare, if inside > 0 { u64::MAX } else { 0 })]
+    let own = governor.statistics.class(class);
+    let inside = own.inside.load(Relaxed);
+    let if_inside = |amount| if inside > 0 { amount } else { 0 };
+    // Whoever is inside has the whole share.
+    let mut uses = vec![(LeverKind::Mpl, inside), (LeverKind::CpuShare, if_inside(u64::MAX))];
+    // And may have as many workers as the server allows without a limit.
+    uses.push((LeverKind::Workers, if_inside(own.server_workers.load(Relaxed))));
+    if let Some(reading) = governor.health.lock().disk_reading {
+        uses.push((LeverKind::DiskBandwidth, reading.read_bytes_per_s));
+    }
+    uses
 }
 
 fn log_move(settings: &Settings, moved: &Move) {

@@ -72,7 +72,8 @@ fn the_smallest_settings_of_the_guide_are_right() {
 fn the_unit_runs_what_there_is() {
     let unit = fs::read_to_string("../../docs/examples/plimsoll.service").unwrap();
     for line in [
-        "Type=notify-reload",
+        "Type=notify",
+        "ExecReload=/bin/sh -c 'kill -HUP $MAINPID'",
         "ExecStart=plimsoll govern --config /etc/plimsoll/plimsoll.toml",
         "AmbientCapabilities=CAP_SYS_NICE",
     ] {
@@ -147,6 +148,24 @@ fn every_reason_has_a_row_and_every_row_a_test() {
         }
     }
     assert_eq!(without.len(), WITHOUT_A_TEST, "rows without a test, of which there is another number now: {without:?}");
+}
+
+/// The list of pgbouncer's tests names ours that are about the same thing, and each of these exists.
+#[test]
+fn the_list_of_pgbouncers_tests_names_tests_that_there_are() {
+    let text = fs::read_to_string("tests/pgbouncer.md").unwrap();
+    let mut named = 0;
+    for line in text.lines().filter(|line| line.starts_with("| `")) {
+        let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [cases, what, ours] = cells[..] else { panic!("{line}: not three cells") };
+        assert!(!cases.is_empty() && !what.is_empty() && !ours.is_empty(), "{line}");
+        for path in ours.split('`').skip(1).step_by(2) {
+            let Some((_, function)) = path.rsplit_once("::") else { continue };
+            assert!(has_function(Path::new(".."), function), "{line}: there is no test {function}");
+            named += 1;
+        }
+    }
+    assert!(named > 40, "{named} tests are named");
 }
 
 /// Other documents and the console send readers to the safety document by name.

@@ -258,6 +258,24 @@ fn the_debian_package_has_what_it_names() {
     );
 }
 
+/// The image compiles with the version that the workspace asks for, and its user is known by a number, without which Kubernetes refuses to
+/// start it as somebody else than root.
+#[test]
+fn the_container_file_has_the_compiler_and_a_user_by_number() {
+    let file = fs::read_to_string("../../packaging/Containerfile").unwrap();
+    let workspace: toml::Table = toml::from_str(&fs::read_to_string("../../Cargo.toml").unwrap()).unwrap();
+    let version = workspace["workspace"]["package"]["rust-version"].as_str().unwrap();
+    let lines: Vec<&str> = file.lines().map(str::trim).collect();
+    let value = |word: &str| lines.iter().rev().find_map(|line| line.strip_prefix(word)).unwrap();
+    assert!(lines.contains(&format!("FROM docker.io/library/rust:{version}-bookworm AS build").as_str()), "{version}");
+    let user: u32 = value("USER ").parse().unwrap();
+    assert!(lines.iter().any(|line| line.contains(&format!("useradd --system --uid {user} "))), "{user} has no name");
+    // What is run is what was built, and its settings are where the guide has them.
+    assert_eq!(value("COPY --from=build /source/target/release/plimsoll "), "/usr/bin/plimsoll");
+    assert_eq!(value("ENTRYPOINT "), r#"["/usr/bin/plimsoll", "govern"]"#);
+    assert_eq!(value("CMD "), r#"["--config", "/etc/plimsoll/plimsoll.toml"]"#);
+}
+
 /// The strings of an array of three.
 trait EachStr {
     fn each_ref_str(&self) -> [&str; 3];

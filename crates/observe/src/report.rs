@@ -13,9 +13,15 @@ use parts::{classes, counted, governor, locks, missing, times};
 
 const STYLE: &str = include_str!("../../../web/dist/report.css");
 
-/// What the sheet does not have: bars of shares that are drawn without a script.
-const OWN_STYLE: &str = ".share{display:flex;height:16px;min-width:160px;border-radius:3px;overflow:hidden}\
-    .share span{display:block;height:100%}td.words ol{margin:0;padding-left:18px}";
+/// What the sheet does not have: bars of shares that are drawn without a script, words that wrap, so that no figure is out of sight for
+/// the length of a name, and a shadow where a table goes on beyond the edge of a narrow window.
+const OWN_STYLE: &str = ".share{display:flex;height:16px;min-width:120px;border-radius:3px;overflow:hidden}\
+    .share span{display:block;height:100%}td.words ol{margin:0;padding-left:18px}\
+    thead th,tbody th,tbody td:not(.n){white-space:normal;overflow-wrap:break-word}tbody td.n{white-space:nowrap}\
+    .scroll{background:linear-gradient(90deg,var(--page),#0000) 0 0/24px 100% no-repeat local,\
+    linear-gradient(270deg,var(--page),#0000) 100% 0/24px 100% no-repeat local,\
+    linear-gradient(90deg,#0004,#0000) 0 0/8px 100% no-repeat scroll,linear-gradient(270deg,#0004,#0000) 100% 0/8px 100% no-repeat scroll}\
+    @media(max-width:560px){th,td{padding-right:10px}.share{min-width:80px}}";
 
 /// The page.
 pub fn render(observation: &Observation) -> String {

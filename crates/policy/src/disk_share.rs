@@ -96,6 +96,9 @@ pub struct DiskShare {
     waiting: Mean,
     yielding: Mean,
     all: Mean,
+    /// What the disk gives, as far as was seen since the first sight, limit or not, and the most of that.
+    gives: f64,
+    gave_most: f64,
     /// Stretches in a row with trouble.
     troubled: u32,
     /// What important work waited, and what was read, before there was a limit, in those stretches.
@@ -214,6 +217,8 @@ impl DiskShare {
             waiting: Mean::default(),
             yielding: Mean::default(),
             all: Mean::default(),
+            gives: 0.0,
+            gave_most: 0.0,
             troubled: 0,
             before: Waited::default(),
             limited: None,
@@ -244,6 +249,12 @@ impl DiskShare {
         (self.important.0 >= NOBODY).then(|| (self.waiting.0 / self.important.0).min(1.0))
     }
 
+    /// The least that any limit may leave those who yield, also one that was set for another reason, bytes per second; `None` until
+    /// somebody has read something.
+    pub fn least(&self) -> Option<u64> {
+        (self.gives > 0.0).then(|| self.floor(self.gives) as u64)
+    }
+
     /// The limit from now on, bytes per second; `None` for none.
     pub fn decide(&mut self, sight: &DiskSight) -> Option<u64> {
         self.clock += sight.window;
@@ -252,6 +263,7 @@ impl DiskShare {
         self.waiting.add(sight.waiting, window, MEMORY);
         self.yielding.add(sight.yielding_bytes_per_s, window, MEMORY);
         self.all.add(sight.all_bytes_per_s, window, MEMORY);
+        self.note_bandwidth(sight);
         if sight.important > 0.0 {
             self.seen_important = Some(self.clock);
         }
@@ -264,6 +276,17 @@ impl DiskShare {
             Some(limited) => self.limited = self.steer(limited, sight),
         }
         self.limit()
+    }
+
+    /// What the disk gives is learned anew by a full disk that gives less than it did.
+    fn note_bandwidth(&mut self, sight: &DiskSight) {
+        if sight.busy.is_some_and(|busy| busy >= FULL) {
+            let mut gives = Mean(self.gives);
+            gives.add(self.all.0, sight.window, FADING);
+            self.gives = gives.0;
+        }
+        self.gave_most = self.gave_most.max(self.all.0);
+        self.gives = self.gives.max(self.all.0).max(FADED * self.gave_most);
     }
 
     /// No limit is in force: sets one if it is time.

@@ -4,6 +4,8 @@
 //! disk, and of what was read for sessions that yield, goes to [`DiskShare`], which decides on a limit. While there is one, those
 //! sessions' processes belong into a control group of ours ([`DiskGroup`]), to which `groups` moves them; when it is lifted they
 //! go home, and the group goes when it is empty. As long as no session that yields is at work, nothing is looked at.
+//!
+//! A target of a class above may leave them less ([`Settings::disk_held`]): of the two limits the lower one is in force.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,7 +22,7 @@ use plimsoll_policy::{ClassIndex, DiskBounds, DiskShare, DiskSight, DiskWord};
 
 use super::groups::Folders;
 use super::workers::Workers;
-use crate::governor::Governor;
+use crate::governor::{DiskReading, Governor};
 use crate::registry::Phase;
 use crate::settings::{CpuShare, Settings};
 use crate::watch::levers;
@@ -55,6 +57,8 @@ pub(super) struct Disk {
     /// The server's first process and its disk; in words why it cannot be limited.
     server: Result<(ProcessIdentity, DiskWatch, String), String>,
     share: DiskShare,
+    /// What those who yield may read, bytes per second; `None` for any amount.
+    limit: Option<u64>,
     count: Option<Count>,
     group: Option<DiskGroup>,
     /// Where processes that yield are to be.
@@ -62,7 +66,16 @@ pub(super) struct Disk {
     /// What the kernel has refused, and until when nothing is tried.
     refused: Option<(String, Instant)>,
     /// What people were told last.
-    told: Option<(Option<u64>, DiskWord)>,
+    told: Option<Told>,
+}
+
+/// The limit in force and why there is that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Told {
+    limit: Option<u64>,
+    word: DiskWord,
+    /// It is that of a target.
+    is_held: bool,
 }
 
 /// What is counted in a window.
@@ -98,6 +111,7 @@ impl Disk {
             state,
             server: Err("the server is not known yet".to_owned()),
             share: nobody_limited(),
+            limit: None,
             count: None,
             group: None,
             folders: Folders::default(),
@@ -147,7 +161,8 @@ impl Disk {
         }
         let look = self.look(governor, settings);
         if !look.is_yielding_at_work && self.share.limit().is_none() {
-            self.count = None;
+            // What a target leaves them goes on to hold until it leaves them more.
+            self.rest(governor, settings);
             return;
         }
         if let Some(count) = &mut self.count {
@@ -170,16 +185,34 @@ impl Disk {
         let (Some(earlier), Some(now_counted)) = (earlier, &self.count) else { return };
         let Some(sight) = earlier.until(now_counted, &look.yielding) else { return };
         self.share.bound(bounds(settings, watch));
-        let limit = self.share.decide(&sight);
-        if let Err(error) = self.bring(limit, share(settings)) {
+        let own = self.share.decide(&sight);
+        self.limit = [own, settings.disk_held()].into_iter().flatten().min();
+        if let Err(error) = self.bring(share(settings)) {
             tracing::warn!(%error, "what classes that yield read from the disk cannot be limited");
             self.refused = Some((error.to_string(), now + REFUSED_FOR));
             self.lift(governor, settings);
             self.group = None;
             self.tell(governor, settings);
         } else {
+            let read_bytes_per_s = sight.yielding_bytes_per_s as u64;
+            self.publish(governor, self.share.least().map(|least| DiskReading { read_bytes_per_s, least }));
             self.tell_changes(governor, settings);
         }
+    }
+
+    /// Nobody who yields is at work, and nobody waits for what they read.
+    fn rest(&mut self, governor: &Governor, settings: &Settings) {
+        self.count = None;
+        self.publish(governor, self.share.least().map(|least| DiskReading { read_bytes_per_s: 0, least }));
+        if self.limit.is_some() && settings.disk_held().is_none() {
+            (self.limit, self.folders) = (None, Folders::default());
+            self.tell_changes(governor, settings);
+        }
+    }
+
+    /// Lets targets know what can be limited.
+    fn publish(&self, governor: &Governor, reading: Option<DiskReading>) {
+        governor.health.lock().disk_reading = reading;
     }
 
     fn look(&self, governor: &Governor, settings: &Settings) -> Look {
@@ -206,9 +239,9 @@ impl Disk {
         look
     }
 
-    /// Puts a limit in force, or lifts it.
-    fn bring(&mut self, limit: Option<u64>, share: GroupShare) -> Result<(), OwnGroupError> {
-        let Some(limit) = limit else {
+    /// Puts the limit in force, or lifts it.
+    fn bring(&mut self, share: GroupShare) -> Result<(), OwnGroupError> {
+        let Some(limit) = self.limit else {
             self.folders = Folders::default();
             return Ok(());
         };
@@ -236,7 +269,8 @@ impl Disk {
     /// Ends the limit; processes go home in the same walk.
     fn lift(&mut self, governor: &Governor, settings: &Settings) {
         (self.count, self.folders) = (None, Folders::default());
-        if self.share.limit().is_some() {
+        self.publish(governor, None);
+        if self.limit.take().is_some() {
             self.share = nobody_limited();
             self.tell_changes(governor, settings);
         }
@@ -252,33 +286,33 @@ impl Disk {
     /// Puts everything back at once. Processes that are in the group have been sent home before.
     pub(super) fn put_back(&mut self) {
         (self.group, self.count, self.folders, self.told) = (None, None, Folders::default(), None);
-        self.share = nobody_limited();
+        (self.share, self.limit) = (nobody_limited(), None);
     }
 
     fn tell_changes(&mut self, governor: &Governor, settings: &Settings) {
-        let limit = self.group.as_ref().filter(|_| self.share.limit().is_some()).and_then(DiskGroup::in_force);
-        let now = Some((limit, self.share.word()));
-        if self.told == now {
+        let limit = self.group.as_ref().filter(|_| self.limit.is_some()).and_then(DiskGroup::in_force);
+        let is_held = limit.is_some() && self.share.limit() != self.limit;
+        let now = Told { limit, word: self.share.word(), is_held };
+        if self.told == Some(now) {
             return;
         }
-        let was_limited = self.told.is_some_and(|(limit, _)| limit.is_some());
+        let was_limited = self.told.is_some_and(|told| told.limit.is_some());
         if was_limited != limit.is_some() {
-            let why = self.share.word();
-            tracing::info!(bytes_per_s = limit, %why, "limit of what classes that yield read from the disk");
+            tracing::info!(bytes_per_s = limit, why = %now.why(), "limit of what classes that yield read from the disk");
         }
-        self.told = now;
+        self.told = Some(now);
         self.tell(governor, settings);
     }
 
     /// Says whether limits work, and which is in force.
     pub(super) fn tell(&self, governor: &Governor, settings: &Settings) {
-        let (limit, word) = self.told.unwrap_or((None, DiskWord::Calm));
-        governor.health.lock().disk_limit = limit;
-        let (is_on, why) = self.words(settings, limit, word);
+        let told = self.told.unwrap_or(Told { limit: None, word: DiskWord::Calm, is_held: false });
+        governor.health.lock().disk_limit = told.limit;
+        let (is_on, why) = self.words(settings, told);
         levers::disk(governor, is_on, &why);
     }
 
-    fn words(&self, settings: &Settings, limit: Option<u64>, word: DiskWord) -> (bool, String) {
+    fn words(&self, settings: &Settings, told: Told) -> (bool, String) {
         if !settings.disk.limits {
             return (false, "turned off in the settings".to_owned());
         }
@@ -290,12 +324,18 @@ impl Disk {
             (Ok(_), Some((why, _))) => (false, format!("{why}; tried again within a minute")),
             (Ok((_, _, how)), None) => {
                 let classes = settings.disk_yielders().join(", ");
-                let limit = limit.map_or("not limited".to_owned(), |limit| {
+                let limit = told.limit.map_or("not limited".to_owned(), |limit| {
                     format!("limited to {:.1} MB/s together", limit as f64 / 1e6)
                 });
-                (true, format!("{classes}: {limit} ({word}); {how}"))
+                (true, format!("{classes}: {limit} ({}); {how}", told.why()))
             }
         }
+    }
+}
+
+impl Told {
+    fn why(&self) -> String {
+        if self.is_held { "for the target of a class above".to_owned() } else { self.word.to_string() }
     }
 }
 

@@ -16,6 +16,7 @@
 //!
 //! A function that reads or sets the parameter by itself is not seen.
 
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_policy::Unsafe;
@@ -152,7 +153,7 @@ impl Session {
         if inside.keeps_workers {
             return inside.workers.map(|_| Step::UndoLocally);
         }
-        let wanted = self.settings.class(inside.class).workers_max.filter(|_| inside.workers.is_none())?;
+        let wanted = self.settings.class(inside.class).workers_in_force().filter(|_| inside.workers.is_none())?;
         // What holds for the session would be taken for the server's own value. It is undone before a BEGIN, unless BEGIN
         // came where it was not expected.
         if self.workers.in_session.is_some() { None } else { self.lower(wanted, Step::LowerLocally(wanted), now) }
@@ -165,7 +166,7 @@ impl Session {
             runs.is_some_and(|runs| !runs.begins && !runs.may_end) && !speech.of_session
         };
         let may = !self.workers.has_spoken && !self.transaction.as_ref()?.keeps_workers;
-        let wanted = self.inside_class().workers_max.filter(|_| may && is_single());
+        let wanted = self.inside_class().workers_in_force().filter(|_| may && is_single());
         match (self.workers.in_session, wanted) {
             (None, Some(wanted)) => self.lower(wanted, Step::Lower(wanted), now),
             (has, wanted) if has == wanted => None,
@@ -211,7 +212,12 @@ impl Session {
         let inside = self.transaction.as_mut();
         match limiting.step {
             Step::Ask => match limiting.value {
-                Some(value) => workers.known = Some((now, value)),
+                Some(value) => {
+                    workers.known = Some((now, value));
+                    let class = inside.map_or(self.session_class, |inside| inside.class);
+                    // Relaxed: a figure for targets, which orders nothing.
+                    self.governor.statistics.class(class).server_workers.store(value.into(), Ordering::Relaxed);
+                }
                 // It is no server that we know.
                 None => workers.has_spoken = true,
             },

@@ -11,6 +11,10 @@ pub struct Held {
     pub mpl: Option<u32>,
     /// The nice value of its server processes; `None` for the one that is set.
     pub nice: Option<i32>,
+    /// What classes that yield may read of the disk together, bytes per second; `None` for any amount.
+    pub disk: Option<u64>,
+    /// How many parallel workers a node of its plans may have; `None` for as many as are set.
+    pub workers: Option<u32>,
 }
 
 /// A key of a class that contradicts others.
@@ -36,6 +40,11 @@ impl ClassSettings {
             (CpuShare::Nice(own), Some(nice)) => CpuShare::Nice(own.max(nice)),
             (cpu, _) => cpu,
         }
+    }
+
+    /// How many parallel workers a node of its statements' plans may have now; `None` for as many as the server allows.
+    pub fn workers_in_force(&self) -> Option<u32> {
+        [self.workers_max, self.held.workers.filter(|_| self.workers_max.is_some())].into_iter().flatten().min()
     }
 
     /// How many of its transactions run at once in any case, whatever the target of a class above asks for.
@@ -70,6 +79,17 @@ impl Settings {
     /// The classes for which an mpl may be chosen.
     pub fn searched(&self) -> impl Iterator<Item = (ClassIndex, &ClassSettings)> {
         (0..).map(ClassIndex).zip(&self.classes).filter(|(class, _)| self.is_searched(*class))
+    }
+
+    /// What targets leave the classes that yield of the disk, bytes per second; `None` for any amount.
+    pub fn disk_held(&self) -> Option<u64> {
+        self.classes.iter().filter_map(|class| class.held.disk).min()
+    }
+
+    /// The class whose lever the disk is. One limit is for all that yield, so a target must be above the highest of them.
+    pub(crate) fn disk_lever(&self) -> Option<ClassIndex> {
+        let classes = (0..).map(ClassIndex).take(self.classes.len());
+        classes.filter(|class| self.yields_disk(*class)).max_by_key(|class| self.class(*class).limits.priority)
     }
 
     /// Whether a class above has a target, so that this one may be limited for it at any time.

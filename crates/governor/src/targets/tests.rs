@@ -9,7 +9,7 @@ use crate::admin::command::Call;
 use crate::admin::{change, show};
 use crate::page::state::State;
 use crate::registry::SessionCard;
-use crate::settings::{Cpu, CpuShare, for_tests};
+use crate::settings::{Cpu, CpuShare, DiskUse, for_tests};
 use crate::watch::levers;
 
 const HIGH: ClassIndex = ClassIndex(0);
@@ -68,7 +68,7 @@ impl Play {
 fn an_exceeded_target_limits_who_enters_and_gives_it_back() {
     let mut play = Play::new(settings());
     play.run(10, 50);
-    assert_eq!(play.held(), Held { mpl: Some(1), nice: None });
+    assert_eq!(play.held(), Held { mpl: Some(1), ..Held::default() });
     let ask = |ticket| play.governor.admission.lock().ask(Ticket(ticket), LOW, Duration::ZERO);
     assert_eq!(ask(1), Asked::Enter);
     assert!(matches!(ask(2), Asked::Wait { .. }));
@@ -134,6 +134,45 @@ fn shares_are_lowered_where_they_work_and_never_raised() {
         play.run(10, 50);
         assert_eq!(play.governor.settings().share_of(LOW), cpu);
     }
+}
+
+#[test]
+fn the_disk_and_parallel_workers_are_lowered_where_they_can_be() {
+    let mut settings = settings();
+    settings.disk.limits = true;
+    settings.classes[1].disk = DiskUse::Yields;
+    settings.classes[1].workers_max = Some(8);
+    let reading = DiskReading { read_bytes_per_s: 100_000_000, least: 30_000_000 };
+    let start = |settings: &Settings| {
+        let play = Play::new(settings.clone());
+        play.governor.health.lock().disk_reading = Some(reading);
+        // The server allows two, so the first six of eight would be no loss.
+        play.governor.statistics.class(LOW).server_workers.store(2, Relaxed);
+        play
+    };
+    let mut play = start(&settings);
+    play.run(3, 50);
+    assert_eq!(play.held().workers, Some(0), "a quarter of two");
+    play.run(6, 50);
+    assert_eq!(play.held(), Held { mpl: Some(1), nice: None, disk: Some(30_000_000), workers: Some(0) });
+    let in_force = play.governor.settings();
+    assert_eq!((in_force.class(LOW).workers_in_force(), in_force.disk_held()), (Some(0), Some(30_000_000)));
+    let metrics = crate::metrics::text(&play.governor);
+    assert!(metrics.contains("plimsoll_class_workers_max{class=\"low\"} 0.0\n"), "{metrics}");
+    // The server cannot be limited any more: what was reached is given up.
+    play.governor.health.lock().disk_reading = None;
+    play.turn();
+    assert_eq!(play.held().disk, None);
+    play.governor.health.lock().disk_reading = Some(reading);
+    play.run(120, 5);
+    assert_eq!(play.held(), Held::default(), "all is given back");
+
+    // One limit of the disk is for all that yield. If the promised class is one of them, that would slow it down, too.
+    settings.classes[0].disk = DiskUse::Yields;
+    settings.classes[1].workers_max = None;
+    let mut play = start(&settings);
+    play.run(10, 50);
+    assert_eq!(play.held(), Held { mpl: Some(1), ..Held::default() });
 }
 
 /// A class without an mpl was not asked for admission. When the target set one, those inside were not counted, and too many ran.

@@ -16,6 +16,8 @@ mod governed;
 mod hostile;
 mod installcheck;
 mod isolation;
+mod npgsql;
+mod pooler_cases;
 mod poolers;
 mod reading;
 mod retried;

@@ -3,7 +3,7 @@
 //! `tools/postgresql-versions` fetches the versions. The foreign clients are psql, with the libpq of the version that is tested from 15
 //! on, and psycopg; [`encrypted`] has what goes over TLS. Each version has a server of its own.
 
-mod encrypted;
+pub mod encrypted;
 
 use std::path::Path;
 use std::process::Command;

@@ -50,6 +50,22 @@ fn pipeline(client: &mut Client, statements: &[&str]) -> Answer {
     client.answer().unwrap()
 }
 
+/// Runs a statement that the session has prepared under that name, without sending its text again.
+fn execute(client: &mut Client, name: &str) -> Answer {
+    let mut bytes = message(b'B', format!("\0{name}\0\0\0\0\0\0\0").as_bytes());
+    bytes.extend(message(b'E', b"\0\0\0\0\0"));
+    bytes.extend(message(b'S', b""));
+    client.send(&bytes).unwrap();
+    client.answer().unwrap()
+}
+
+/// Prepares a statement, alone in its unit.
+fn prepare(client: &mut Client, name: &str, sql: &str) {
+    let parse = message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes());
+    client.send(&[parse, message(b'S', b"")].concat()).unwrap();
+    client.answer().unwrap();
+}
+
 #[test]
 fn plans_of_a_limited_class_have_fewer_workers_and_nobody_finds_out() {
     let server = parallel_server();
@@ -134,4 +150,68 @@ fn a_failed_transaction_fails_as_before_and_the_next_is_limited_again() {
     governed.console().unwrap().query("SET class.low.workers_max = any").unwrap();
     assert_eq!(plan(&mut low, EXPLAIN), Some(2));
     governed.assert_alive();
+}
+
+#[test]
+fn prepared_statements_resets_and_rollbacks_leave_nothing_behind() {
+    let server = parallel_server();
+    let governed = Governed::start_with(&server, "", "mpl = 4\nworkers_max = 1");
+    let direct = server.value(SOURCE);
+
+    // A unit that only names a statement is limited as well, alone and in a block, before and after the block fails or ends.
+    let mut low = governed.client("low", server.database());
+    prepare(&mut low, "plan", EXPLAIN);
+    assert_eq!(planned(&execute(&mut low, "plan")), Some(1), "alone");
+    for end in ["COMMIT", "ROLLBACK", "SELECT 1 / 0", "ABORT"] {
+        low.query("BEGIN").unwrap();
+        assert_eq!(planned(&execute(&mut low, "plan")), Some(1), "in a block");
+        if low.query(end).is_err() {
+            low.query("ROLLBACK").unwrap();
+        }
+        assert_eq!(planned(&execute(&mut low, "plan")), Some(1), "after {end}");
+    }
+    // What pools send between two clients. Each works as without a limit, and the next client is limited again.
+    for reset in ["DISCARD ALL", "RESET ALL", "DEALLOCATE ALL", "SET SESSION AUTHORIZATION DEFAULT; RESET ALL"] {
+        low.query(reset).unwrap();
+        assert_eq!(plan(&mut low, EXPLAIN), Some(1), "after {reset}");
+    }
+    assert_eq!(low.value(SOURCE).unwrap(), direct);
+
+    // A client's own SET, undone by its own ROLLBACK, or local to its block.
+    for own in ["SET max_parallel_workers_per_gather = 0", "SET LOCAL max_parallel_workers_per_gather = 0"] {
+        let mut low = governed.client("low", server.database());
+        low.query("BEGIN").unwrap();
+        assert_eq!(plan(&mut low, EXPLAIN), Some(1));
+        low.query(own).unwrap();
+        assert_eq!(plan(&mut low, EXPLAIN), None, "its own value is lower");
+        low.query("ROLLBACK").unwrap();
+        assert_eq!(low.value(SOURCE).unwrap(), direct, "after {own}");
+    }
+
+    // A role's own value is lower than the limit, and RESET goes back to that, ours and the client's.
+    server.connection().run("ALTER ROLE low SET max_parallel_workers_per_gather = 0").unwrap();
+    let mut low = governed.client("low", server.database());
+    assert_eq!(plan(&mut low, EXPLAIN), None);
+    low.query("DISCARD ALL").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), None);
+    assert_eq!(low.value(SHOW).unwrap(), "0");
+}
+
+/// The limit is about planning. A plan that the server keeps for a prepared statement without parameters keeps its workers until it is
+/// made anew, in both directions.
+#[test]
+fn a_plan_that_the_server_has_kept_keeps_its_workers() {
+    let server = parallel_server();
+    let governed = Governed::start_with(&server, "", "mpl = 4\nworkers_max = 1");
+    let mut low = governed.client("low", server.database());
+    low.query("PREPARE scan AS SELECT count(*) FROM wide").unwrap();
+    assert_eq!(plan(&mut low, "EXPLAIN (COSTS OFF) EXECUTE scan"), Some(1));
+    governed.console().unwrap().query("SET class.low.workers_max = any").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), Some(2));
+    assert_eq!(plan(&mut low, "EXPLAIN (COSTS OFF) EXECUTE scan"), Some(1));
+    low.query("DISCARD PLANS").unwrap();
+    assert_eq!(plan(&mut low, "EXPLAIN (COSTS OFF) EXECUTE scan"), Some(2));
+    governed.console().unwrap().query("SET class.low.workers_max = 0").unwrap();
+    assert_eq!(plan(&mut low, EXPLAIN), None);
+    assert_eq!(plan(&mut low, "EXPLAIN (COSTS OFF) EXECUTE scan"), Some(2));
 }

@@ -198,3 +198,20 @@ fn no_limit_is_below_its_floor() {
     let least = limits.into_iter().fold(1.0, f64::min) * SLOW.capacity;
     assert!(least >= f64::from(32 << 20) - 1.0, "{least}");
 }
+
+/// What others limit for their own reasons, as a target does, leaves those who yield their share all the same.
+#[test]
+fn the_least_that_those_who_yield_keep_is_known_also_without_a_limit() {
+    let (mut share, mut noise) = (DiskShare::new(BOUNDS), Noise::of(0.0));
+    assert_eq!(share.least(), None, "nobody has read anything");
+    let calm = Disk { is_shared: false, page_s: 0.0, ..SLOW };
+    run(&mut share, calm, 10, &mut noise);
+    let megabytes = |share: &DiskShare| share.least().map(|least| least / 1_000_000);
+    assert_eq!((share.limit(), megabytes(&share)), (None, Some(62)), "half of what the disk gives");
+    run(&mut share, Disk { scans: 10e6, ..calm }, 10, &mut noise);
+    assert_eq!(megabytes(&share), Some(62), "a disk that is idle still gives it");
+    run(&mut share, Disk { capacity: 50e6, ..calm }, 30, &mut noise);
+    assert!(megabytes(&share).is_some_and(|least| (24..27).contains(&least)), "{:?}", share.least());
+    run(&mut share, Disk { capacity: 5e6, ..calm }, 60, &mut noise);
+    assert_eq!(megabytes(&share), Some(15), "it may be busy with small requests: a quarter of the most is left");
+}

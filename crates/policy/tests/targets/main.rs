@@ -16,7 +16,7 @@ const BOUND: Duration = Duration::from_millis(20);
 /// What can be told from noise within seconds is more than this times the bound.
 const NOISE: f64 = 1.15;
 
-const CONTENDED: [Bottleneck; 3] = [Bottleneck::Locks, Bottleneck::Cores, Bottleneck::Disk];
+const CONTENDED: [Bottleneck; 4] = [Bottleneck::Locks, Bottleneck::Cores, Bottleneck::Disk, Bottleneck::Workers];
 
 /// A server whose lower class comes in the 30th second.
 fn stepped(bottleneck: Bottleneck, seed: u64) -> Play {
@@ -66,7 +66,7 @@ fn once_settled_it_swings_by_less_than_a_tenth() {
 /// Where the target is only just kept, chance undoes some of the steps back, and the rests take long: hence not in every run.
 #[test]
 fn only_what_helps_stays_limited() {
-    let useful = [LeverKind::Mpl, LeverKind::CpuShare, LeverKind::DiskBandwidth];
+    let useful = [LeverKind::Mpl, LeverKind::CpuShare, LeverKind::DiskBandwidth, LeverKind::Workers];
     let mut unhelpful = Vec::new();
     for (bottleneck, useful) in CONTENDED.into_iter().zip(useful) {
         for seed in SEEDS {
@@ -74,7 +74,7 @@ fn only_what_helps_stays_limited() {
             play.run(400);
             let is_limited = |kind| play.controller.position(LOW, kind).is_some();
             assert!(is_limited(useful), "{bottleneck:?}, seed {seed}: {useful} was given back");
-            let others = [LeverKind::Mpl, LeverKind::DiskBandwidth, LeverKind::CpuShare];
+            let others = [LeverKind::Mpl, LeverKind::DiskBandwidth, LeverKind::Workers, LeverKind::CpuShare];
             let kept: Vec<_> = others.into_iter().filter(|kind| *kind != useful && is_limited(*kind)).collect();
             // For cores fewer transactions help as well as smaller shares.
             let may_stay = bottleneck == Bottleneck::Cores && kept == [LeverKind::Mpl];

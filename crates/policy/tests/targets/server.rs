@@ -47,6 +47,8 @@ pub enum Bottleneck {
     Cores,
     /// The disk: by how fast the lower class reads.
     Disk,
+    /// Cores that parallel workers of the lower class take beside its own processes.
+    Workers,
     /// Nothing that the lower class does.
     Itself,
 }
@@ -65,6 +67,9 @@ pub struct Server {
 
 /// How much the lower class has of each lever; open where there is none.
 pub type Amounts = BTreeMap<LeverKind, u64>;
+
+/// Parallel workers that each query of the lower class has if it may.
+const WORKERS: u64 = 4;
 
 /// Bytes per second that the lower class reads if it may.
 const DISK_DEMAND: f64 = 400e6;
@@ -95,6 +100,10 @@ impl Server {
                 running.min(4.0) * 0.10 * 1.25f64.powf(share)
             }
             Bottleneck::Disk => 6.0 * self.disk_rate(amounts) / DISK_DEMAND,
+            Bottleneck::Workers => {
+                let workers = *amounts.get(&LeverKind::Workers).unwrap_or(&WORKERS);
+                0.5 * running.min(2.0) * workers as f64
+            }
             Bottleneck::Itself => 0.0,
         };
         self.mean_s * (1.0 + slower)
@@ -120,6 +129,7 @@ impl Server {
             (LeverKind::Mpl, running),
             (LeverKind::CpuShare, share),
             (LeverKind::DiskBandwidth, self.disk_rate(amounts) as u64),
+            (LeverKind::Workers, if running > 0 { WORKERS } else { 0 }),
         ];
         vec![high, low]
     }
@@ -140,6 +150,7 @@ pub fn levers() -> Vec<LeverBounds> {
         lever(LeverKind::Mpl, None, 1),
         lever(LeverKind::CpuShare, Some(9), 0),
         lever(LeverKind::DiskBandwidth, None, 1_000_000),
+        lever(LeverKind::Workers, Some(WORKERS), 0),
     ]
 }
 

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
 use crate::agent::disk::WINDOW;
 use crate::agent::{Agent, EVERY};
+use crate::governor::DiskReading;
 use crate::registry::{Phase, SessionCard};
-use crate::settings::{CpuShare, DiskLimits, DiskUse, Settings};
+use crate::settings::{CpuShare, DiskLimits, DiskUse, Held, Settings};
 
 /// A session of class low that reads, one of class high that waits for the disk, and an agent.
 struct World {
@@ -143,6 +144,51 @@ fn a_class_that_yields_is_limited_while_an_important_one_waits_and_then_no_more(
     world.pass(Duration::from_secs(6));
     world.until(201, "db/server");
     world.until_gone();
+}
+
+/// Nobody waits for the disk, so that only the target limits; its limit stays while those who yield are idle.
+#[test]
+fn what_a_target_leaves_of_the_disk_is_in_force_until_it_leaves_more() {
+    let mut world = World::new(|_| {});
+    waits(&world.machine, false);
+    let reading = |world: &World| world.machine.governor.health.lock().disk_reading;
+    assert_eq!(reading(&world), None, "nothing is known, so targets have no lever");
+    world.pass(Duration::from_secs(3));
+    let DiskReading { read_bytes_per_s, least } = reading(&world).unwrap();
+    assert!((100 * MB..150 * MB).contains(&read_bytes_per_s), "{read_bytes_per_s}");
+    assert!((55 * MB..=63 * MB).contains(&least), "half of what the disk gave, {least}");
+    assert_eq!(world.limit(), None);
+
+    let hold = |world: &World, disk| world.machine.governor.hold(&[Held::default(), Held { disk, ..Held::default() }]);
+    hold(&world, Some(80 * MB));
+    world.pass(Duration::from_secs(1));
+    world.until(201, &ours());
+    assert_eq!(world.limit(), Some(80 * MB));
+    let (is_on, why) = world.machine.lever("disk limits");
+    assert!(is_on && why.starts_with("low: limited to 80.0 MB/s together (for the target of a class above)"), "{why}");
+
+    world.low.state().phase = Phase::Idle;
+    world.pass(Duration::from_secs(2));
+    assert_eq!((world.limit(), reading(&world).unwrap().read_bytes_per_s), (Some(80 * MB), 0));
+    hold(&world, None);
+    world.pass(EVERY);
+    world.until(201, "db/server");
+    world.until_gone();
+}
+
+/// The governor's own limit, for those who wait at the disk, and that of a target: the lower one is in force.
+#[test]
+fn of_two_limits_of_the_disk_the_lower_one_is_in_force() {
+    let mut world = World::new(|_| {});
+    world.pass(Duration::from_secs(3));
+    let own = world.limit().unwrap();
+    let hold = |world: &World, disk| world.machine.governor.hold(&[Held::default(), Held { disk, ..Held::default() }]);
+    hold(&world, Some(100 * MB));
+    world.pass(Duration::from_secs(1));
+    assert!(world.limit().is_some_and(|limit| limit.abs_diff(own) < own / 10), "{:?}, not {own}", world.limit());
+    hold(&world, Some(own / 2));
+    world.pass(Duration::from_secs(1));
+    assert_eq!(world.limit(), Some(own / 2));
 }
 
 /// A holder of what somebody important waits for must not be held back by what it reads.

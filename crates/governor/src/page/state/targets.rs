@@ -55,7 +55,7 @@ pub struct TargetState {
 pub struct TargetLever {
     /// Whose.
     pub class: String,
-    /// `mpl` or `cpu`.
+    /// `mpl`, `disk bandwidth`, `parallel workers` or `cpu`.
     pub lever: String,
     /// How much the class has of it now: a number or `any`, or a nice value.
     pub now: String,

@@ -2,6 +2,7 @@
 
 use super::replaying::verified;
 use super::*;
+use crate::settings::Held;
 
 /// A story of a session in class low, whose workers are limited to 1.
 fn limited() -> Story {
@@ -225,4 +226,41 @@ fn long_parameters_say_nothing() {
     story.play("< D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]");
     let text = format!("Q:select_'{}'", "x".repeat(140_000));
     story.play(&format!("> {text} => {RAISE}"));
+}
+
+/// A target of a class above lowers the limit. What runs keeps the one that it has.
+#[test]
+fn what_a_target_leaves_holds_from_the_next_transaction_on() {
+    let hold = |story: &Story, workers| {
+        story.governor.hold(&[Held::default(), Held { workers: Some(workers), ..Held::default() }]);
+    };
+    let lower = "S[!SET_LOCAL_max%parallel%workers%per%gather_=_0 S]";
+    let mut story = limited();
+    story.play(&begun());
+    hold(&story, 0);
+    story.play(&format!(
+        "< D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+         > Q:commit => S[Q:commit]
+         < C:COMMIT Z:I => C[C:COMMIT Z:I]
+         > Q:begin => S[Q:begin]
+         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         > Q:select_a => {lower}"
+    ));
+    // Between statements that commit by themselves, the old limit is undone first. More than is set is never allowed.
+    let mut story = limited();
+    story.play(&format!(
+        "> Q:select_a => {SHOW}
+         < 3 1 2 R:2 C:SHOW Z:I => {LOWER_SESSION}
+         < 3 1 2 C:SET Z:I => S[Q:select_a]
+         < D:1 C:SELECT Z:I => C[D:1 C:SELECT Z:I]"
+    ));
+    hold(&story, 5);
+    story.play("> Q:select_a => S[Q:select_a]\n< D:1 C:SELECT Z:I => C[D:1 C:SELECT Z:I]");
+    hold(&story, 0);
+    story.play(&format!(
+        "> Q:select_b => {RESET}
+         < 3 1 2 C:RESET Z:I => {}
+         < 3 1 2 C:SET Z:I => S[Q:select_b]",
+        lower.replace("_LOCAL", "")
+    ));
 }

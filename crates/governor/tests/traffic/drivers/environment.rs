@@ -89,6 +89,15 @@ pub fn node_folder(from: &Path) -> PathBuf {
     })
 }
 
+/// The program, which uses libraries that Debian packages: `ruby-activerecord` and `ruby-pg`.
+pub fn ruby_program(file: &Path) -> Command {
+    tool("ruby", "ruby-activerecord ruby-pg");
+    run(Command::new("ruby").args(["-e", "require 'active_record'; require 'pg'"]));
+    let mut program = Command::new("ruby");
+    program.arg(file);
+    program
+}
+
 /// The program, built.
 pub fn go_program(from: &Path) -> PathBuf {
     tool("go", "golang-go");

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use super::super::client::PATIENCE;
 use super::super::governed::Governed;
 use super::super::server::Server;
-use super::environment::{java_libraries, python};
+use super::environment::{java_libraries, python, ruby_program};
 use super::{programs, run};
 
 /// Lines that make another class, to which no rule leads.
@@ -56,6 +56,11 @@ fn django_names_the_class_by_an_execute_wrapper() {
     check(python_program("django_class.py"), 3);
 }
 
+#[test]
+fn active_record_names_the_class_by_an_annotation() {
+    check(ruby_program(&programs().join("orms/active_record_class.rb")), 3);
+}
+
 /// The driver beneath sends BEGIN and the first statement together, before one Sync.
 #[test]
 fn hibernate_names_the_class_by_a_statement_inspector() {
@@ -84,5 +89,6 @@ fn the_guide_has_the_programs_that_are_tested() {
     );
     check("orms/django_class.py", "with connection.execute_wrapper(nightly), transaction.atomic():\n");
     check("hibernate/HibernateClass.java", "StatementInspector nightly = sql -> sql + \" /*class='nightly'*/\";\n");
+    check("orms/active_record_class.rb", "nightly = Hot.annotate(\"class='nightly'\")\n");
     check("hibernate/HibernateClass.java", "factory.withOptions().statementInspector(nightly).openSession()");
 }

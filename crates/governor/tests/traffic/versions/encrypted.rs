@@ -90,7 +90,8 @@ fn certify(folder: &Path, address: &str) {
     }
 }
 
-fn openssl(folder: &Path, arguments: &str) {
+/// Runs openssl in a folder; what it makes a key for has one of its own.
+pub fn openssl(folder: &Path, arguments: &str) {
     let mut command = Command::new("openssl");
     command.current_dir(folder).args(arguments.split(' '));
     if arguments.starts_with("req") {

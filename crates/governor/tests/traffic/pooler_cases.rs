@@ -1,0 +1,145 @@
+//! What pgbouncer's own tests are about, as far as it concerns a governor: each case is played before the server itself and through a
+//! governor, and the answers must be the same to the last byte.
+//!
+//! `../pgbouncer.md` has all of their tests, which of ours is about the same thing, and why the others do not apply. Nothing of theirs
+//! is copied: they drive libpq, and these are messages.
+
+mod connecting;
+mod messages;
+mod operating;
+mod replication;
+
+use super::client::{Client, Message, Place, message};
+use super::governed::Governed;
+use super::server::Server;
+
+/// A step of a case.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Sends these messages.
+    Say(Vec<u8>),
+    /// Waits until a message of this type has come.
+    Hear(u8),
+}
+use Step::{Hear, Say};
+
+fn text(words: &str) -> Vec<u8> {
+    [words.as_bytes(), b"\0"].concat()
+}
+
+fn query(sql: &str) -> Vec<u8> {
+    message(b'Q', &text(sql))
+}
+
+fn parse(name: &str, sql: &str) -> Vec<u8> {
+    message(b'P', &[text(name), text(sql), vec![0, 0]].concat())
+}
+
+/// The unnamed portal for a statement, with parameters as text.
+fn bind(name: &str, values: &[&str]) -> Vec<u8> {
+    let count = u16::try_from(values.len()).unwrap().to_be_bytes();
+    let mut body = [&b"\0"[..], &text(name), &[0, 0], &count].concat();
+    for value in values {
+        body.extend(u32::try_from(value.len()).unwrap().to_be_bytes());
+        body.extend(value.as_bytes());
+    }
+    message(b'B', &[&body[..], &[0, 0]].concat())
+}
+
+fn execute() -> Vec<u8> {
+    message(b'E', &[0; 5])
+}
+
+fn describe(name: &str) -> Vec<u8> {
+    message(b'D', &[&b"S"[..], &text(name)].concat())
+}
+
+fn close(name: &str) -> Vec<u8> {
+    message(b'C', &[&b"S"[..], &text(name)].concat())
+}
+
+fn sync() -> Vec<u8> {
+    message(b'S', b"")
+}
+
+fn flush() -> Vec<u8> {
+    message(b'H', b"")
+}
+
+fn copy_data(line: &str) -> Vec<u8> {
+    message(b'd', line.as_bytes())
+}
+
+fn copy_done() -> Vec<u8> {
+    message(b'c', b"")
+}
+
+/// Several messages that are sent at once.
+fn say<const N: usize>(messages: [Vec<u8>; N]) -> Step {
+    Say(messages.concat())
+}
+
+/// Plays a case and returns all that was answered, up to the answer of a last query, which ends whatever the case has left.
+fn play(client: &mut Client, steps: &[Step]) -> Vec<Message> {
+    const END: &str = "that was all";
+    let mut heard = Vec::new();
+    let end = say([sync(), query("ROLLBACK"), query(&format!("SELECT '{END}'"))]);
+    for step in steps.iter().chain([&end]) {
+        match step {
+            Say(bytes) => client.send(bytes).unwrap(),
+            Hear(tag) => loop {
+                let message = client.message().unwrap_or_else(|error| panic!("{error} after {heard:?}"));
+                let is_it = message.tag == *tag;
+                heard.push(message);
+                if is_it {
+                    break;
+                }
+            },
+        }
+    }
+    loop {
+        let message = client.message().unwrap_or_else(|error| panic!("{error} after {heard:?}"));
+        let is_last = message.tag == b'D' && message.body.ends_with(END.as_bytes());
+        heard.push(message);
+        if is_last {
+            assert_eq!(client.answer().unwrap().status, b'I');
+            return heard;
+        }
+    }
+}
+
+/// A server, and a governor that lets in one transaction of class low.
+struct World {
+    governed: Governed,
+    server: Server,
+}
+
+impl World {
+    fn start() -> World {
+        let server = Server::start();
+        server.connection().run("CREATE TABLE copied (i int); GRANT ALL ON copied TO public").unwrap();
+        let governed = Governed::start_with(&server, "", "mpl = 1");
+        World { governed, server }
+    }
+
+    fn direct(&self, user: &str) -> Client {
+        Client::connect(Place::Unix(self.server.socket()), user, self.server.database()).unwrap()
+    }
+
+    fn governed(&self, user: &str) -> Client {
+        self.governed.client(user, self.server.database())
+    }
+
+    /// Plays cases one after the other on one connection of each kind.
+    fn check(&mut self, cases: &[(String, Vec<Step>)]) {
+        for user in ["low", "high"] {
+            let (mut direct, mut governed) = (self.direct(user), self.governed(user));
+            for (name, steps) in cases {
+                let expect = play(&mut direct, steps);
+                let heard = play(&mut governed, steps);
+                assert_eq!(heard, expect, "{user}: {name}");
+            }
+        }
+        self.governed.assert_alive();
+    }
+}

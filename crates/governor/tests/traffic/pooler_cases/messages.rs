@@ -1,0 +1,231 @@
+//! COPY, prepared statements, pipelines, and messages of any size.
+
+use super::super::client::Message;
+use super::Step::{Hear, Say};
+use super::{
+    Step, World, bind, close, copy_data, copy_done, describe, execute, flush, message, parse, play, query, say, sync,
+    text,
+};
+
+/// COPY by each protocol, with rows that are good or bad, ended before or after the server has refused a row.
+#[test]
+fn copies_end_as_they_do_without_a_governor() {
+    let mut world = World::start();
+    let begins: [(&str, Vec<u8>, &[Vec<u8>]); 3] = [
+        ("simple", query("COPY copied FROM STDIN"), &[]),
+        ("extended", [parse("", "COPY copied FROM STDIN"), bind("", &[]), execute(), sync()].concat(), &[sync()]),
+        (
+            "prepared",
+            [parse("p", "COPY copied FROM STDIN"), bind("p", &[]), execute(), sync()].concat(),
+            &[sync(), close("p"), sync()],
+        ),
+    ];
+    let mut cases = Vec::new();
+    for (protocol, begin, ends) in begins {
+        let begin = || [Say(begin.clone()), Hear(b'G')];
+        let end = || Say([&[copy_done()][..], ends].concat().concat());
+        let fail = || Say([&[message(b'f', &text("enough"))][..], ends].concat().concat());
+        let mut case = |name: &str, steps: Vec<Step>| cases.push((format!("{protocol}: {name}"), steps));
+        case("good", [&begin()[..], &[say([copy_data("1\n"), copy_data("2\n")]), end()]].concat());
+        case("nothing", [&begin()[..], &[end()]].concat());
+        case("given up", [&begin()[..], &[say([copy_data("1\n")]), fail()]].concat());
+        case("refused before its end", [&begin()[..], &[say([copy_data("bad\n")]), Hear(b'E'), end()]].concat());
+        case("refused after its end", [&begin()[..], &[say([copy_data("bad\n")]), end()]].concat());
+        // Late rows, and their end, come when the server has long forgotten the copy.
+        let late = [say([copy_data("bad\n")]), Hear(b'E'), say([copy_data("3\n")]), end(), say([query("SELECT 1")])];
+        case("late rows", [&begin()[..], &late].concat());
+        let block = [say([query("BEGIN")]), Hear(b'Z')];
+        let after = [say([query("ROLLBACK"), query("SELECT 'after'")])];
+        let refused = [say([copy_data("bad\n")]), Hear(b'E'), end()];
+        case("refused in a block", [&block[..], &begin(), &refused, &after].concat());
+    }
+    let out = "COPY (SELECT generate_series(1, 3)) TO STDOUT";
+    cases.push(("simple: out".to_owned(), vec![say([query(out)])]));
+    cases.push(("extended: out".to_owned(), vec![say([parse("", out), bind("", &[]), execute(), sync()])]));
+    cases.push((
+        "prepared: out".to_owned(),
+        vec![say([parse("o", out), bind("o", &[]), execute(), sync(), close("o")])],
+    ));
+    world.check(&cases);
+}
+
+/// Prepared statements that fail, are not there, are there already, are closed twice.
+#[test]
+fn prepared_statements_and_pipelines_answer_as_they_do_without_a_governor() {
+    let mut world = World::start();
+    let run = |name: &str| [bind(name, &[]), execute()].concat();
+    let case = |name: &str, steps: Vec<Step>| (name.to_owned(), steps);
+    world.check(&[
+        case("a name that is not there", vec![say([describe("nowhere"), sync(), run("nowhere"), sync()])]),
+        case(
+            "a name twice",
+            vec![say([parse("twice", "SELECT 1"), sync(), parse("twice", "SELECT 2"), sync(), run("twice"), sync()])],
+        ),
+        case("closed twice", vec![say([close("twice"), close("twice"), sync(), describe("twice"), sync()])]),
+        case(
+            "a table that comes later",
+            vec![
+                say([parse("", "SELECT * FROM later_on"), run(""), sync()]),
+                Hear(b'Z'),
+                say([
+                    query("CREATE TEMP TABLE later_on (a text)"),
+                    parse("later", "SELECT a FROM later_on"),
+                    run("later"),
+                    sync(),
+                ]),
+                say([query("DROP TABLE later_on"), close("later"), sync()]),
+            ],
+        ),
+    ]);
+}
+
+/// Pipelines of which a statement fails, and what follows it.
+#[test]
+fn pipelines_that_fail_answer_as_they_do_without_a_governor() {
+    let mut world = World::start();
+    let run = |name: &str| [bind(name, &[]), execute()].concat();
+    let case = |name: &str, steps: Vec<Step>| (name.to_owned(), steps);
+    world.check(&[
+        case(
+            "an error between statements",
+            vec![
+                say([
+                    parse("one", "SELECT 1"),
+                    run("one"),
+                    parse("bad", "SELECT nothing"),
+                    run("bad"),
+                    parse("three", "SELECT 3"),
+                    run("three"),
+                ]),
+                say([sync(), run("one"), sync(), run("three"), sync(), close("one"), sync()]),
+            ],
+        ),
+        case(
+            "an error that is known long before the end of its unit",
+            vec![
+                say([parse("", "SELECT nothing"), flush()]),
+                Hear(b'E'),
+                say([parse("", "SELECT 123"), run(""), sync()]),
+                Hear(b'Z'),
+                say([parse("", "SELECT 5"), run(""), sync()]),
+            ],
+        ),
+        case(
+            "DEALLOCATE ALL and DISCARD ALL",
+            vec![
+                say([parse("gone", "SELECT 1"), run("gone"), sync(), query("DEALLOCATE ALL"), run("gone"), sync()]),
+                say([parse("gone", "SELECT 1"), run("gone"), sync(), query("DISCARD ALL"), run("gone"), sync()]),
+                say([parse("gone", "SELECT 2"), run("gone"), sync(), close("gone"), sync()]),
+            ],
+        ),
+        case(
+            "parameters",
+            vec![
+                say([parse("p", "SELECT $1::text, $2::int + 1"), describe("p"), sync()]),
+                say([
+                    bind("p", &["a", "41"]),
+                    execute(),
+                    bind("p", &["b", "x"]),
+                    execute(),
+                    sync(),
+                    bind("p", &["c", "1"]),
+                    execute(),
+                    sync(),
+                ]),
+                say([close("p"), sync()]),
+            ],
+        ),
+    ]);
+}
+
+/// Messages around the sizes of the governor's buffers, and names, texts and values that are much longer.
+#[test]
+fn messages_of_any_size_pass_whole() {
+    let mut world = World::start();
+    let mut cases = Vec::new();
+    for size in [1 << 12, 1 << 13, 1 << 14, 1 << 15, 1 << 16, 1 << 17] {
+        for size in size - 7..=size + 7 {
+            // Without its name the message has 17 bytes. The server takes no Close that is longer than 10,000.
+            let name = "p".repeat(size - 17);
+            let steps =
+                say([flush(), parse(&name, "SELECT 1"), bind(&name, &[]), execute(), sync(), query("DEALLOCATE ALL")]);
+            cases.push((format!("a statement's name, {size} bytes"), vec![steps]));
+        }
+        let long = "1".repeat(size);
+        let literal = say([parse("", &format!("SELECT '{long}'")), bind("", &[]), execute(), sync()]);
+        let value = say([parse("", "SELECT length($1)"), bind("", &[&long]), execute(), sync()]);
+        // The first of two is whole and the second is not, at the end of what was read at once.
+        let half = &long[..size / 2];
+        let halves = say([parse("", &format!("SELECT 'a{half}'")), parse("", &format!("SELECT 'b{half}'")), sync()]);
+        cases.extend([
+            (format!("a text, {size} bytes"), vec![literal]),
+            (format!("a value, {size} bytes"), vec![value]),
+        ]);
+        cases.push((format!("halves of {size} bytes"), vec![halves]));
+    }
+    world.check(&cases);
+}
+
+/// Random statements of a hundred names, up to nine in a pipeline, prepared again and again.
+#[test]
+fn pipelines_of_many_prepared_statements_keep_their_order() {
+    let mut world = World::start();
+    let mut state = 7_u64;
+    let mut random = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let cases = (1..10).map(|length| {
+        let mut steps = Vec::new();
+        for round in 0..40 {
+            let (mut pipeline, mut ends) = (Vec::new(), 1);
+            for place in 0..length {
+                let name = format!("s{}", random(100));
+                if random(3) == 0 {
+                    pipeline.extend(close(&name));
+                }
+                pipeline.extend(parse(&name, &format!("SELECT $1::int AS {name}, $2::text")));
+                pipeline.extend(bind(&name, &[&place.to_string(), &format!("{round:0512}")]));
+                pipeline.extend(execute());
+                // An error ends what is before the next Sync, so each statement has its own or shares one.
+                if random(2) == 0 {
+                    pipeline.extend(sync());
+                    ends += 1;
+                }
+            }
+            pipeline.extend(sync());
+            steps.push(Say(pipeline));
+            steps.extend(vec![Hear(b'Z'); ends]);
+        }
+        (format!("pipelines of {length}"), steps)
+    });
+    let cases = cases.collect::<Vec<_>>();
+    world.check(&cases);
+}
+
+/// A client sends the beginning of its next unit with the end of the last one, and then takes its time. Others must not come between, and
+/// nothing of it may get lost.
+#[test]
+fn a_unit_that_has_begun_is_not_parted_from_its_rest() {
+    let mut world = World::start();
+    let run = |value: &str| [bind("", &[value]), execute(), sync()].concat();
+    let begin = [parse("", "SELECT $1::text"), run("a"), parse("", "SELECT $1::text || '!'"), flush()].concat();
+    let mut direct = world.direct("low");
+    let expect = play(&mut direct, &[Say(begin.clone()), Hear(b'Z'), Say(run("b"))]);
+
+    let mut first = world.governed("low");
+    first.send(&begin).unwrap();
+    let mut heard = Vec::new();
+    while heard.iter().filter(|message: &&Message| message.tag == b'1').count() < 2 {
+        heard.push(first.message().unwrap());
+    }
+    // Another of its class must wait, for one place is all that there is; one of another class need not.
+    let mut second = world.governed("low_other");
+    second.send_query("SELECT 'second'").unwrap();
+    plimsoll_testing::until("it waits", || world.governed.count(Some("low"), "queued") > 0);
+    assert_eq!(world.governed("high").value("SELECT 'high'").unwrap(), "high");
+    heard.extend(play(&mut first, &[Say(run("b"))]));
+    assert_eq!(heard, expect);
+    assert_eq!(second.answer().unwrap().value(), Some("second"));
+    world.governed.assert_alive();
+}
