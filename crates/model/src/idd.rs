@@ -148,7 +148,7 @@ pub enum Caution {
         /// The class.
         class: String,
     },
-    /// A request uses more CPU seconds than it takes: it runs on several cores at once, which the model does not know.
+    /// A request uses clearly more CPU seconds than it takes: it runs on several cores at once, which the model does not know.
     Parallel {
         /// The class.
         class: String,

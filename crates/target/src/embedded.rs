@@ -35,8 +35,10 @@ use session::EmbeddedSession;
 pub struct EmbeddedOptions {
     /// Transactions and locks.
     pub engine: EngineOptions,
-    /// Queries.
+    /// Queries. Their threads are `query_threads`.
     pub queries: QueryOptions,
+    /// Worker threads that all queries share; `None` for as many as the degree of parallelism.
+    pub query_threads: Option<usize>,
     /// Whether the column copy is kept in files, read from the disk by every scan, instead of in memory.
     pub columns_in_files: bool,
     /// Where these files are.
@@ -52,6 +54,7 @@ impl Default for EmbeddedOptions {
         EmbeddedOptions {
             engine: EngineOptions::default(),
             queries: QueryOptions::default(),
+            query_threads: None,
             columns_in_files: false,
             column_folder: DEFAULT_FOLDER.into(),
             log: LogOptions::default(),
@@ -69,6 +72,15 @@ impl EmbeddedOptions {
             set(&mut options, name, value)?;
         }
         options::conflict(&options).map_or(Ok(options), |conflict| Err(TargetError::Conflict(conflict)))
+    }
+
+    /// Worker threads that all queries share.
+    fn query_threads(&self) -> usize {
+        self.query_threads.unwrap_or(self.queries.dop)
+    }
+
+    fn query_engine(&self) -> Result<QueryEngine, QueryError> {
+        QueryEngine::new(QueryOptions { workers: self.query_threads(), ..self.queries.clone() })
     }
 }
 
@@ -102,7 +114,7 @@ pub struct Embedded {
 impl Embedded {
     /// An empty database, or the one in the data folder.
     pub fn new(options: EmbeddedOptions) -> Result<Self, OpenError> {
-        let queries = RwLock::new(Arc::new(QueryEngine::new(options.queries.clone())?));
+        let queries = RwLock::new(Arc::new(options.query_engine()?));
         let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
         let engine = Engine::open(options.engine.clone(), &options.log)?;
         // Where loading was interrupted, tables are left that nobody knows of.
@@ -218,8 +230,8 @@ impl Database for Embedded {
             return Ok(OptionChange::NeedsReopening);
         }
         // Queries keep nothing between sessions but their threads and plans.
-        let queries = QueryEngine::new(changed.queries.clone());
-        *self.queries.write() = Arc::new(queries.map_err(|error| DatabaseError::Failed(error.to_string()))?);
+        let queries = changed.query_engine().map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        *self.queries.write() = Arc::new(queries);
         *options = changed;
         Ok(OptionChange::Applied)
     }

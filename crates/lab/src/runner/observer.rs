@@ -253,18 +253,18 @@ fn serving(threads: &WorkloadThreads) -> &Vec<i32> {
     threads.workers.as_ref().unwrap_or(&threads.clients)
 }
 
-/// Of each workload, whether its query threads serve one before it, too.
+/// Of each workload, whether its query threads also serve another one.
 fn shared_workers(threads: &[WorkloadThreads]) -> Vec<bool> {
-    let mut seen = BTreeSet::new();
-    let is_shared = |threads: &WorkloadThreads| {
-        let workers = threads.workers.iter().flatten();
-        workers.fold(false, |is_shared, worker| is_shared | !seen.insert(*worker))
-    };
-    threads.iter().map(is_shared).collect()
+    let mut serves = BTreeMap::new();
+    for worker in threads.iter().flat_map(|threads| threads.workers.iter().flatten()) {
+        *serves.entry(worker).or_insert(0) += 1;
+    }
+    threads.iter().map(|threads| threads.workers.iter().flatten().any(|worker| serves[worker] > 1)).collect()
 }
 
 /// Whom to watch. Query threads that several workloads share are counted for the first one only, so that sums over workloads
-/// count them once; where a server's processes serve a workload they are watched in place of its clients.
+/// count them once, and their times are no workload's own; where a server's processes serve a workload they are watched in
+/// place of its clients.
 fn watched(threads: &[WorkloadThreads], has_server: bool) -> Vec<WatchedWorkload> {
     let mut seen = BTreeSet::new();
     let mut workload = |(threads, is_shared): (&WorkloadThreads, bool)| {
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn shared_query_threads_are_counted_once() {
         let threads = [threads("a", &[1], Some(&[8, 9])), threads("b", &[2], Some(&[8, 9])), threads("c", &[3], None)];
-        let expect = [("a", vec![1, 8, 9], vec![8, 9]), ("b", vec![2], vec![]), ("c", vec![3], vec![3])];
+        let expect = [("a", vec![1, 8, 9], vec![]), ("b", vec![2], vec![]), ("c", vec![3], vec![3])];
         let workload = |(name, counted, serving): (&str, _, _)| WatchedWorkload {
             name: name.to_owned(),
             counted,
@@ -313,7 +313,7 @@ mod tests {
             clients: Vec::new(),
         };
         assert_eq!(watched(&threads, false), expect.map(workload));
-        assert_eq!(shared_workers(&threads), [false, true, false]);
+        assert_eq!(shared_workers(&threads), [true, true, false], "their times are neither's");
     }
 
     #[test]

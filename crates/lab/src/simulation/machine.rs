@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_model::cache_simulator::{CacheShape, LINE_BYTES, Machine, WAYS_MOST};
+use plimsoll_model::cache_simulator::{CacheShape, LINE_BYTES, Machine, Replacement, WAYS_MOST};
 use plimsoll_policy::cache_class::{CacheWays, WayMask};
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub enum OptionValue {
 }
 
 /// The one list.
-pub const OPTIONS: [SimulatorOption; 14] = [
+pub const OPTIONS: [SimulatorOption; 16] = [
     number("cache_mib", "MiB of the cache that cores share", 55.0, 1e-3, 4096.0),
     whole("cache_ways", "its ways", 20, WAYS_MOST as u64),
     SimulatorOption {
@@ -60,6 +60,16 @@ pub const OPTIONS: [SimulatorOption; 14] = [
     ),
     number("private_kib", "KiB of the largest cache that each core has for itself", 256.0, 1.0, 65536.0),
     whole("private_ways", "its ways", 8, WAYS_MOST as u64),
+    SimulatorOption {
+        name: "non_inclusive",
+        meaning: "whether a core keeps for itself what the shared cache evicts",
+        value: OptionValue::Flag,
+    },
+    SimulatorOption {
+        name: "least_recently_used",
+        meaning: "whether the shared cache replaces the least recently used line, whatever was used more than once",
+        value: OptionValue::Flag,
+    },
     number(
         "shared_ns",
         "nanoseconds of a hit in the shared cache (assumed; the study does not tell it)",
@@ -146,6 +156,11 @@ impl Options {
         Machine {
             shared: shape(self.number("cache_mib") * f64::from(1 << 20), "cache_ways"),
             private: shape(self.number("private_kib") * 1024.0, "private_ways"),
+            inclusive: self.number("non_inclusive") == 0.0,
+            replacement: match self.number("least_recently_used") {
+                0.0 => Replacement::Rrip,
+                _ => Replacement::LeastRecentlyUsed,
+            },
             shared_ns: self.number("shared_ns"),
             memory_ns: self.number("memory_ns"),
             memory_bytes_per_s: self.number("memory_gb_s") * 1e9,

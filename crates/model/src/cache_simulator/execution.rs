@@ -10,7 +10,8 @@
 //! If one set in n is simulated, a sampled reference stands for n: it costs n times as much, and references to other sets
 //! cost nothing. On average that is the same.
 
-use super::cache::{Cache, LINE_BYTES, is_sampled, place};
+use super::cache::{LINE_BYTES, is_sampled, place};
+use super::hierarchy::{Found, Hierarchy};
 use super::input::{Simulation, SimulationError};
 use super::outcome::{CoreFigures, Outcome, WorkloadFigures};
 use super::trace::Trace;
@@ -82,8 +83,9 @@ pub fn run_beside_alone(simulation: &Simulation) -> Result<Outcome, SimulationEr
 
 /// A core at work.
 struct Core {
+    /// Its own cache in the hierarchy.
+    number: usize,
     trace: Trace,
-    private: Cache,
     mask: u32,
     /// Nanoseconds of a unit without waiting.
     compute_ns: f64,
@@ -97,7 +99,7 @@ struct Core {
 
 impl Core {
     /// Reads on until `end_ns`. Returns how many references that were.
-    fn go_on(&mut self, end_ns: f64, shared: &mut Cache, memory: &mut Memory, costs: &Costs) -> u64 {
+    fn go_on(&mut self, end_ns: f64, caches: &mut Hierarchy, memory: &mut Memory, costs: &Costs) -> u64 {
         let before = self.figures.references;
         while self.time_ns < end_ns {
             let reference = self.trace.next_reference();
@@ -110,16 +112,20 @@ impl Core {
                 continue;
             }
             self.figures.sampled += 1;
-            let latency_ns = if self.private.access(place, u32::MAX) {
-                self.figures.private_hits += 1;
-                continue;
-            } else if shared.access(place, self.mask) {
-                self.figures.shared_hits += 1;
-                costs.shared_ns
-            } else {
-                self.figures.misses += 1;
-                memory.read();
-                memory.latency_ns + memory.delay_ns
+            let latency_ns = match caches.read(self.number, place, self.mask) {
+                Found::Private => {
+                    self.figures.private_hits += 1;
+                    continue;
+                }
+                Found::Shared => {
+                    self.figures.shared_hits += 1;
+                    costs.shared_ns
+                }
+                Found::Memory => {
+                    self.figures.misses += 1;
+                    memory.read();
+                    memory.latency_ns + memory.delay_ns
+                }
             };
             self.time_ns += latency_ns * self.exposed[reference.access] * f64::from(costs.sampling);
         }
@@ -171,7 +177,7 @@ impl Memory {
 struct Execution {
     /// The cores of each workload.
     workloads: Vec<Vec<Core>>,
-    shared: Cache,
+    caches: Hierarchy,
     memory: Memory,
     costs: Costs,
     /// The end of the last epoch.
@@ -194,18 +200,15 @@ impl Execution {
     /// At time 0, with empty caches. The simulation is right.
     fn new(simulation: &Simulation) -> Self {
         let (machine, sampling) = (&simulation.machine, simulation.sampling);
-        let cache = |shape: super::input::CacheShape| {
-            Cache::new(shape.sets().expect("the shape was checked"), shape.ways, sampling)
-        };
-        let mut first = 1_u32;
+        let (mut first, mut cores) = (1_u32, 0..);
         let mut workloads = Vec::new();
         for (number, workload) in simulation.workloads.iter().enumerate() {
             let program = &workload.program;
             let traces = program.traces(workload.cores, first, simulation.seed.wrapping_add((number as u64) << 32));
             first += program.lines(workload.cores) as u32;
-            let core = |trace| Core {
+            let core = |(trace, number)| Core {
+                number,
                 trace,
-                private: cache(machine.private),
                 mask: workload.mask,
                 compute_ns: program.compute_ns,
                 rows_per_unit: program.rows,
@@ -213,7 +216,7 @@ impl Execution {
                 time_ns: 0.0,
                 figures: CoreFigures::default(),
             };
-            workloads.push(traces.into_iter().map(core).collect());
+            workloads.push(traces.into_iter().zip(cores.by_ref()).map(core).collect());
         }
         let memory = Memory {
             latency_ns: machine.memory_ns,
@@ -224,9 +227,9 @@ impl Execution {
             delays_ns: 0.0,
         };
         let costs = Costs { sampling, shared_ns: machine.shared_ns };
-        let shared = cache(machine.shared);
+        let caches = Hierarchy::new(machine, workloads.iter().map(Vec::len).sum(), sampling);
         let first_half = Counted { time_ns: 0.0, rows: vec![0.0; workloads.len()] };
-        Execution { workloads, shared, memory, costs, now_ns: 0.0, begin_ns: 0.0, first_half }
+        Execution { workloads, caches, memory, costs, now_ns: 0.0, begin_ns: 0.0, first_half }
     }
 
     /// Whole epochs until there have been `references`, or `goes_on` has ended it. Whether it was not ended.
@@ -241,7 +244,7 @@ impl Execution {
             }
             self.now_ns += EPOCH_NS * f64::from(self.costs.sampling);
             for core in self.workloads.iter_mut().flatten() {
-                done += core.go_on(self.now_ns, &mut self.shared, &mut self.memory, &self.costs);
+                done += core.go_on(self.now_ns, &mut self.caches, &mut self.memory, &self.costs);
             }
             self.memory.end_epoch();
         }

@@ -3,7 +3,7 @@
 
 use thiserror::Error;
 
-use super::cache::{LINE_BYTES, WAYS_MOST};
+use super::cache::{LINE_BYTES, Replacement, WAYS_MOST};
 use super::trace::Program;
 
 /// The form of a cache.
@@ -34,8 +34,12 @@ impl CacheShape {
 pub struct Machine {
     /// The cache that cores share and masks are about.
     pub shared: CacheShape,
-    /// The cache that each core has for itself, its largest. Lines evicted from the shared one stay in it.
+    /// The cache that each core has for itself, its largest.
     pub private: CacheShape,
+    /// Whether the shared cache has every line that a private one has, so that what it evicts leaves these, too.
+    pub inclusive: bool,
+    /// Which line of the shared cache makes room. Private caches replace the least recently used one.
+    pub replacement: Replacement,
     /// Nanoseconds of a hit in the shared cache.
     pub shared_ns: f64,
     /// Nanoseconds of a read from memory that nobody else delays.
@@ -45,11 +49,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// That of the study (NO III.C), an Intel Xeon E5-2699 v4. It does not tell the latency of a hit in the shared cache;
-    /// 18 ns are assumed.
+    /// That of the study (NO III.C), an Intel Xeon E5-2699 v4, whose shared cache is inclusive. It does not tell the latency of a
+    /// hit in the shared cache, 18 ns are assumed, nor how that replaces lines: of two ways of replacement the one that is nearer
+    /// to single operators (NO fig. 5).
     pub const STUDY: Machine = Machine {
         shared: CacheShape { bytes: 55 << 20, ways: 20 },
         private: CacheShape { bytes: 256 << 10, ways: 8 },
+        inclusive: true,
+        replacement: Replacement::Rrip,
         shared_ns: 18.0,
         memory_ns: 80.0,
         memory_bytes_per_s: 64e9,
@@ -212,7 +219,7 @@ impl Simulation {
     /// # Errors
     /// The first [`SimulationError`].
     pub fn check(&self) -> Result<(), SimulationError> {
-        let Machine { shared, private, shared_ns, memory_ns, memory_bytes_per_s } = self.machine;
+        let Machine { shared, private, shared_ns, memory_ns, memory_bytes_per_s, .. } = self.machine;
         for (cache, shape) in [("shared", shared), ("private", private)] {
             let sets = shape.sets();
             let sets = sets.ok_or(SimulationError::Shape { cache, bytes: shape.bytes, ways: shape.ways })?;

@@ -10,6 +10,8 @@ mod study;
 const SMALL: Machine = Machine {
     shared: CacheShape { bytes: 1 << 20, ways: 16 },
     private: CacheShape { bytes: 8 << 10, ways: 8 },
+    inclusive: false,
+    replacement: Replacement::LeastRecentlyUsed,
     shared_ns: 20.0,
     memory_ns: 80.0,
     memory_bytes_per_s: 1e12,

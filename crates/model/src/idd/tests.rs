@@ -226,6 +226,12 @@ fn what_weakens_a_prediction_is_said() {
     assert!(cautions.contains(&population) && cautions.contains(&Caution::LogUnknown { class: class() }));
     assert!(cautions.contains(&Caution::Parallel { class: class() }), "{cautions:?}");
     assert!(matches!(&cautions[0], Caution::Locks { share: Some(share), .. } if (share - 0.2).abs() < 1e-9));
+    // Upkeep and clients make up a few percent.
+    for block in mix.members[0].alone.blocks.iter_mut().flatten() {
+        block.cpu_s = Ok(1.08 * block.response_s);
+    }
+    let cautions = predict(&mix, &ONE_CORE).unwrap().cautions;
+    assert!(!cautions.contains(&Caution::Parallel { class: class() }), "{cautions:?}");
 }
 
 /// Experiments with known truth: blocks drift, classes share the drift, and predictions carry the noise of their inputs.

@@ -101,11 +101,10 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "dop",
-        about: "degree of parallelism of a query, and worker threads for all of them",
+        about: "degree of parallelism of a query",
         set: |options, value| {
-            let dop = value.parse().ok().filter(|dop| (1..=1024).contains(dop)).ok_or("a number from 1 to 1024")?;
-            options.queries.dop = dop;
-            options.queries.workers = dop;
+            let dop = value.parse().ok().filter(|dop| (1..=1024).contains(dop));
+            options.queries.dop = dop.ok_or("a number from 1 to 1024")?;
             Ok(())
         },
         get: |options| options.queries.dop.into(),
@@ -219,6 +218,16 @@ static OPTIONS: &[TargetOption] = &[
             Ok(())
         },
         get: |options| options.delta.threads.into(),
+    },
+    TargetOption {
+        name: "query_threads",
+        about: "worker threads that all queries share; as many as `dop` if it is not said",
+        set: |options, value| {
+            let threads = value.parse().ok().filter(|threads| (1..=1024).contains(threads));
+            options.query_threads = Some(threads.ok_or("a number from 1 to 1024")?);
+            Ok(())
+        },
+        get: |options| options.query_threads().into(),
     },
     TargetOption {
         name: "spill_folder",

@@ -1,7 +1,8 @@
 //! The study's exhibits, simulated on a machine of a 32nd of its size with structures of a 32nd of theirs.
 //!
-//! Fig. 4 to 6 are what constants are calibrated on. Fig. 9 to 12 are predictions: the tests print what is published
-//! beside what is simulated, and assert directions only. See the module's documentation for the deviations.
+//! Fig. 4 to 6 are what constants are calibrated on. Fig. 9 to 12 are predictions, but for the way of replacement, which
+//! was chosen knowing fig. 9: the tests print what is published beside what is simulated, and assert directions only. See
+//! the module's documentation for the deviations.
 
 use super::*;
 
@@ -142,7 +143,7 @@ fn fig5_an_aggregation_reacts_where_its_structures_fill_the_cache() {
         compare("NO-fig5", &figure, published, simulated).powi(2)
     });
     let deviation = (squares.iter().sum::<f64>() / count).sqrt();
-    assert!(deviation < 0.2, "calibrated to {deviation} on average");
+    assert!(deviation < 0.15, "calibrated to {deviation} on average");
     // A small dictionary: the table that about fills the cache reacts most, the one that never fits less.
     let [small, fills, exceeds] = [1e2, 1e5, 1e6].map(|groups| alone(|mask| aggregation(1e6, groups, mask), 4));
     assert!(fills < small && fills < exceeds, "{small} {fills} {exceeds}");
