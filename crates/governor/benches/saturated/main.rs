@@ -26,6 +26,7 @@ mod proxy;
 #[path = "../against_pgbouncer/report.rs"]
 mod report;
 #[path = "../against_pgbouncer/server.rs"]
+#[allow(dead_code, reason = "shared with another bench")]
 mod server;
 mod trial;
 

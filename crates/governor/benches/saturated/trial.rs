@@ -121,7 +121,9 @@ impl Trial {
         command.args(["-n", "-M", "prepared", "-c", &clients.to_string(), "-j", &threads.to_string()]);
         command.args(["-T", &(self.warmup_s + self.seconds + 1).to_string(), "--max-tries=100"]);
         command.args(["-l", "--log-prefix", name]);
-        scripts.iter().for_each(|script| drop(command.args(["-f", script])));
+        for script in scripts {
+            command.arg("-f").arg(script);
+        }
         command.arg(server.private.database()).current_dir(folder).env("PGAPPNAME", name);
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
