@@ -325,7 +325,7 @@ impl Governor {
     pub(crate) fn change_shares(&self) {
         // Release: pairs with taking it; the class was written under the card's lock before.
         if !self.shares_are_due.swap(true, Ordering::Release) {
-            self.bell.ring();
+            self.bell.wake(Heard::Shares);
         }
     }
 
@@ -400,26 +400,44 @@ impl Governor {
 /// Wakes one thread.
 #[derive(Debug, Default)]
 pub struct Bell {
-    rung: Mutex<bool>,
+    heard: Mutex<Heard>,
     wakes: Condvar,
 }
 
+/// Why a thread was woken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Heard {
+    /// It was not: the time was over.
+    #[default]
+    Nothing,
+    /// Server processes are to get other shares of the cores.
+    Shares,
+    /// Somebody important is late, or everything may be different.
+    Late,
+}
+
 impl Bell {
-    /// Rings; cheap if it has been rung already.
+    /// Rings because somebody is late; cheap if it has been rung already.
     pub fn ring(&self) {
-        let mut rung = self.rung.lock();
-        if !std::mem::replace(&mut *rung, true) {
+        self.wake(Heard::Late);
+    }
+
+    /// Wakes the thread for that reason, unless it has been for a better one already.
+    fn wake(&self, why: Heard) {
+        let mut heard = self.heard.lock();
+        if *heard < why {
+            *heard = why;
             self.wakes.notify_one();
         }
     }
 
-    /// Waits until it is rung or that long, and says whether it was.
-    pub fn wait(&self, at_most: Duration) -> bool {
-        let mut rung = self.rung.lock();
-        if !*rung {
-            self.wakes.wait_for(&mut rung, at_most);
+    /// Waits until it is woken or that long, and says why it was.
+    pub fn wait(&self, at_most: Duration) -> Heard {
+        let mut heard = self.heard.lock();
+        if *heard == Heard::Nothing {
+            self.wakes.wait_for(&mut heard, at_most);
         }
-        std::mem::take(&mut *rung)
+        std::mem::take(&mut *heard)
     }
 }
 

@@ -37,7 +37,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::agent::Agent;
-use crate::governor::Governor;
+use crate::governor::{Governor, Heard};
 use crate::settings::Settings;
 use beside::Beside;
 use control::Control;
@@ -120,7 +120,7 @@ impl Watch {
             let due = [self.agent.due(now), outside_due, self.beside.due(now), cycles_due];
             let sleep = due.into_iter().flatten().fold(SLEEP_MAX, Duration::min);
             // Who has rung while there was no connection does not ring again.
-            if is_new || self.beside.take_late() || self.governor.bell.wait(sleep) {
+            if is_new || self.beside.take_late() || self.governor.bell.wait(sleep) == Heard::Late {
                 self.watch();
             } else {
                 self.break_cycles();
@@ -219,13 +219,32 @@ impl Watch {
             let interval = settings.preemption.look_interval;
             let want = self.budget.want(Instant::now());
             let pause = cycles_due.map_or(Duration::MAX, |due| due.max(interval)).min(pace.pause(interval).max(want));
-            if self.governor.bell.wait(pause) {
-                let now_want = self.budget.want(Instant::now());
-                std::thread::sleep(pace.rest(interval, now.elapsed()).max(now_want));
+            if self.rest(pause) {
+                let want = self.budget.want(Instant::now());
+                let until = Instant::now() + pace.rest(interval, now.elapsed()).max(want);
+                while self.rest(until.saturating_duration_since(Instant::now())) {}
                 pace.hurry();
             }
         }
         self.round.forget();
+    }
+
+    /// Does not look for that long, or until somebody else is late, and whether that was so. Meanwhile processes get their shares: these do not
+    /// wait for a look.
+    fn rest(&mut self, at_most: Duration) -> bool {
+        let until = Instant::now() + at_most.min(SLEEP_MAX);
+        loop {
+            let now = Instant::now();
+            let left = until.saturating_duration_since(now);
+            if left.is_zero() || self.stops() {
+                return false;
+            }
+            let due = self.agent.due(now).map_or(left, |due| due.min(left));
+            if self.governor.bell.wait(due) == Heard::Late {
+                return true;
+            }
+            self.agent.tend(&self.governor.settings(), Instant::now());
+        }
     }
 }
 

@@ -42,6 +42,8 @@ struct Server {
     length: f64,
     /// What the limited class does makes no difference to the important one, which has a machine of its own.
     is_apart: bool,
+    /// Every client draws the class of each transaction, important with this probability; `None` where it keeps one.
+    drawn: Option<f64>,
 }
 
 const SATURATED: Server = Server {
@@ -54,6 +56,7 @@ const SATURATED: Server = Server {
     limited: 12,
     length: 1.0,
     is_apart: false,
+    drawn: None,
 };
 
 /// What a server does in a second: transactions of both classes and their mean times, and how many of the limited one are at work.
@@ -67,6 +70,9 @@ struct Second {
 impl Server {
     /// Mean value analysis by its fixed point: everybody waits on the cores for those who are there.
     fn second(&self, mpl: Option<u32>) -> Second {
+        if let Some(important) = self.drawn {
+            return self.second_of_drawn(mpl, important);
+        }
         let inside = f64::from(mpl.map_or(self.limited, |mpl| self.limited.min(mpl)));
         let important = f64::from(self.important);
         let slower = 1.0 + self.locks * inside;
@@ -84,6 +90,21 @@ impl Server {
         }
         let rates = (important / (times.0 + self.think_s), inside / (times.1 + self.think_s));
         Second { important: (rates.0, times.0), limited: (rates.1, times.1), running: rates.1 * times.1 }
+    }
+}
+
+impl Server {
+    /// The same where classes are drawn: both have the same part of the transactions whatever is limited, and clients that wait for
+    /// admission with the one keep nobody from the other.
+    fn second_of_drawn(&self, mpl: Option<u32>, important: f64) -> Second {
+        let clients = f64::from(self.important + self.limited);
+        let limited_inside = mpl.map_or(clients, f64::from).min(clients * (1.0 - important));
+        let inside = limited_inside / (1.0 - important);
+        let time = (1.0 + self.locks * limited_inside) * self.cpu_s * (inside / self.cores).max(1.0);
+        let rate = inside / time;
+        let limited = rate * (1.0 - important);
+        let queued = (clients - inside) / limited;
+        Second { important: (rate * important, time), limited: (limited, time + queued), running: limited_inside }
     }
 }
 
@@ -152,6 +173,25 @@ fn saturated_cores_are_relieved_within_20_seconds_at_no_cost() {
             bad += u32::from(time > 0.6 || work < 0.9);
         }
         assert!(bad < 60, "seed {seed}: {bad} of 600 seconds: {:?}", play.moves);
+    }
+}
+
+/// As in a pool, whose sessions serve everybody: the limited class cannot have less than its part of the transactions, so important ones
+/// have the cores nearly for themselves, at no cost.
+#[test]
+fn where_sessions_serve_both_classes_about_as_many_run_as_there_are_cores() {
+    for important in [0.05, 0.25, 0.5] {
+        for seed in SEEDS {
+            let mut play = Play::new(Server { drawn: Some(important), ..SATURATED }, seed);
+            // Until 400 important transactions have ended takes longer the fewer there are.
+            play.run(if important < 0.1 { 90 } else { 15 });
+            let (time, work) = play.now();
+            assert!(
+                time < 0.35 && work > 0.93,
+                "seed {seed}, {important}: {time:.2} of the time, {work:.2} of the work: {:?}",
+                play.moves
+            );
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! What is run through a proxy, and what it takes.
 
 use std::fs;
+use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use plimsoll_postgres::connection::Connection;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -20,7 +22,18 @@ pub struct Load {
     pub seconds: u32,
     /// Statements of a transaction that wait for each other, between BEGIN and END; 1 for one without.
     pub chain: usize,
+    /// Clients that compute without end meanwhile, by the same way.
+    pub reports: u32,
 }
+
+/// What those clients call themselves.
+pub const REPORTS: &str = "reports";
+
+/// How long before the others they begin, so that their class is known and its processes are where they belong.
+const REPORTS_BEFORE: Duration = Duration::from_millis(500);
+
+/// What they run: a twentieth of a second of one core, and nobody's locks.
+const REPORT: &str = "SELECT sum(number::numeric) FROM generate_series(1, 200000) AS number;\n";
 
 /// One statement of a chain, in the words of pgbench.
 const STATEMENT: &str = "\\set aid random(1, 100000)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n";
@@ -53,10 +66,13 @@ impl Load {
         command.args(["-T", &self.seconds.to_string(), "-l", "--log-prefix", "log"]);
         command.args(["--sampling-rate", if self.chain == 1 { SAMPLED } else { "1" }]).current_dir(folder.path());
         command.arg(server.private.database());
+        let reports = self.start_reports(server, way, folder.path());
         let used = || (way.and_then(|proxy| processor_us(proxy.process())).unwrap_or(0.0), server.processor_us());
         let (proxy_before, server_before, clients_before) = (used().0, used().1, children_us());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let reports = reports.map(|reports| reports.wait_with_output().unwrap());
+        assert!(reports.is_none_or(|reports| reports.status.success()));
         let (proxy_after, server_after) = used();
         let said = String::from_utf8(output.stdout).unwrap();
         let figure = |before: &str| -> f64 {
@@ -73,6 +89,20 @@ impl Load {
             proxy_us: (proxy_after - proxy_before) / transactions,
             others_us: others / transactions,
         }
+    }
+
+    fn start_reports(self, server: &Server, way: Option<&Proxy>, folder: &std::path::Path) -> Option<Child> {
+        if self.reports == 0 {
+            return None;
+        }
+        let script = folder.join("report.sql");
+        fs::write(&script, REPORT).unwrap();
+        let mut command = server.pgbench(way.map_or(server.port, |proxy| proxy.port));
+        command.args(["-n", "-c", &self.reports.to_string(), "-T", &self.seconds.to_string(), "-f"]).arg(&script);
+        command.arg(server.private.database()).env("PGAPPNAME", REPORTS).stdout(Stdio::null());
+        let child = command.spawn().unwrap();
+        std::thread::sleep(REPORTS_BEFORE);
+        Some(child)
     }
 }
 

@@ -11,7 +11,8 @@
 //! through a proxy takes; with 16 on few cores latency is the inverse of throughput.
 //!
 //! A chain of 50 statements in a transaction shows what a hop costs where cores go to sleep in between; there the governor is
-//! measured by each of its ways to wait. `-- --only chain --rounds 9 --seconds 3` measures that alone.
+//! measured by each of its ways to wait. `-- --only chain --rounds 9 --seconds 3` measures that alone. `beside-reports` is the
+//! same chain beside four clients that compute without end, which are of a class with `cpu = "idle"` where the way has classes.
 //!
 //! Under `cargo test` it runs for a moment and checks that everything is measured. Without pgbouncer the rest is measured.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
@@ -21,8 +22,7 @@ mod proxy;
 mod report;
 mod server;
 
-use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Instant;
 
 use load::{Idle, Load, Ran};
@@ -40,8 +40,9 @@ struct Extent {
     only: Vec<String>,
 }
 
-/// What is run, by name: clients, threads of pgbench, statements of a transaction.
-const LOADS: [(&str, u32, u32, usize); 3] = [("saturated", 16, 2, 1), ("single", 1, 1, 1), ("chain", 1, 1, 50)];
+/// What is run, by name: clients, threads of pgbench, statements of a transaction, clients that compute beside them.
+const LOADS: [(&str, u32, u32, usize, u32); 4] =
+    [("saturated", 16, 2, 1, 0), ("single", 1, 1, 1, 0), ("chain", 1, 1, 50, 0), ("beside-reports", 1, 1, 50, 4)];
 
 /// The governor's ways to wait for messages, and the settings for each. The first is the default.
 const GOVERNORS: [(&str, &str); 3] = [
@@ -52,17 +53,8 @@ const GOVERNORS: [(&str, &str); 3] = [
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
-    // The governor is this program in another process: it is started as `plimsoll` is.
-    if let [_, word, option, config] = &arguments[..]
-        && (word.as_str(), option.as_str()) == ("govern", "--config")
-    {
-        return match plimsoll_governor::run::govern(Path::new(config)) {
-            Ok(_) => ExitCode::SUCCESS,
-            Err(error) => {
-                eprintln!("{error}");
-                ExitCode::FAILURE
-            }
-        };
+    if let Some(ended) = proxy::govern_if_asked(&arguments) {
+        return ended;
     }
     let is_bench = arguments.iter().any(|argument| argument == "--bench");
     let extent = if is_bench {
@@ -96,10 +88,10 @@ fn measure(extent: &Extent) {
     for why in lacking {
         println!("not measured: {why}");
     }
-    print_place();
+    report::print_place();
     let is_wanted = |name: &str| extent.only.is_empty() || extent.only.iter().any(|only| only == name);
-    for (_, clients, threads, chain) in LOADS.into_iter().filter(|(name, ..)| is_wanted(name)) {
-        let load = Load { clients, threads, seconds: extent.seconds, chain };
+    for (_, clients, threads, chain, reports) in LOADS.into_iter().filter(|(name, ..)| is_wanted(name)) {
+        let load = Load { clients, threads, seconds: extent.seconds, chain, reports };
         compare(&server, &proxies, load, extent.rounds);
     }
     if !is_wanted("idle") {
@@ -138,10 +130,10 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
             ran[way].push(load.run(server, ways[way]));
         }
     }
-    let Load { clients, threads, seconds, chain } = load;
+    let Load { clients, threads, seconds, chain, reports } = load;
     let script = if chain == 1 { "-S".to_owned() } else { format!("(BEGIN, {chain} selects, END)") };
     println!(
-        "\npgbench {script} -M prepared -c {clients} -j {threads} -T {seconds}, {rounds} rounds, median (least-most):"
+        "\npgbench {script} -M prepared -c {clients} -j {threads} -T {seconds}, {reports} clients with reports, {rounds} rounds, median (least-most):"
     );
     let mut table =
         Table::new(["", "transactions/s", "p50, us", "proxy's processor time, us", "server's and pgbench's, us"]);
@@ -173,18 +165,4 @@ fn print_ratios(ways: &[Option<&Proxy>], ran: &[Vec<Ran>]) {
             );
         }
     }
-}
-
-/// On what machine and of which commit this is.
-fn print_place() {
-    let facts = plimsoll_machine::MachineFacts::read();
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success());
-        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| !text.is_empty());
-    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    println!("machine: {}, {} cores; load before: {}", facts.cpu_model, facts.cores_usable, load.trim());
-    println!("commit: {commit}{}", if changed { " with changes" } else { "" });
 }

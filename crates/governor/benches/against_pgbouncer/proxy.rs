@@ -3,16 +3,32 @@
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::Connection;
 use tempfile::TempDir;
 
+use crate::load::REPORTS;
 use crate::server::{Server, free_port};
 
 /// Until a proxy lets clients in.
 const START_MAX: Duration = Duration::from_secs(20);
+
+/// The governor is this program in another process: it is started as `plimsoll` is.
+pub fn govern_if_asked(arguments: &[String]) -> Option<ExitCode> {
+    let [_, word, option, config] = arguments else { return None };
+    if (word.as_str(), option.as_str()) != ("govern", "--config") {
+        return None;
+    }
+    Some(match plimsoll_governor::run::govern(Path::new(config)) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    })
+}
 
 pub struct Proxy {
     pub name: &'static str,
@@ -44,7 +60,7 @@ impl Proxy {
         Proxy::start("pgbouncer", server, port, "pgbouncer.ini", &config, command)
     }
 
-    /// The governor, with a single class, above which nobody is; `listen` are lines of its settings. Why there is none: its event
+    /// The governor: everybody is high but [`REPORTS`], which get cores that nobody else wants; `listen` are lines of its settings. Why there is none: its event
     /// loop may be one that this machine does not offer.
     pub fn governor(server: &Server, connections: usize, name: &'static str, listen: &str) -> Result<Proxy, String> {
         let port = free_port();
@@ -53,14 +69,20 @@ impl Proxy {
             "server = \"{control}\"\ncontrol = \"{control}\"\ndefault_class = \"high\"\n\
              [listen]\naddresses = [\"127.0.0.1:{port}\"]\nclients_max = {}\n{listen}\n\
              [[class]]\nname = \"high\"\npriority = \"high\"\n\
-             [[class]]\nname = \"low\"\npriority = \"low\"\nmpl = 4\n\
+             [[class]]\nname = \"low\"\npriority = \"low\"\nmpl = 2\ncpu = \"idle\"\n\
+             [[rule]]\nclass = \"low\"\napplication_name = \"{REPORTS}\"\n\
              [preemption]\npolicy = \"pow\"\n\
              [admin]\ndatabase = \"console\"\n[http]\naddress = \"off\"\n[log]\nlevel = \"warn\"\n",
             connections + 50
         );
+        Proxy::govern(name, server, port, &config)
+    }
+
+    /// Starts this program as a governor with these settings. Why there is none.
+    pub fn govern(name: &'static str, server: &Server, port: u16, config: &str) -> Result<Proxy, String> {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["govern", "--config"]);
-        Proxy::start(name, server, port, "plimsoll.toml", &config, command)
+        Proxy::start(name, server, port, "plimsoll.toml", config, command)
     }
 
     /// Writes a configuration, starts a command with its path as the last argument, and waits until a client gets through.

@@ -1,5 +1,7 @@
 //! Figures as text.
 
+use std::process::Command;
+
 /// Median, least and most of some figures: `12.3 (11.9-12.8)`.
 pub fn spread(figures: impl Iterator<Item = f64>, decimals: usize) -> String {
     let mut figures: Vec<f64> = figures.collect();
@@ -36,4 +38,18 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
             println!("{}", line.trim_end());
         }
     }
+}
+
+/// On what machine and of which commit this is.
+pub fn print_place() {
+    let facts = plimsoll_machine::MachineFacts::read();
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success());
+        output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let commit = git(&["rev-parse", "--short=12", "HEAD"]).unwrap_or_else(|| "unknown".to_owned());
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|text| !text.is_empty());
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    println!("machine: {}, {} cores; load before: {}", facts.cpu_model, facts.cores_usable, load.trim());
+    println!("commit: {commit}{}", if changed { " with changes" } else { "" });
 }

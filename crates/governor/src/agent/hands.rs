@@ -88,35 +88,40 @@ impl Hands {
             None if share == CpuShare::Untouched && self.first.is_none() => return,
             _ => {}
         }
-        let facts = ProcessFacts::of(&self.host, process);
-        // A process that has ended, or a number that is somebody else's by now: the session will go, too.
-        let Some(facts) = facts.filter(|facts| facts.parent == postmaster.id && is_postgres(facts)) else {
-            self.held.remove(&process);
-            return;
-        };
-        let known = self.held.get(&process).filter(|held| held.identity == facts.identity);
-        let first = self.first.map_or(facts.share, |first| ProcessShare {
-            // Each process of a server is a session of its own, and so is its autogroup.
-            autogroup: facts.share.autogroup.map(|_| 0),
-            ..first
-        });
-        let before = known.map_or(first, |held| held.before);
+        // That a known process is still the same one is seen before anything is given to it.
+        let known = self.held.get(&process).map(|held| (held.identity, held.before));
+        let Some((identity, before)) = known.or_else(|| self.meet(process, postmaster)) else { return };
         let wanted = match share {
             CpuShare::Untouched => before,
             CpuShare::Nice(nice) => before.with_nice(nice),
             CpuShare::Idle => before.idle(),
         };
-        let given = wanted.give(&self.host, facts.identity);
-        self.is_list_new |= given.is_err() || known.is_some_and(|held| held.trouble.is_some());
+        let given = wanted.give(&self.host, identity);
+        self.is_list_new |= given.is_err() || self.held.get(&process).is_some_and(|held| held.trouble.is_some());
         match given {
             Err(ShareError::Ended(_)) => drop(self.held.remove(&process)),
             // Tried again in the next walk; until then it is as it was.
             Err(error) if error.is_passing() => {}
             given => {
                 let trouble = given.err().map(|error| error.to_string());
-                self.held.insert(process, Held { identity: facts.identity, before, share, trouble });
+                self.held.insert(process, Held { identity, before, share, trouble });
             }
         }
+    }
+
+    /// Which process a number is and with which share it began; `None` if it is none of the server's: it has ended, or the number is
+    /// somebody else's by now, and the session will go, too.
+    fn meet(&self, process: i32, postmaster: ProcessIdentity) -> Option<(ProcessIdentity, ProcessShare)> {
+        let facts = ProcessFacts::of(&self.host, process)?;
+        if facts.parent != postmaster.id || !is_postgres(&facts) {
+            return None;
+        }
+        let before = self.first.map_or(facts.share, |first| ProcessShare {
+            // Each process of a server is a session of its own, and so is its autogroup.
+            autogroup: facts.share.autogroup.map(|_| 0),
+            ..first
+        });
+        Some((facts.identity, before))
     }
 
     /// Gives everybody back what they had. Who has ended needs nothing.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::governor::EventId;
+use crate::governor::{EventId, Heard};
 use crate::registry::{BackendKey, SessionId};
 use crate::settings::for_tests;
 
@@ -78,10 +78,10 @@ fn the_watcher_hears_of_urgent_units_only_when_they_are_late() {
     story.play("> Q:select => S[Q:select]");
     let due = story.session.wakes_at().expect("it may be late");
     assert_eq!(due - story.now, Duration::from_millis(2));
-    assert!(!story.governor.bell.wait(Duration::ZERO));
+    assert_eq!(story.governor.bell.wait(Duration::ZERO), Heard::Nothing);
     story.now = due;
     story.play("! time => ");
-    assert!(story.governor.bell.wait(Duration::ZERO));
+    assert_eq!(story.governor.bell.wait(Duration::ZERO), Heard::Late);
     assert_eq!(story.session.wakes_at(), None);
 }
 
@@ -95,12 +95,12 @@ fn while_nobody_less_important_is_inside_it_is_only_seen_now_and_then_whether_so
         assert_eq!(due - story.now, LATE_WITH_NOBODY_BELOW, "round {round}");
         story.now = due;
         story.play("! time => ");
-        assert!(!story.governor.bell.wait(Duration::ZERO));
+        assert_eq!(story.governor.bell.wait(Duration::ZERO), Heard::Nothing);
     }
     low.play("> Q:begin => S[Q:begin]");
     story.now = story.session.wakes_at().expect("somebody may come");
     story.play("! time => ");
-    assert!(story.governor.bell.wait(Duration::ZERO));
+    assert_eq!(story.governor.bell.wait(Duration::ZERO), Heard::Late);
     assert_eq!(story.session.wakes_at(), None);
     story.play("< C:SELECT Z:I => C[C:SELECT Z:I]");
     assert_eq!(story.session.wakes_at(), None);

@@ -1,4 +1,4 @@
-//! The watcher against a real server: sessions are direct connections with cards made by hand.
+//! The watcher, mostly against a real server: sessions are direct connections with cards made by hand.
 
 mod acting;
 mod beside;
@@ -6,6 +6,7 @@ mod cycles;
 mod hostile;
 mod looking;
 mod outside;
+mod resting;
 mod running;
 mod stage;
 mod stalled;

@@ -13,7 +13,7 @@ use plimsoll_machine::host::Host;
 use plimsoll_policy::{ClassIndex, Login};
 
 use crate::agent::{Agent, CHANGES_EVERY, EVERY, ServerHere, WORKERS_EVERY};
-use crate::governor::Governor;
+use crate::governor::{Governor, Heard};
 use crate::registry::{BackendKey, Phase, SessionCard};
 use crate::settings::{Cpu, CpuShare, Settings, for_tests};
 
@@ -263,7 +263,7 @@ fn a_transaction_of_another_class_gets_its_share_before_the_next_walk() {
     assert_eq!(machine.share(201), (10, 0, 10));
     card.state().served = HIGH;
     machine.governor.change_shares();
-    assert!(machine.governor.bell.wait(Duration::ZERO));
+    assert_eq!(machine.governor.bell.wait(Duration::ZERO), Heard::Shares);
     agent.tend(&machine.governor.settings(), now);
     assert_eq!(machine.share(201), (0, 0, 0));
     // Who changes all the time waits for a millisecond.

@@ -1,0 +1,40 @@
+//! What happens between two looks; without a server.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::governor::{Governor, Heard};
+use crate::settings::for_tests;
+use crate::watch::Watch;
+
+/// A session that serves another class than before woke the thread as one does that is late: the next look came sooner, and the shares came
+/// after it, a tenth of a second later where looks had no budget.
+#[test]
+fn shares_are_given_during_a_pause_and_only_lateness_ends_it() {
+    let governor = Arc::new(Governor::new(for_tests(), Instant::now()));
+    let mut watch = Watch::new(governor.clone(), Arc::new(AtomicBool::new(false)));
+    let (began, pause) = (Instant::now(), Duration::from_millis(20));
+    governor.change_shares();
+    assert!(!watch.rest(pause), "nobody is late");
+    assert!(began.elapsed() >= pause);
+    assert!(!governor.take_changed_shares(), "the agent has seen to it");
+
+    governor.change_shares();
+    governor.bell.ring();
+    let began = Instant::now();
+    assert!(watch.rest(Duration::from_secs(10)), "somebody is late");
+    assert!(began.elapsed() < Duration::from_secs(5));
+}
+
+#[test]
+fn the_better_reason_is_heard_and_each_once() {
+    let governor = Governor::new(for_tests(), Instant::now());
+    governor.bell.ring();
+    governor.change_shares();
+    assert_eq!(governor.bell.wait(Duration::ZERO), Heard::Late);
+    assert_eq!(governor.bell.wait(Duration::ZERO), Heard::Nothing);
+    assert!(governor.take_changed_shares());
+    governor.change_shares();
+    assert_eq!(governor.bell.wait(Duration::ZERO), Heard::Shares);
+}

@@ -1,0 +1,253 @@
+//! What nice values, scheduling policies and control groups do for processes that wake often beside others that compute without end, by the
+//! means that the governor has: [`ProcessShare`], [`IdleGroup`], and the control `autogroups`.
+//!
+//! Two processes stand for important server processes and wake every 2 ms to compute for 0.3 ms; ten stand for reports. Each is a
+//! session of its own, as PostgreSQL's processes are. The time is from the moment at which a process should have woken to the end of its work. It
+//! needs root, two cores that nobody else uses, and control groups with `cpu.idle`; what cannot be made is left out and says why.
+//!
+//! `cargo bench -p plimsoll-machine --bench groups -- --rounds 7 --seconds 3`
+#![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
+
+use std::fs;
+use std::hint::black_box;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use plimsoll_machine::MachineFacts;
+use plimsoll_machine::cgroup::Cgroups;
+use plimsoll_machine::control::{Amount, Limits, Subject};
+use plimsoll_machine::cpu_time::process_cpu_time;
+use plimsoll_machine::group_folder::GroupFolder;
+use plimsoll_machine::host::Host;
+use plimsoll_machine::idle_group::IdleGroup;
+use plimsoll_machine::limiter::Limiter;
+use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_machine::process_share::ProcessFacts;
+
+const IMPORTANT: usize = 2;
+const REPORTS: usize = 10;
+
+/// How often an important process wakes, and for how long it computes then.
+const EVERY: Duration = Duration::from_millis(2);
+const WORK: Duration = Duration::from_micros(300);
+
+/// A wake that takes longer is late.
+const LATE_MS: f64 = 1.0;
+
+/// Where the ten are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Absent,
+    /// Where they began.
+    Own,
+    /// In a group that is idle, as the governor makes it.
+    IdleGroup,
+    /// In one that is idle below that of all others, where there are no autogroups and the governor makes none.
+    PlainGroup,
+}
+
+/// What is compared: in words, whether there are autogroups, and where the ten are.
+const SCENES: [(&str, bool, Place); 5] = [
+    ("are not there", true, Place::Absent),
+    ("autogroups on, `SCHED_IDLE`, autogroups of nice 19", true, Place::Own),
+    ("the same, in a control group with `cpu.idle`", true, Place::IdleGroup),
+    ("autogroups off (all in one group), `SCHED_IDLE`", false, Place::Own),
+    ("the same, in a control group with `cpu.idle` below that", false, Place::PlainGroup),
+];
+
+/// What a round has shown.
+struct Measured {
+    p99_ms: f64,
+    late: f64,
+    reports_cores: f64,
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let number = |name: &str| {
+        let at = arguments.iter().position(|argument| argument == name)?;
+        arguments.get(at + 1)?.parse::<u64>().ok()
+    };
+    for (name, role) in [("--wakes", wakes as fn(Duration)), ("--computes", computes)] {
+        if let Some(millis) = number(name) {
+            return role(Duration::from_millis(millis));
+        }
+    }
+    let (rounds, seconds) = (number("--rounds").unwrap_or(7), number("--seconds").unwrap_or(3));
+    let state = tempfile::tempdir().unwrap();
+    let mut measured: Vec<Result<Vec<Measured>, String>> = SCENES.iter().map(|_| Ok(Vec::new())).collect();
+    for round in 0..rounds as usize {
+        for place in 0..SCENES.len() {
+            let at = (place + round) % SCENES.len();
+            let (name, autogroups, place) = SCENES[at];
+            eprintln!("round {} of {rounds}: {name}", round + 1);
+            let seen = measure(autogroups, place, Duration::from_secs(seconds), state.path());
+            match (&mut measured[at], seen) {
+                (Ok(of_scene), Ok(seen)) => of_scene.push(seen),
+                (of_scene, Err(why)) => *of_scene = Err(why),
+                (Err(_), _) => {}
+            }
+        }
+    }
+    let facts = MachineFacts::read();
+    println!(
+        "{}, {} cores, kernel {}; {rounds} rounds of {seconds} s, medians",
+        facts.cpu_model, facts.cores_usable, facts.kernel
+    );
+    println!("{:58}{:>10}{:>18}{:>20}", "the ten", "p99, ms", "later than 1 ms", "cores for the ten");
+    for ((name, ..), rounds) in SCENES.iter().zip(&measured) {
+        match rounds {
+            Err(why) => println!("{name:58}not measured: {why}"),
+            Ok(rounds) => {
+                let of = |figure: fn(&Measured) -> f64| median(rounds.iter().map(figure).collect());
+                let (p99, late, cores) = (of(|m| m.p99_ms), of(|m| m.late), of(|m| m.reports_cores));
+                println!("{name:58}{p99:>10.2}{:>17.2}%{cores:>20.2}", late * 100.0);
+            }
+        }
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// One round of one scene; in words why it cannot be.
+fn measure(autogroups: bool, place: Place, window: Duration, state: &Path) -> Result<Measured, String> {
+    let host = Host::real();
+    let word = if autogroups { "on" } else { "off" };
+    let subject = Subject::default();
+    let mut limiter =
+        Limiter::begin(host.clone(), subject, &state.join("limits")).map_err(|error| error.to_string())?;
+    let limits = Limits::from([("autogroups".to_owned(), Amount::Text(word.to_owned()))]);
+    limiter.set(&limits).map_err(|error| error.to_string())?;
+    let mut important: Vec<Process> = (0..IMPORTANT).map(|_| Process::start("--wakes", window)).collect();
+    let count = if place == Place::Absent { 0 } else { REPORTS };
+    let mut reports: Vec<Process> = (0..count).map(|_| Process::start("--computes", window)).collect();
+    // Removed below, when the last process in it has ended.
+    let (idle, plain) = match place {
+        Place::IdleGroup => {
+            let made = IdleGroup::make(&host, &state.join("group"), ProcessIdentity::own());
+            (Some(made.map_err(|error| error.to_string())?), None)
+        }
+        Place::PlainGroup => (None, Some(PlainGroup::make(&host)?)),
+        Place::Absent | Place::Own => (None, None),
+    };
+    let folder = idle.as_ref().and_then(IdleGroup::as_folder);
+    let folder = folder.or_else(|| GroupFolder::at(&host, &plain.as_ref()?.0).ok());
+    for report in &reports {
+        let process = report.0.id().cast_signed();
+        let facts = ProcessFacts::of(&host, process).ok_or("a process has ended at once")?;
+        facts.share.idle().give(&host, facts.identity).map_err(|error| error.to_string())?;
+        if let Some(folder) = &folder {
+            folder.take(&host, facts.identity).map_err(|error| error.to_string())?;
+        }
+    }
+    important.iter_mut().chain(&mut reports).for_each(Process::go);
+    let mut times: Vec<f64> = important.into_iter().flat_map(Process::figures).collect();
+    let used: f64 = reports.into_iter().flat_map(Process::figures).sum();
+    drop((idle, plain));
+    limiter.restore().map_err(|error| error.to_string())?;
+    times.sort_by(f64::total_cmp);
+    let late = times.iter().filter(|time| **time > LATE_MS).count();
+    Ok(Measured {
+        p99_ms: times[times.len() * 99 / 100],
+        late: late as f64 / times.len() as f64,
+        reports_cores: used / window.as_secs_f64(),
+    })
+}
+
+/// This program in another process, which waits until it may go.
+struct Process(Child);
+
+impl Process {
+    fn start(role: &str, window: Duration) -> Process {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args([role, &window.as_millis().to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // It is a session of its own when it has said so.
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        Process(child)
+    }
+
+    fn go(&mut self) {
+        self.0.stdin.take().unwrap().write_all(b"\n").unwrap();
+    }
+
+    /// What it has measured, when it has ended.
+    fn figures(mut self) -> Vec<f64> {
+        let lines = BufReader::new(self.0.stdout.take().unwrap()).lines();
+        lines.map(|line| line.unwrap().parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Becomes a session of its own, says so, and waits.
+fn wait_to_go() {
+    rustix::process::setsid().unwrap();
+    std::io::stdout().write_all(b".").unwrap();
+    std::io::stdout().flush().unwrap();
+    std::io::stdin().read_exact(&mut [0]).unwrap();
+}
+
+/// Computes for as long as it may, and tells its processor time in seconds.
+fn computes(window: Duration) {
+    wait_to_go();
+    let (began, before) = (Instant::now(), process_cpu_time());
+    while began.elapsed() < window {
+        for turn in 0..20_000_u32 {
+            black_box(turn);
+        }
+    }
+    println!("{}", (process_cpu_time() - before).as_secs_f64());
+}
+
+/// Wakes and computes; tells how long each took from the moment at which it should have woken, in milliseconds.
+fn wakes(window: Duration) {
+    wait_to_go();
+    let (mut due, ends, mut times) = (Instant::now(), Instant::now() + window, Vec::new());
+    while due < ends {
+        due += EVERY;
+        // One that is far behind does not run after what is past.
+        due = due.max(Instant::now());
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        let before = process_cpu_time();
+        while process_cpu_time() - before < WORK {}
+        times.push(due.elapsed().as_secs_f64() * 1e3);
+    }
+    let lines: String = times.iter().map(|time| format!("{time:.4}\n")).collect();
+    std::io::stdout().write_all(lines.as_bytes()).unwrap();
+}
+
+/// A control group for processors that is idle, below our own; it goes when it is empty.
+struct PlainGroup(PathBuf);
+
+impl PlainGroup {
+    fn make(host: &Host) -> Result<PlainGroup, String> {
+        let own = Cgroups::read(host);
+        let parent =
+            own.version_1_folder("cpu").or_else(|| own.version_2_folder()).ok_or("there are no control groups")?;
+        let folder = parent.join(format!("plimsoll-bench-{}", std::process::id()));
+        fs::create_dir(&folder).map_err(|error| format!("no group {}: {error}", folder.display()))?;
+        let group = PlainGroup(folder);
+        let idle = group.0.join("cpu.idle");
+        fs::write(&idle, "1").map_err(|error| format!("{} cannot be written: {error}", idle.display()))?;
+        Ok(group)
+    }
+}
+
+impl Drop for PlainGroup {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir(&self.0) {
+            eprintln!("{} is left; remove it with rmdir: {error}", self.0.display());
+        }
+    }
+}
