@@ -110,6 +110,11 @@ impl ColumnCopy {
         self.replacing.len()
     }
 
+    /// Whether the chunks of a table are in a file.
+    pub(super) fn is_on_disk(&self, table: usize) -> bool {
+        self.current(table).0.file().is_some()
+    }
+
     pub(super) fn meter(&self) -> &MergeMeter {
         &self.meter
     }
@@ -132,7 +137,8 @@ impl ColumnCopy {
         }
         state.seq = counts.seq;
         #[cfg(test)]
-        state.history.extend(pieces.into_iter().flatten());
+        state.history.extend(pieces.iter().flatten().cloned());
+        self.inbox.give_back(pieces);
         (state, counts)
     }
 
@@ -239,9 +245,8 @@ impl State {
 
 impl TableCopy {
     fn view(&self) -> SnapshotTable {
-        let base_rows = |chunk: usize| self.current.chunks().get(chunk).map_or(0, |chunk| chunk.rows());
-        let chunks = self.changes.iter().map(|(&chunk, delta)| (chunk, base_rows(chunk), delta.segments()));
-        let overlay = LazyOverlay::new(&self.reading, chunks);
+        let chunks = self.changes.iter().map(|(&chunk, delta)| (chunk, delta.segments()));
+        let overlay = LazyOverlay::new(&self.reading, &self.current, chunks);
         let overlay = (!self.changes.is_empty()).then(|| Arc::new(overlay) as Arc<dyn Overlay>);
         SnapshotTable::new(Arc::clone(&self.current), overlay)
     }
