@@ -80,7 +80,8 @@ impl<'a> Changes<'a> {
     /// What was written to a column, in order of position, leaving out rows in which it was not.
     pub(super) fn written(&self, column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
         let written = self.rows.iter().filter(|row| row.has_written(column));
-        let images: Vec<_> = written.map(|row| RowImage { layout: self.layout, words: &self.words[row.start..] }).collect();
+        let images: Vec<_> =
+            written.map(|row| RowImage { layout: self.layout, words: &self.words[row.start..] }).collect();
         column_of(&images, column, kind)
     }
 

@@ -123,17 +123,25 @@ impl ColumnCopy {
     fn take_in(&self) -> (MutexGuard<'_, State>, InboxCounts) {
         let mut state = self.state.lock();
         let (pieces, counts) = self.inbox.take();
-        let mut fresh: BTreeMap<(u32, usize), Segment> = BTreeMap::new();
+        // By table and chunk.
+        let mut fresh: Vec<Vec<Option<Segment>>> = state.tables.iter().map(|_| Vec::new()).collect();
         for batch in pieces.iter().flatten() {
             for (table, row, image) in batch.changes() {
                 let (chunk, position) = (row as usize / CHUNK_ROWS, row as usize % CHUNK_ROWS);
-                let segment = fresh.entry((table, chunk));
-                let segment = segment.or_insert_with(|| Segment::new(batch.at, &self.segment_bytes));
+                let chunks = &mut fresh[table as usize];
+                if chunk >= chunks.len() {
+                    chunks.resize_with(chunk + 1, || None);
+                }
+                let segment = chunks[chunk].get_or_insert_with(|| Segment::new(batch.at, &self.segment_bytes));
                 segment.push(position as u32, image);
             }
         }
-        for ((table, chunk), segment) in fresh {
-            state.tables[table as usize].changes.entry(chunk).or_default().push(segment);
+        for (table, chunks) in state.tables.iter_mut().zip(fresh) {
+            for (chunk, segment) in chunks.into_iter().enumerate() {
+                if let Some(segment) = segment {
+                    table.changes.entry(chunk).or_default().push(segment);
+                }
+            }
         }
         state.seq = counts.seq;
         #[cfg(test)]

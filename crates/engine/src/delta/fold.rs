@@ -25,8 +25,8 @@ pub(super) fn fold(
     let changes = Changes::of(layout, segments);
     let kind = |column: usize| table.schema().field(column).data_type();
     // An empty chunk is there only because a later one is; it says nothing about how to encode the first rows.
-    let base = table.chunks().get(chunk).filter(|base| base.rows() > 0);
-    let mut merge = Merge::plan(&changes, base.map_or(0, |base| base.rows()), base.and_then(|base| base.live()));
+    let base = table.chunks().get(chunk).map(Arc::as_ref).filter(|base| base.rows() > 0);
+    let mut merge = Merge::plan(&changes, base.map_or(0, Chunk::rows), base.and_then(Chunk::live));
     let all = 0..table.schema().fields().len();
     if let Some(base) = base.filter(|_| merge.has_same_rows) {
         // Rows were updated, and none added or deleted: only the columns that were written are made anew.

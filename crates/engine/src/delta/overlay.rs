@@ -12,6 +12,7 @@ use arrow::error::ArrowError;
 use super::changes::Changes;
 use super::segment::Segment;
 use crate::clock::Clock;
+use crate::columns::chunk::Chunk;
 use crate::columns::overlay::{ChunkOverlay, Overlay};
 use crate::columns::table::ColumnTable;
 use crate::table::layout::RowLayout;
@@ -69,13 +70,11 @@ impl LazyOverlay {
         let Reading { layout, schema, meter, clock } = &*self.reading;
         let began = clock.now();
         let changes = Changes::of(layout, &chunk.segments);
-        let base = self.current.chunks().get(number);
-        let column = |(column, field): (usize, &Arc<Field>)| {
-            changes.column(column, field.data_type(), base.map(|base| &**base))
-        };
+        let base = self.current.chunks().get(number).map(Arc::as_ref);
+        let column = |(column, field): (usize, &Arc<Field>)| changes.column(column, field.data_type(), base);
         let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_, _>>()?;
         let images = RecordBatch::try_new(Arc::clone(schema), columns)?;
-        let base_rows = base.map_or(0, |base| base.rows());
+        let base_rows = base.map_or(0, Chunk::rows);
         let mut masked = BooleanBufferBuilder::new(base_rows);
         masked.append_n(base_rows, false);
         let positions = changes.positions();

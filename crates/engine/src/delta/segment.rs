@@ -148,7 +148,8 @@ mod tests {
     fn segment(gauge: &Arc<AtomicU64>, changes: &[(u32, Option<u64>)]) -> Segment {
         let mut segment = Segment::new(Duration::ZERO, gauge);
         for (position, word) in changes {
-            segment.push(*position, word.as_ref().and_then(|word| Image::new(ColumnSet::ALL, std::slice::from_ref(word))));
+            segment
+                .push(*position, word.as_ref().and_then(|word| Image::new(ColumnSet::ALL, std::slice::from_ref(word))));
         }
         segment
     }

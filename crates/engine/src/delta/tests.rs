@@ -211,7 +211,8 @@ impl Replay {
                 }
             }
         }
-        let mut tables: Vec<Rows> = self.tables.iter().zip(&self.layouts).map(|(rows, kind)| shown(rows, kind)).collect();
+        let mut tables: Vec<Rows> =
+            self.tables.iter().zip(&self.layouts).map(|(rows, kind)| shown(rows, kind)).collect();
         tables[PLACE] = vec![vec!["7".to_owned()], vec!["8".to_owned()]];
         tables
     }

@@ -39,11 +39,12 @@ impl ColumnSet {
     /// Each column, in ascending order.
     fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
-        std::iter::from_fn(move || {
-            let column = rest.checked_ilog2().map(|_| rest.trailing_zeros() as usize);
+        let next = move || {
+            let column = rest.trailing_zeros() as usize;
             rest &= rest.wrapping_sub(1);
-            column
-        })
+            (column < u64::BITS as usize).then_some(column)
+        };
+        std::iter::from_fn(next)
     }
 }
 

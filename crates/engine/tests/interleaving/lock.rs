@@ -88,7 +88,13 @@ impl Shared {
     }
 
     /// Asks for two or three locks, commits, and gives them up.
-    fn attempt(&self, who: usize, member: &Member, names: &mut Vec<LockName>, random: &mut Pcg64) -> Result<(), RequestError> {
+    fn attempt(
+        &self,
+        who: usize,
+        member: &Member,
+        names: &mut Vec<LockName>,
+        random: &mut Pcg64,
+    ) -> Result<(), RequestError> {
         for _ in 0..random.random_range(2..4) {
             let (name, modes) = match random.random_range(0..5) {
                 0 => (LockName::table(TABLE), [Mode::IX, Mode::IS, Mode::S]),

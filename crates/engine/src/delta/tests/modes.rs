@@ -157,7 +157,10 @@ fn a_query_that_lasts_holds_up_no_commit_and_its_memory_is_bounded_and_told() {
             std::thread::scope(|scope| {
                 (0..3).for_each(|_| drop(scope.spawn(|| (0..10).for_each(|_| commit(&engine, change_all)))));
             });
-            assert!(all_contents(&set.snapshot())[ACCOUNT] != expect[ACCOUNT], "others see what has been committed since");
+            assert!(
+                all_contents(&set.snapshot())[ACCOUNT] != expect[ACCOUNT],
+                "others see what has been committed since"
+            );
             until("all is folded, and memory is that of the query", || {
                 let freshness = set.freshness().unwrap();
                 let is_bounded = freshness.retained_bytes <= retained_max && freshness.old_versions <= versions;
