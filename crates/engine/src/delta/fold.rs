@@ -92,8 +92,9 @@ impl<'a> Merge<'a> {
         if self.sources.is_empty() {
             return Ok(before.slice(0, 0));
         }
-        let written = self.changes.written(column, kind)?;
-        let positions = || self.changes.positions().iter().filter(|row| row.has_written(column));
+        let changes = self.changes;
+        let written = changes.written(column, kind)?;
+        let positions = || changes.positions().iter().filter(|row| row.has_written(column));
         for (at, row) in positions().enumerate() {
             self.sources[row.position as usize] = (1, at);
         }

@@ -96,7 +96,8 @@ pub fn step() {
         if state.steps > STEPS_MAX {
             state.end(Err(format!("no end after {STEPS_MAX} steps: {:?}", state.tasks)));
         }
-        if !(state.random.random_bool(state.stays)) {
+        let stays = state.stays;
+        if !state.random.random_bool(stays) {
             world.give_turn(&mut state);
         }
         world.wait_for_turn(state, me);
