@@ -137,7 +137,7 @@ fn run(seed: u64, fault: Option<Fault>) -> Result<(), String> {
 
 #[test]
 fn every_commit_is_durable_or_refused_in_any_order_of_steps() {
-    check(|seed| run(seed, None));
+    check(1_000, |seed| run(seed, None));
 }
 
 #[test]
