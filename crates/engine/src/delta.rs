@@ -1,11 +1,12 @@
 //! The delta: how what transactions change reaches the column copy while neither side stops.
 //!
-//! A commit publishes the rows that it has changed as one batch, while it holds its locks and can no longer be rolled back
-//! (`delta/batch.rs`, `delta/inbox.rs`). That gives commits their order; each prefix of it is a state that some serial order
+//! A commit publishes what it has written as one batch, while it holds its locks and can no longer be rolled back: whole rows
+//! that it has inserted, of others the columns that it has changed (`delta/batch.rs`, `delta/inbox.rs`). That gives commits their order; each prefix of it is a state that some serial order
 //! has produced. Batches are taken out of the inbox and divided among the chunks of the column copy, where a row has the
 //! position of its number (`delta/copy.rs`). A snapshot is the current version of every chunk and the changes that the version
-//! lacks; a query merges them chunk by chunk (`delta/overlay.rs`). Propagation threads fold the changes of a chunk into its
-//! next version (`delta/fold.rs`), each thread those of its own chunks; versions go with the last snapshot that has them.
+//! lacks. A query merges them chunk by chunk (`delta/overlay.rs`): what the changes of a row leave open is as the version has
+//! it (`delta/changes.rs`). Propagation threads fold the changes of a chunk into its next version (`delta/fold.rs`), each thread those
+//! of its own chunks; versions go with the last snapshot that has them.
 //!
 //! Nobody waits for a query: a snapshot holds what it needs, and the delta gives up what it has folded. So the delta's bound
 //! is about changes that are not folded, and a query that runs for an hour costs at most one version of each chunk, and the
@@ -16,6 +17,7 @@
 //! If folding fails, which takes a bug, nothing is published or read any more: queries get an error rather than a wrong answer.
 
 mod batch;
+mod changes;
 mod copy;
 mod figures;
 mod fold;
@@ -33,7 +35,7 @@ use std::time::Duration;
 
 use datafusion::common::DataFusionError;
 
-pub(crate) use batch::{Outlet, publish};
+pub(crate) use batch::{ChangedRow, CommitBatch, Outlet, publish};
 pub use figures::Freshness;
 pub use options::{DeltaOptions, Propagation, Recency, WhenFull};
 
@@ -127,7 +129,8 @@ impl Delta {
 
     /// Where transactions publish their changes of the set's table of that position.
     pub(crate) fn outlet(&self, table: usize) -> Outlet {
-        Outlet { inbox: Arc::clone(&self.shared.inbox), table: table as u32 }
+        let is_whole = self.shared.copy.is_on_disk(table);
+        Outlet { inbox: Arc::clone(&self.shared.inbox), table: table as u32, is_whole }
     }
 
     /// What a query that begins now is to read.

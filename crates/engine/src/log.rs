@@ -56,7 +56,8 @@
 //! What is tested: crashes at any moment, any blocks of 512 bytes that were not synced lost; any call failing; any byte
 //! damaged, any length cut (`log/tests`, `checkpoint/tests`). Between any two calls of the file system: every combination of names and
 //! blocks that are not durable yet, also after a kill, a fault, or on a disk that stays full; each kind of sync is left out once, and
-//! missed (`checkpoint/tests/states.rs`). Processes killed hundreds of times under load
+//! missed (`checkpoint/tests/states.rs`). Committers, the writer, a full buffer and a failing disk in orders of their steps that seeds
+//! draw (`tests/interleaving.rs`). Processes killed hundreds of times under load
 //! (`tests/kill_recovery.rs`), and under TPC-C (`target/tests/recovery.rs`).
 //!
 //! # Why plain files

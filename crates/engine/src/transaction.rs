@@ -17,6 +17,7 @@ pub use read::End;
 use redo::Debt;
 use undo::Undo;
 
+use crate::delta::{ChangedRow, CommitBatch};
 use crate::engine::Engine;
 use crate::lock::head::Answer;
 use crate::lock::{LockName, LockWait, Member, Mode, RequestError};
@@ -155,8 +156,10 @@ struct Work {
     gaps: Vec<(LockName, Answer)>,
     /// Row numbers of a range, kept for its memory.
     range: Vec<RowId>,
-    /// Tables and rows that the transaction has changed, kept for its memory.
-    changed: Vec<(u32, RowId)>,
+    /// What the transaction has changed, kept for its memory.
+    changed: Vec<ChangedRow>,
+    /// An empty batch for the next commit that publishes.
+    spare_batch: CommitBatch,
 }
 
 /// As many waits are kept for whoever wants to know each of them; the rest is in [`Usage`] alone.
@@ -185,6 +188,7 @@ impl Connection {
             gaps: Vec::new(),
             range: Vec::new(),
             changed: Vec::new(),
+            spare_batch: CommitBatch::default(),
         };
         Connection { state: State::Idle, tables: Vec::new(), work }
     }

@@ -1,11 +1,17 @@
-//! What a commit publishes: the rows that it has changed, whole, as they are at its end.
+//! What a commit publishes: for each row that it has changed, what stands at its end in the columns that it has written.
+//!
+//! An update writes few columns of many. To copy whole rows would take most of the time of publishing, because the rest of a row
+//! is not in the cache of the core that has changed it.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use super::inbox::Inbox;
 use crate::table::RowTable;
 use crate::table::heap::{RowId, RowState};
+use crate::table::layout::ColumnSet;
 
 /// Where a table's changes go.
 #[derive(Debug, Clone)]
@@ -14,6 +20,19 @@ pub(crate) struct Outlet {
     pub(super) inbox: Arc<Inbox>,
     /// The table's position in that set.
     pub(super) table: u32,
+    /// Whether rows are published whole: what they lack would have to be read from the disk.
+    pub(super) is_whole: bool,
+}
+
+/// A row that a transaction has changed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChangedRow {
+    /// The number of its table.
+    pub(crate) table: u32,
+    /// Its number.
+    pub(crate) row: RowId,
+    /// The columns that were written: all of them if it was inserted.
+    pub(crate) columns: ColumnSet,
 }
 
 /// The changes of one transaction in the tables of one set.
@@ -34,36 +53,58 @@ struct Change {
     /// Words of the image; 0 for a deletion.
     words: u32,
     row: RowId,
+    columns: ColumnSet,
+}
+
+/// What stands in some columns of a row, as [`Heap::image`](crate::table::heap::Heap::image) makes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Image<'a> {
+    pub(super) columns: ColumnSet,
+    pub(super) words: &'a [u64],
+}
+
+impl<'a> Image<'a> {
+    /// `None` if there are no words, which means that the row is deleted.
+    pub(super) fn new(columns: ColumnSet, words: &'a [u64]) -> Option<Self> {
+        (!words.is_empty()).then_some(Image { columns, words })
+    }
 }
 
 /// What the delta counts for a change beside its image: its entry while it is on its way, and later in its chunk.
 pub(super) const CHANGE_BYTES: u64 = 32;
 
+const _: () = assert!(size_of::<Change>() as u64 <= CHANGE_BYTES, "a change on its way is counted in full");
+
+/// Words of a batch beyond which its memory is not used again: there are many, and few transactions are so long.
+const WORDS_KEPT_MAX: usize = 4096;
+
 impl CommitBatch {
     /// Adds a row as it is now, under its lock.
-    fn push(&mut self, table: u32, rows: &RowTable, row: RowId) {
+    fn push(&mut self, outlet: &Outlet, rows: &RowTable, changed: &ChangedRow) {
         let before = self.words.len();
+        let columns = if outlet.is_whole { ColumnSet::ALL } else { changed.columns };
         // A row that this transaction has deleted is no longer live; that it may never have been there for others is all the same.
-        if rows.heap.state(row) == RowState::Live {
-            rows.heap.image(row, &mut self.words);
+        if rows.heap.state(changed.row) == RowState::Live {
+            rows.heap.image(changed.row, columns, &mut self.words);
         }
-        self.changes.push(Change { table, words: (self.words.len() - before) as u32, row });
+        let words = (self.words.len() - before) as u32;
+        self.changes.push(Change { table: outlet.table, words, row: changed.row, columns });
     }
 
     /// Adds a row with an image that need not be one.
     #[cfg(test)]
     pub(super) fn push_image(&mut self, table: u32, row: RowId, image: &[u64]) {
         self.words.extend_from_slice(image);
-        self.changes.push(Change { table, words: image.len() as u32, row });
+        self.changes.push(Change { table, words: image.len() as u32, row, columns: ColumnSet::ALL });
     }
 
     /// Each change: the table, the row, and its image; `None` if the row is deleted.
-    pub(super) fn changes(&self) -> impl Iterator<Item = (u32, RowId, Option<&[u64]>)> {
+    pub(super) fn changes(&self) -> impl Iterator<Item = (u32, RowId, Option<Image<'_>>)> {
         let mut start = 0;
         self.changes.iter().map(move |change| {
-            let image = &self.words[start..start + change.words as usize];
-            start += image.len();
-            (change.table, change.row, (!image.is_empty()).then_some(image))
+            let words = &self.words[start..start + change.words as usize];
+            start += words.len();
+            (change.table, change.row, Image::new(change.columns, words))
         })
     }
 
@@ -76,25 +117,32 @@ impl CommitBatch {
     pub(super) fn bytes(&self) -> u64 {
         self.changes.len() as u64 * CHANGE_BYTES + self.words.len() as u64 * 8
     }
+
+    /// Makes it empty; its memory is kept for another one.
+    pub(super) fn clear(&mut self) {
+        self.changes.clear();
+        self.words.clear();
+        self.words.shrink_to(WORDS_KEPT_MAX);
+        self.changes.shrink_to(WORDS_KEPT_MAX);
+    }
 }
 
 /// Publishes what a transaction has changed, while it still holds all of its locks and can no longer be rolled back.
-/// `rows` are pairs of table and row in order, each once; tables without an outlet are passed by.
+/// `changed` is in order of table and row, each row once; tables without an outlet are passed by. `spare` is a batch whose memory
+/// may be used, and another one afterwards: memory goes round between committers and propagation.
 ///
 /// The changes of a transaction in several sets become a batch for each: a query reads the tables of one set.
-pub(crate) fn publish<'a>(rows: &[(u32, RowId)], table: impl Fn(u32) -> &'a RowTable) {
-    let mut batches: Vec<(&Arc<Inbox>, CommitBatch)> = Vec::new();
-    for run in rows.chunk_by(|a, b| a.0 == b.0) {
-        let table = table(run[0].0);
+pub(crate) fn publish<'a>(changed: &[ChangedRow], table: impl Fn(u32) -> &'a RowTable, spare: &mut CommitBatch) {
+    let mut batches: SmallVec<[(&Arc<Inbox>, CommitBatch); 1]> = SmallVec::new();
+    for run in changed.chunk_by(|a, b| a.table == b.table) {
+        let table = table(run[0].table);
         let Some(outlet) = table.outlet() else { continue };
         let at = batches.iter().position(|(inbox, _)| Arc::ptr_eq(inbox, &outlet.inbox)).unwrap_or_else(|| {
-            batches.push((&outlet.inbox, CommitBatch::default()));
+            batches.push((&outlet.inbox, std::mem::take(spare)));
             batches.len() - 1
         });
         let batch = &mut batches[at].1;
-        batch.changes.reserve(run.len());
-        batch.words.reserve(run.len() * table.heap.layout().words());
-        run.iter().for_each(|&(_, row)| batch.push(outlet.table, table, row));
+        run.iter().for_each(|row| batch.push(outlet, table, row));
     }
-    batches.into_iter().for_each(|(inbox, batch)| inbox.publish(batch));
+    batches.into_iter().for_each(|(inbox, batch)| *spare = inbox.publish(batch));
 }

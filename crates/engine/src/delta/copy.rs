@@ -110,6 +110,11 @@ impl ColumnCopy {
         self.replacing.len()
     }
 
+    /// Whether the chunks of a table are in a file.
+    pub(super) fn is_on_disk(&self, table: usize) -> bool {
+        self.current(table).0.file().is_some()
+    }
+
     pub(super) fn meter(&self) -> &MergeMeter {
         &self.meter
     }
@@ -118,21 +123,30 @@ impl ColumnCopy {
     fn take_in(&self) -> (MutexGuard<'_, State>, InboxCounts) {
         let mut state = self.state.lock();
         let (pieces, counts) = self.inbox.take();
-        let mut fresh: BTreeMap<(u32, usize), Segment> = BTreeMap::new();
+        // By table and chunk.
+        let mut fresh: Vec<Vec<Option<Segment>>> = state.tables.iter().map(|_| Vec::new()).collect();
         for batch in pieces.iter().flatten() {
             for (table, row, image) in batch.changes() {
                 let (chunk, position) = (row as usize / CHUNK_ROWS, row as usize % CHUNK_ROWS);
-                let segment = fresh.entry((table, chunk));
-                let segment = segment.or_insert_with(|| Segment::new(batch.at, &self.segment_bytes));
+                let chunks = &mut fresh[table as usize];
+                if chunk >= chunks.len() {
+                    chunks.resize_with(chunk + 1, || None);
+                }
+                let segment = chunks[chunk].get_or_insert_with(|| Segment::new(batch.at, &self.segment_bytes));
                 segment.push(position as u32, image);
             }
         }
-        for ((table, chunk), segment) in fresh {
-            state.tables[table as usize].changes.entry(chunk).or_default().push(segment);
+        for (table, chunks) in state.tables.iter_mut().zip(fresh) {
+            for (chunk, segment) in chunks.into_iter().enumerate() {
+                if let Some(segment) = segment {
+                    table.changes.entry(chunk).or_default().push(segment);
+                }
+            }
         }
         state.seq = counts.seq;
         #[cfg(test)]
-        state.history.extend(pieces.into_iter().flatten());
+        state.history.extend(pieces.iter().flatten().cloned());
+        self.inbox.give_back(pieces);
         (state, counts)
     }
 
@@ -239,9 +253,8 @@ impl State {
 
 impl TableCopy {
     fn view(&self) -> SnapshotTable {
-        let base_rows = |chunk: usize| self.current.chunks().get(chunk).map_or(0, |chunk| chunk.rows());
-        let chunks = self.changes.iter().map(|(&chunk, delta)| (chunk, base_rows(chunk), delta.segments()));
-        let overlay = LazyOverlay::new(&self.reading, chunks);
+        let chunks = self.changes.iter().map(|(&chunk, delta)| (chunk, delta.segments()));
+        let overlay = LazyOverlay::new(&self.reading, &self.current, chunks);
         let overlay = (!self.changes.is_empty()).then(|| Arc::new(overlay) as Arc<dyn Overlay>);
         SnapshotTable::new(Arc::clone(&self.current), overlay)
     }

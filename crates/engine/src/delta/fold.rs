@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, RecordBatch, UInt32Array};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, new_empty_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{interleave, take};
-use arrow::datatypes::SchemaRef;
+use arrow::compute::interleave;
+use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 
-use super::segment::{Segment, newest};
+use super::changes::Changes;
+use super::segment::Segment;
 use crate::columns::chunk::Chunk;
 use crate::columns::table::ColumnTable;
 use crate::table::layout::RowLayout;
-use crate::table::stored::RowImage;
-use crate::table_set::convert::batch_of;
 
 /// The next version of a chunk, in which these segments are folded. The table may have fewer chunks.
 pub(super) fn fold(
@@ -23,100 +22,97 @@ pub(super) fn fold(
     layout: &RowLayout,
     segments: &[Arc<Segment>],
 ) -> Result<Chunk, DataFusionError> {
-    let changes = newest(segments);
-    let images: Vec<_> = changes.iter().filter_map(|(_, words)| Some(RowImage { layout, words: (*words)? })).collect();
-    let images = batch_of(&images, table.schema())?;
+    let changes = Changes::of(layout, segments);
+    let kind = |column: usize| table.schema().field(column).data_type();
     // An empty chunk is there only because a later one is; it says nothing about how to encode the first rows.
-    let base = table.chunks().get(chunk).filter(|base| base.rows() > 0);
-    let merge = Merge::plan(&changes, base.map_or(0, |base| base.rows()), base.and_then(|base| base.live()));
-    match base {
-        Some(base) if merge.has_same_rows => overwrite(base, table.schema(), &changes, &merge, &images),
-        Some(base) => {
-            let before = base.to_arrays()?;
-            let merged = before.iter().zip(images.columns()).map(|(before, new)| merge.column(before, new));
-            let merged = merged.collect::<Result<Vec<_>, _>>()?;
-            Chunk::encode(table.schema(), &merged, merge.live, Some(base))
-        }
-        None => {
-            let merged = images.columns().iter().map(|new| merge.column(&new.slice(0, 0), new));
-            let merged = merged.collect::<Result<Vec<_>, _>>()?;
-            Chunk::encode(table.schema(), &merged, merge.live, None)
-        }
+    let base = table.chunks().get(chunk).map(Arc::as_ref).filter(|base| base.rows() > 0);
+    let mut merge = Merge::plan(&changes, base.map_or(0, Chunk::rows), base.and_then(Chunk::live));
+    let all = 0..table.schema().fields().len();
+    if let Some(base) = base.filter(|_| merge.has_same_rows) {
+        // Rows were updated, and none added or deleted: only the columns that were written are made anew.
+        let written: Vec<usize> = all.filter(|&column| changes.has_written(column)).collect();
+        let loaded = base.load(&written)?;
+        let next = |&column: &usize| {
+            let before = loaded.column(column).values()?;
+            Ok((column, merge.column(column, &before, kind(column))?))
+        };
+        let next = written.iter().map(next).collect::<Result<Vec<_>, ArrowError>>()?;
+        return base.with_columns(table.schema(), &next);
     }
-}
-
-/// The next version of a chunk of which rows were updated, and none added or deleted: an update changes few columns of many, and
-/// only those are made anew.
-fn overwrite(
-    base: &Chunk,
-    schema: &SchemaRef,
-    changes: &[(u32, Option<&[u64]>)],
-    merge: &Merge,
-    images: &RecordBatch,
-) -> Result<Chunk, DataFusionError> {
-    let written = changes.iter().filter(|(_, image)| image.is_some());
-    let positions = UInt32Array::from_iter_values(written.map(|(position, _)| *position));
-    let mut changed = Vec::new();
-    for (column, new) in images.columns().iter().enumerate() {
-        let loaded = base.load(&[column])?;
-        let kept = loaded.column(column);
-        let before = kept.with_physical(take(kept.physical(), &positions, None)?).values()?;
-        if before.as_ref() != new.as_ref() {
-            changed.push((column, merge.column(&kept.values()?, new)?));
-        }
-    }
-    base.with_columns(schema, &changed)
+    let before = match base {
+        Some(base) => base.to_arrays()?,
+        None => all.map(|column| new_empty_array(kind(column))).collect(),
+    };
+    let next = before.iter().enumerate().map(|(column, before)| merge.column(column, before, kind(column)));
+    let next = next.collect::<Result<Vec<_>, _>>()?;
+    Chunk::encode(table.schema(), &next, merge.live, base)
 }
 
 /// Where each row of the next version comes from.
-struct Merge {
-    /// For each position the source, 0 for the chunk and 1 for the images, and the row there.
+struct Merge<'a> {
+    changes: &'a Changes<'a>,
+    /// For each position the source, 0 for the chunk and 1 for what was written, and the row there. Here, all as in the chunk:
+    /// what was written differs from column to column.
     sources: Vec<(usize, usize)>,
     /// Which positions hold rows; `None` if all do.
     live: Option<BooleanBuffer>,
     /// Whether they held rows before, and no others did.
     has_same_rows: bool,
+    base_rows: usize,
 }
 
-impl Merge {
-    /// Positions without a row get some other row's values, which nobody sees.
-    fn plan(changes: &[(u32, Option<&[u64]>)], base_rows: usize, live: Option<&BooleanBuffer>) -> Merge {
-        let is_image = |change: &&(u32, Option<&[u64]>)| change.1.is_some();
-        let end = changes.iter().rev().find(is_image).map_or(0, |(position, _)| *position as usize + 1);
+impl<'a> Merge<'a> {
+    fn plan(changes: &'a Changes<'a>, base_rows: usize, live: Option<&BooleanBuffer>) -> Self {
+        let positions = changes.positions();
+        let end = positions.iter().rfind(|row| row.columns.is_some()).map_or(0, |row| row.position as usize + 1);
         let rows = base_rows.max(end);
-        let filler = if base_rows > 0 { (0, 0) } else { (1, 0) };
-        let mut sources: Vec<(usize, usize)> = (0..base_rows).map(|row| (0, row)).collect();
-        sources.resize(rows, filler);
         let mut is_live = BooleanBufferBuilder::new(rows);
         match live {
             Some(live) => is_live.append_buffer(live),
             None => is_live.append_n(base_rows, true),
         }
         is_live.append_n(rows - base_rows, false);
-        let mut next_image = 0;
         let mut has_same_rows = rows == base_rows;
-        for (position, image) in changes {
-            let position = *position as usize;
-            has_same_rows &= position >= rows || is_live.get_bit(position) == image.is_some();
-            if image.is_some() {
-                sources[position] = (1, next_image);
-                next_image += 1;
-            }
+        for row in positions {
+            let position = row.position as usize;
+            has_same_rows &= position >= rows || is_live.get_bit(position) == row.columns.is_some();
             // A row that came and went between two versions may lie behind the end.
             if position < rows {
-                is_live.set_bit(position, image.is_some());
+                is_live.set_bit(position, row.columns.is_some());
             }
         }
+        let sources = (0..rows).map(|row| unwritten(row, base_rows)).collect();
         let live = is_live.finish();
         let has_holes = live.count_set_bits() < rows;
-        Merge { sources, live: has_holes.then_some(live), has_same_rows }
+        Merge { changes, sources, live: has_holes.then_some(live), has_same_rows, base_rows }
     }
 
-    fn column(&self, base: &dyn Array, images: &dyn Array) -> Result<ArrayRef, ArrowError> {
+    /// A column of the next version.
+    fn column(&mut self, column: usize, before: &dyn Array, kind: &DataType) -> Result<ArrayRef, ArrowError> {
         if self.sources.is_empty() {
-            return Ok(base.slice(0, 0));
+            return Ok(before.slice(0, 0));
         }
-        interleave(&[base, images], &self.sources)
+        let changes = self.changes;
+        let written = changes.written(column, kind)?;
+        let positions = || changes.positions().iter().filter(|row| row.has_written(column));
+        for (at, row) in positions().enumerate() {
+            self.sources[row.position as usize] = (1, at);
+        }
+        let merged = interleave(&[before, &written], &self.sources);
+        for row in positions() {
+            self.sources[row.position as usize] = unwritten(row.position as usize, self.base_rows);
+        }
+        merged
+    }
+}
+
+/// The source of a position in which nothing was written. Beyond the chunk's end there is no row: some other row's value stands
+/// there, which nobody sees.
+fn unwritten(position: usize, base_rows: usize) -> (usize, usize) {
+    match position {
+        position if position < base_rows => (0, position),
+        _ if base_rows > 0 => (0, 0),
+        _ => (1, 0),
     }
 }
 
@@ -125,11 +121,13 @@ mod tests {
     use std::sync::atomic::AtomicU64;
     use std::time::Duration;
 
-    use arrow::array::{Int64Array, StringViewArray};
+    use arrow::array::{Int64Array, RecordBatch, StringViewArray};
     use arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
+    use crate::delta::batch::Image;
     use crate::table::heap::Heap;
+    use crate::table::layout::ColumnSet;
     use crate::value::{ColumnSpec, ColumnType, Value};
 
     fn layout() -> RowLayout {
@@ -146,24 +144,34 @@ mod tests {
         ColumnTable::build("ship", schema, vec![], vec![batch]).unwrap()
     }
 
-    /// One segment of changes: the new values of a row, or none.
-    fn segments(changes: &[(u32, Option<(i64, &str)>)]) -> Vec<Arc<Segment>> {
+    /// The new values of a row, or none.
+    type Written<'a> = (u32, Option<(i64, &'a str)>);
+
+    /// Adds an image of these columns of a row.
+    fn push(segment: &mut Segment, columns: ColumnSet, &(position, values): &Written<'_>) {
         let heap = Heap::new(layout());
-        let mut segment = Segment::new(Duration::ZERO, &Arc::new(AtomicU64::new(0)));
-        for &(position, values) in changes {
-            let mut words = Vec::new();
-            if let Some((id, name)) = values {
-                let row = heap.allocate();
-                heap.write(row, &[Value::Int(id), Value::Text(name)]);
-                heap.image(row, &mut words);
-            }
-            segment.push(position, values.map(|_| &words[..]));
+        let mut words = Vec::new();
+        if let Some((id, name)) = values {
+            let row = heap.allocate();
+            heap.write(row, &[Value::Int(id), Value::Text(name)]);
+            heap.image(row, columns, &mut words);
         }
+        segment.push(position, Image::new(columns, &words));
+    }
+
+    /// One segment of whole rows.
+    fn segments(changes: &[Written<'_>]) -> Vec<Arc<Segment>> {
+        let mut segment = Segment::new(Duration::ZERO, &Arc::new(AtomicU64::new(0)));
+        changes.iter().for_each(|change| push(&mut segment, ColumnSet::ALL, change));
         vec![Arc::new(segment)]
     }
 
-    fn check(table: &ColumnTable, chunk: usize, changes: &[(u32, Option<(i64, &str)>)], expect: &str) -> Chunk {
-        let folded = fold(table, chunk, &layout(), &segments(changes)).unwrap();
+    fn check(table: &ColumnTable, chunk: usize, changes: &[Written<'_>], expect: &str) -> Chunk {
+        check_segments(table, chunk, &segments(changes), expect)
+    }
+
+    fn check_segments(table: &ColumnTable, chunk: usize, segments: &[Arc<Segment>], expect: &str) -> Chunk {
+        let folded = fold(table, chunk, &layout(), segments).unwrap();
         let batch = folded.to_batch(table.schema()).unwrap();
         let row = |at: usize| {
             let [id, name] = [0, 1].map(|column| arrow::util::display::array_value_to_string(batch.column(column), at));
@@ -192,10 +200,22 @@ mod tests {
     #[test]
     fn an_update_copies_the_columns_that_it_changes() {
         let table = table(3);
-        let folded =
-            check(&table, 0, &[(1, Some((11, "ship 1"))), (2, Some((2, "ship 2")))], "0 ship 0, 11 ship 1, 2 ship 2");
+        let mut segment = Segment::new(Duration::ZERO, &Arc::new(AtomicU64::new(0)));
+        // What stands in the name of the image is not in it.
+        push(&mut segment, ColumnSet::one(0), &(1, Some((11, "no"))));
+        push(&mut segment, ColumnSet::one(0), &(2, Some((22, "no"))));
+        let updates = vec![Arc::new(segment)];
+        let folded = check_segments(&table, 0, &updates, "0 ship 0, 11 ship 1, 22 ship 2");
         let kept = |chunk: &Chunk, column: usize| Arc::clone(chunk.load(&[column]).unwrap().column(column).physical());
         assert!(Arc::ptr_eq(&kept(&folded, 1), &kept(&table.chunks()[0], 1)));
         assert!(!Arc::ptr_eq(&kept(&folded, 0), &kept(&table.chunks()[0], 0)));
+        let [mut gone, mut renamed] = [(); 2].map(|()| Segment::new(Duration::ZERO, &Arc::new(AtomicU64::new(0))));
+        push(&mut gone, ColumnSet::ALL, &(0, None));
+        push(&mut gone, ColumnSet::ALL, &(0, Some((5, "new"))));
+        push(&mut renamed, ColumnSet::one(1), &(0, Some((-1, "newer"))));
+        push(&mut renamed, ColumnSet::one(1), &(2, Some((-1, "two"))));
+        push(&mut renamed, ColumnSet::ALL, &(1, None));
+        let segments: Vec<_> = updates.into_iter().chain([Arc::new(gone), Arc::new(renamed)]).collect();
+        check_segments(&table, 0, &segments, "5 newer, 22 two");
     }
 }

@@ -15,6 +15,9 @@ use crate::clock::Clock;
 /// Batches in a piece of the inbox. A full piece is never copied to make room.
 const PIECE_BATCHES: usize = 1024;
 
+/// Pieces of empty batches that are kept for their memory.
+const SPARE_PIECES_MAX: usize = 4;
+
 /// The commits of one set of tables, in order, until somebody takes them out.
 #[derive(Debug)]
 pub(crate) struct Inbox {
@@ -34,6 +37,8 @@ pub(crate) struct Inbox {
 #[derive(Debug, Default)]
 struct State {
     pieces: Vec<Vec<CommitBatch>>,
+    /// Empty batches: with each commit that is published one goes to its transaction for the next.
+    spares: Vec<Vec<CommitBatch>>,
     /// Blocking propagations under way.
     held_back: usize,
     /// Nothing is published any more: the set is gone, or its propagation has failed.
@@ -75,14 +80,17 @@ impl Inbox {
 
     /// Gives a batch its place in the order of commits. Its transaction holds all of its locks, so that whatever depends on
     /// it comes after it: every prefix of the order is a state that some serial order has produced.
-    pub(super) fn publish(&self, mut batch: CommitBatch) {
+    ///
+    /// Returns an empty batch.
+    pub(super) fn publish(&self, mut batch: CommitBatch) -> CommitBatch {
         let bytes = batch.bytes();
         let mut state = self.state.lock();
         if self.must_wait(&state) {
             self.wait(&mut state);
         }
         if state.is_closed {
-            return;
+            batch.clear();
+            return batch;
         }
         let was_pressed = state.counts.bytes >= self.press_bytes;
         let counts = &mut state.counts;
@@ -97,10 +105,12 @@ impl Inbox {
             state.pieces.push(Vec::with_capacity(PIECE_BATCHES));
         }
         state.pieces.last_mut().expect("it was pushed if there was none").push(batch);
+        let spare = state.spare();
         drop(state);
         if is_pressed && !was_pressed {
             self.signals.press();
         }
+        spare
     }
 
     /// Whether a commit has to wait. A delta below its bound takes any batch, so that one larger than the bound gets in.
@@ -126,6 +136,17 @@ impl Inbox {
         (std::mem::take(&mut state.pieces), state.counts)
     }
 
+    /// Takes batches that are not needed any more, to have their memory used again.
+    pub(super) fn give_back(&self, mut pieces: Vec<Vec<CommitBatch>>) {
+        pieces.iter_mut().flatten().for_each(CommitBatch::clear);
+        let mut state = self.state.lock();
+        let room = SPARE_PIECES_MAX.saturating_sub(state.spares.len());
+        let rest = pieces.split_off(pieces.len().min(room));
+        state.spares.append(&mut pieces);
+        drop(state);
+        drop(rest);
+    }
+
     /// Changes of so many bytes are folded.
     pub(super) fn free(&self, bytes: u64) {
         let mut state = self.state.lock();
@@ -149,10 +170,23 @@ impl Inbox {
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
-        let pieces = std::mem::take(&mut state.pieces);
+        let batches = (std::mem::take(&mut state.pieces), std::mem::take(&mut state.spares));
         drop(state);
-        drop(pieces);
+        drop(batches);
         self.waiting.notify_all();
+    }
+}
+
+impl State {
+    /// An empty batch, with memory if there is one.
+    fn spare(&mut self) -> CommitBatch {
+        while let Some(piece) = self.spares.last_mut() {
+            if let Some(spare) = piece.pop() {
+                return spare;
+            }
+            self.spares.pop();
+        }
+        CommitBatch::default()
     }
 }
 

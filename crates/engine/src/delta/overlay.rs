@@ -5,16 +5,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arrow::array::BooleanBufferBuilder;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{BooleanBufferBuilder, RecordBatch};
+use arrow::datatypes::{Field, SchemaRef};
 use arrow::error::ArrowError;
 
-use super::segment::{Segment, newest};
+use super::changes::Changes;
+use super::segment::Segment;
 use crate::clock::Clock;
+use crate::columns::chunk::Chunk;
 use crate::columns::overlay::{ChunkOverlay, Overlay};
+use crate::columns::table::ColumnTable;
 use crate::table::layout::RowLayout;
-use crate::table::stored::RowImage;
-use crate::table_set::convert::batch_of;
 
 /// What merging has cost so far, by all queries of a set of tables.
 #[derive(Debug, Default)]
@@ -43,37 +44,45 @@ pub(super) struct Reading {
 #[derive(Debug)]
 pub(super) struct LazyOverlay {
     reading: Arc<Reading>,
+    /// The version that lacks the changes.
+    current: Arc<ColumnTable>,
     chunks: BTreeMap<usize, LazyChunk>,
 }
 
 #[derive(Debug)]
 struct LazyChunk {
     segments: Vec<Arc<Segment>>,
-    base_rows: usize,
     made: OnceLock<Result<Arc<ChunkOverlay>, String>>,
 }
 
 impl LazyOverlay {
-    /// The changes of these chunks: for each its number, its rows without them, and its segments.
-    pub(super) fn new(reading: &Arc<Reading>, chunks: impl Iterator<Item = (usize, usize, Vec<Arc<Segment>>)>) -> Self {
-        let lazy = |(chunk, base_rows, segments)| (chunk, LazyChunk { segments, base_rows, made: OnceLock::new() });
-        LazyOverlay { reading: Arc::clone(reading), chunks: chunks.map(lazy).collect() }
+    /// The changes of these chunks of a version, by number.
+    pub(super) fn new(
+        reading: &Arc<Reading>,
+        current: &Arc<ColumnTable>,
+        chunks: impl Iterator<Item = (usize, Vec<Arc<Segment>>)>,
+    ) -> Self {
+        let lazy = |(chunk, segments)| (chunk, LazyChunk { segments, made: OnceLock::new() });
+        LazyOverlay { reading: Arc::clone(reading), current: Arc::clone(current), chunks: chunks.map(lazy).collect() }
     }
 
-    fn make(&self, chunk: &LazyChunk) -> Result<Arc<ChunkOverlay>, ArrowError> {
+    fn make(&self, number: usize, chunk: &LazyChunk) -> Result<Arc<ChunkOverlay>, ArrowError> {
         let Reading { layout, schema, meter, clock } = &*self.reading;
         let began = clock.now();
-        let changes = newest(&chunk.segments);
-        let images: Vec<_> =
-            changes.iter().filter_map(|(_, words)| Some(RowImage { layout, words: (*words)? })).collect();
-        let images = batch_of(&images, schema)?;
-        let mut masked = BooleanBufferBuilder::new(chunk.base_rows);
-        masked.append_n(chunk.base_rows, false);
-        let of_base = changes.iter().map(|(position, _)| *position as usize).filter(|&at| at < chunk.base_rows);
+        let changes = Changes::of(layout, &chunk.segments);
+        let base = self.current.chunks().get(number).map(Arc::as_ref);
+        let column = |(column, field): (usize, &Arc<Field>)| changes.column(column, field.data_type(), base);
+        let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_, _>>()?;
+        let images = RecordBatch::try_new(Arc::clone(schema), columns)?;
+        let base_rows = base.map_or(0, Chunk::rows);
+        let mut masked = BooleanBufferBuilder::new(base_rows);
+        masked.append_n(base_rows, false);
+        let positions = changes.positions();
+        let of_base = positions.iter().map(|row| row.position as usize).filter(|&at| at < base_rows);
         of_base.for_each(|position| masked.set_bit(position, true));
-        meter.tuples.fetch_add(changes.len() as u64, Ordering::Relaxed);
+        meter.tuples.fetch_add(positions.len() as u64, Ordering::Relaxed);
         meter.nanos.fetch_add(clock.now().saturating_sub(began).as_nanos() as u64, Ordering::Relaxed);
-        Ok(Arc::new(ChunkOverlay { masked: masked.finish(), images, entries: changes.len() }))
+        Ok(Arc::new(ChunkOverlay { masked: masked.finish(), images, entries: positions.len() }))
     }
 }
 
@@ -87,8 +96,8 @@ impl Overlay for LazyOverlay {
     }
 
     fn chunk(&self, chunk: usize) -> Result<Option<Arc<ChunkOverlay>>, ArrowError> {
-        let Some(chunk) = self.chunks.get(&chunk) else { return Ok(None) };
-        let made = chunk.made.get_or_init(|| self.make(chunk).map_err(|error| error.to_string()));
+        let Some(lazy) = self.chunks.get(&chunk) else { return Ok(None) };
+        let made = lazy.made.get_or_init(|| self.make(chunk, lazy).map_err(|error| error.to_string()));
         made.clone().map(Some).map_err(ArrowError::ComputeError)
     }
 }

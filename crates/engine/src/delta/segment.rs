@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::batch::CHANGE_BYTES;
-use crate::columns::table::CHUNK_ROWS;
+use super::batch::{CHANGE_BYTES, Image};
+use crate::table::layout::ColumnSet;
 
 /// Changes that follow each other. Immutable as soon as somebody else holds it.
 #[derive(Debug)]
@@ -27,16 +27,19 @@ struct Entry {
     position: u32,
     /// Words of its image; 0 for a deletion.
     words: u32,
+    columns: ColumnSet,
 }
+
+const _: () = assert!(size_of::<Entry>() as u64 <= CHANGE_BYTES, "a change of a chunk is counted in full");
 
 impl Segment {
     pub(super) fn new(oldest: Duration, gauge: &Arc<AtomicU64>) -> Self {
         Segment { entries: Vec::new(), words: Vec::new(), oldest, gauge: Arc::clone(gauge) }
     }
 
-    pub(super) fn push(&mut self, position: u32, image: Option<&[u64]>) {
-        let words = image.unwrap_or_default();
-        self.entries.push(Entry { start: self.words.len() as u64, position, words: words.len() as u32 });
+    pub(super) fn push(&mut self, position: u32, image: Option<Image<'_>>) {
+        let Image { columns, words } = image.unwrap_or(Image { columns: ColumnSet::ALL, words: &[] });
+        self.entries.push(Entry { start: self.words.len() as u64, position, words: words.len() as u32, columns });
         self.words.extend_from_slice(words);
         // Relaxed, as below: a figure that nothing is decided by.
         self.gauge.fetch_add(bytes_of(words), Ordering::Relaxed);
@@ -57,10 +60,11 @@ impl Segment {
         self.entries.len() as u64 * CHANGE_BYTES + self.words.len() as u64 * 8
     }
 
-    fn changes(&self) -> impl DoubleEndedIterator<Item = (u32, Option<&[u64]>)> {
+    /// Each change: the position, and the image; `None` if the row is deleted.
+    pub(super) fn changes(&self) -> impl Iterator<Item = (u32, Option<Image<'_>>)> {
         self.entries.iter().map(|entry| {
-            let image = &self.words[entry.start as usize..][..entry.words as usize];
-            (entry.position, (!image.is_empty()).then_some(image))
+            let words = &self.words[entry.start as usize..][..entry.words as usize];
+            (entry.position, Image::new(entry.columns, words))
         })
     }
 }
@@ -135,36 +139,29 @@ impl ChunkDelta {
     }
 }
 
-/// The newest change of each position, in order of position: its image, or `None` where the row is deleted.
-pub(super) fn newest(segments: &[Arc<Segment>]) -> Vec<(u32, Option<&[u64]>)> {
-    let mut is_seen = vec![false; CHUNK_ROWS];
-    let mut newest = Vec::new();
-    for (position, image) in segments.iter().rev().flat_map(|segment| segment.changes().rev()) {
-        if !std::mem::replace(&mut is_seen[position as usize], true) {
-            newest.push((position, image));
-        }
-    }
-    newest.sort_unstable_by_key(|(position, _)| *position);
-    newest
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn segment(gauge: &Arc<AtomicU64>, changes: &[(u32, Option<u64>)]) -> Segment {
         let mut segment = Segment::new(Duration::ZERO, gauge);
         for (position, word) in changes {
-            segment.push(*position, word.as_ref().map(std::slice::from_ref));
+            segment
+                .push(*position, word.as_ref().and_then(|word| Image::new(ColumnSet::ALL, std::slice::from_ref(word))));
         }
         segment
     }
 
+    /// The newest change of each position.
+    fn newest(segments: &[Arc<Segment>]) -> BTreeMap<u32, Option<u64>> {
+        let changes = segments.iter().flat_map(|segment| segment.changes());
+        changes.map(|(at, image)| (at, image.map(|image| image.words[0]))).collect()
+    }
+
     fn check(delta: &ChunkDelta, expect: &[(u32, Option<u64>)]) {
-        let segments = delta.segments();
-        let found: Vec<_> =
-            newest(&segments).into_iter().map(|(at, image)| (at, image.map(|words| words[0]))).collect();
-        assert_eq!(found, expect);
+        assert_eq!(newest(&delta.segments()), expect.iter().copied().collect());
     }
 
     #[test]

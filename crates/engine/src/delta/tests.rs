@@ -19,8 +19,8 @@ use super::*;
 use crate::columns::ColumnSnapshot;
 use crate::engine::{Engine, EngineOptions};
 use crate::table::heap::RowId;
-use crate::table::layout::TableSpec;
-use crate::table::stored::{HeapRow, RowImage};
+use crate::table::layout::{ColumnSet, TableSpec};
+use crate::table::stored::{RowImage, apply_image};
 use crate::table_set::convert::batch_of;
 use crate::table_set::{TableDeclaration, TableSet};
 use crate::transaction::{Connection, Purpose, TransactionError};
@@ -150,31 +150,44 @@ fn all_contents(snapshot: &ColumnSnapshot) -> Vec<Rows> {
 struct Replay {
     history: std::vec::IntoIter<batch::CommitBatch>,
     seq: u64,
-    /// For each table its rows by number.
-    tables: Vec<BTreeMap<RowId, Vec<String>>>,
+    /// For each table its rows by number, as the heap has their words.
+    tables: Vec<RowWords>,
     layouts: Vec<(RowLayout, SchemaRef)>,
 }
 
+/// Rows by number.
+type RowWords = BTreeMap<RowId, Vec<u64>>;
+
 /// The rows of each table by number, while no transaction changes them.
-fn rows_by_number(set: &TableSet) -> Vec<BTreeMap<RowId, Vec<String>>> {
-    let rows = |(table, declaration): (usize, TableDeclaration)| {
+fn rows_by_number(set: &TableSet) -> Vec<RowWords> {
+    let rows = |table: usize| {
         let Some(rows) = set.rows(table) else { return BTreeMap::new() };
         let row = |number: RowId| {
-            let row = HeapRow { heap: &rows.heap, row: number };
-            (number, rows_of(&[batch_of(&[row], &declaration.arrow).unwrap()]).remove(0))
+            let mut words = Vec::new();
+            rows.heap.image(number, ColumnSet::ALL, &mut words);
+            (number, words)
         };
         rows.heap.live_rows().map(row).collect()
     };
-    declarations().into_iter().enumerate().map(rows).collect()
+    (0..declarations().len()).map(rows).collect()
+}
+
+/// Rows of a table as a query shows them.
+fn shown(rows: &RowWords, (layout, schema): &(RowLayout, SchemaRef)) -> Rows {
+    let images: Vec<_> = rows.values().map(|words| RowImage { layout, words }).collect();
+    rows_of(&[batch_of(&images, schema).unwrap()])
+}
+
+fn layouts() -> Vec<(RowLayout, SchemaRef)> {
+    declarations().into_iter().map(|table| (RowLayout::new(&table.spec.columns), table.arrow)).collect()
 }
 
 impl Replay {
     /// Everything that was published so far, after what the tables held before.
-    fn new(set: &TableSet, before: &[BTreeMap<RowId, Vec<String>>]) -> Self {
-        let layouts = declarations().into_iter().map(|table| (RowLayout::new(&table.spec.columns), table.arrow));
+    fn new(set: &TableSet, before: &[RowWords]) -> Self {
         let history = set.delta().unwrap().history();
         assert!(history.iter().map(|batch| batch.seq).eq(1..=history.len() as u64), "the order has holes");
-        Replay { history: history.into_iter(), seq: 0, tables: before.to_vec(), layouts: layouts.collect() }
+        Replay { history: history.into_iter(), seq: 0, tables: before.to_vec(), layouts: layouts() }
     }
 
     /// The state after the first `seq` commits; no earlier one can be had afterwards.
@@ -184,23 +197,22 @@ impl Replay {
             let batch = self.history.next().expect("a snapshot shows no more than was published");
             self.seq = batch.seq;
             for (table, row, image) in batch.changes() {
-                let (layout, schema) = &self.layouts[table as usize];
                 let rows = &mut self.tables[table as usize];
-                match image {
-                    Some(words) => {
-                        let batch = batch_of(&[RowImage { layout, words }], schema).unwrap();
-                        rows.insert(row, rows_of(&[batch]).remove(0));
-                    }
-                    None => drop(rows.remove(&row)),
+                let Some(image) = image else {
+                    rows.remove(&row);
+                    continue;
+                };
+                let layout = &self.layouts[table as usize].0;
+                if image.columns == ColumnSet::ALL {
+                    rows.insert(row, image.words.to_vec());
+                } else {
+                    let words = rows.get_mut(&row).expect("what was written of it is not all of a row");
+                    apply_image(layout, image.columns, image.words, words);
                 }
             }
         }
-        let sorted = |rows: &BTreeMap<RowId, Vec<String>>| {
-            let mut rows: Rows = rows.values().cloned().collect();
-            rows.sort_unstable();
-            rows
-        };
-        let mut tables: Vec<Rows> = self.tables.iter().map(sorted).collect();
+        let mut tables: Vec<Rows> =
+            self.tables.iter().zip(&self.layouts).map(|(rows, kind)| shown(rows, kind)).collect();
         tables[PLACE] = vec![vec!["7".to_owned()], vec!["8".to_owned()]];
         tables
     }

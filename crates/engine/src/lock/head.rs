@@ -333,5 +333,7 @@ impl Head {
     }
 }
 
+// A path, because a test compiles this file elsewhere (`tests/interleaving.rs`).
 #[cfg(test)]
+#[path = "head/tests.rs"]
 mod tests;

@@ -4,7 +4,10 @@
 //! group that its unit is in; who comes meanwhile waits, and is left to the writer, which goes on as long as there is
 //! something to write. So a log that is not busy costs no change of threads, and a busy one has no pause between its groups.
 
+// Paths, because a test compiles this file elsewhere (`tests/interleaving.rs`).
+#[path = "queue/durable.rs"]
 mod durable;
+#[path = "queue/writer.rs"]
 mod writer;
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::layout::{Place, RowLayout};
+use super::layout::{ColumnSet, Place, RowLayout};
 use crate::value::{ColumnType, Value};
 
 /// The number of a row within its table.
@@ -216,9 +216,13 @@ impl Heap {
         into.extend(column.iter().map(|word| word.load(Ordering::Relaxed)));
     }
 
-    /// Appends all words of a row, the header first: [`RowImage`](super::stored::RowImage) reads them.
-    pub(crate) fn image(&self, row: RowId, into: &mut Vec<u64>) {
-        into.extend(self.words(row).iter().map(|word| word.load(Ordering::Relaxed)));
+    /// Appends what stands in these columns of a row, as the [runs](RowLayout::runs) of its words;
+    /// [`apply_image`](super::stored::apply_image) puts them in their places.
+    pub(crate) fn image(&self, row: RowId, columns: ColumnSet, into: &mut Vec<u64>) {
+        let words = self.words(row);
+        for run in self.layout.runs(columns) {
+            into.extend(words[run].iter().map(|word| word.load(Ordering::Relaxed)));
+        }
     }
 
     /// Puts back what [`save`](Self::save) has kept. Changes of one row are put back in reverse order.

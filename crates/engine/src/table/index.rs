@@ -148,8 +148,7 @@ impl Index {
     /// The right to put in a key or to take it away, and what is there.
     pub fn place(&self, key: &Key) -> Place<'_> {
         let own = self.stripe(key);
-        // Mostly the next entry is in the same stripe.
-        let mut next = own;
+        let mut next = self.stripes.guess(key.leading());
         loop {
             let held = self.stripes.take(own, next);
             let (present, above) = self.at_and_after(key);
@@ -157,6 +156,7 @@ impl Index {
             if found == next || found == own {
                 return Place { _held: held, own, next: found, present, above };
             }
+            self.stripes.note(key.leading(), found);
             next = found;
         }
     }

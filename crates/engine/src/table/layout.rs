@@ -4,10 +4,49 @@
 //! column above it. Columns follow at fixed offsets: 64-bit integers take a word, 32-bit integers half a word, text of at most
 //! n bytes a length of two bytes and n bytes, rounded up to whole words. Reading one column decodes one column.
 
+use std::ops::Range;
+
 use crate::value::{ColumnSpec, ColumnType};
 
 /// The most columns a table can have: a null bit each in the header above the state.
 pub const COLUMNS_MAX: usize = 56;
+
+/// Some columns of a table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ColumnSet(u64);
+
+const _: () = assert!(COLUMNS_MAX <= u64::BITS as usize, "each column has a bit");
+
+impl ColumnSet {
+    /// Every column, however many there are.
+    pub(crate) const ALL: ColumnSet = ColumnSet(u64::MAX);
+
+    /// One column.
+    pub(crate) fn one(column: usize) -> Self {
+        ColumnSet(1 << column)
+    }
+
+    /// The columns of both.
+    pub(crate) fn with(self, other: ColumnSet) -> Self {
+        ColumnSet(self.0 | other.0)
+    }
+
+    /// Whether a column is among them.
+    pub(crate) fn contains(self, column: usize) -> bool {
+        self.0 >> column & 1 == 1
+    }
+
+    /// Each column, in ascending order.
+    fn iter(self) -> impl Iterator<Item = usize> {
+        let mut rest = self.0;
+        let next = move || {
+            let column = rest.trailing_zeros() as usize;
+            rest &= rest.wrapping_sub(1);
+            (column < u64::BITS as usize).then_some(column)
+        };
+        std::iter::from_fn(next)
+    }
+}
 
 /// A table as declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +129,18 @@ impl RowLayout {
     pub fn words(&self) -> usize {
         self.words
     }
+
+    /// The words that say what stands in these columns, as runs: the header with its null bits first. A word that two columns
+    /// share is in it twice if both are among them, unless all are.
+    pub(crate) fn runs(&self, columns: ColumnSet) -> impl Iterator<Item = Range<usize>> + '_ {
+        let is_whole = columns == ColumnSet::ALL;
+        let (first, rest) = if is_whole { (0..self.words, ColumnSet::default()) } else { (0..1, columns) };
+        let run = |column| {
+            let place = self.place(column);
+            place.word as usize..(place.word + place.words) as usize
+        };
+        std::iter::once(first).chain(rest.iter().map(run))
+    }
 }
 
 #[cfg(test)]
@@ -106,5 +157,9 @@ mod tests {
             (0..5).map(|at| layout.place(at)).map(|place| (place.word, place.words, place.shift)).collect();
         assert_eq!(places, [(1, 1, 0), (2, 1, 0), (1, 1, 32), (3, 1, 0), (4, 2, 0)]);
         assert_eq!(layout.words(), 6);
+        let runs = |columns: ColumnSet| layout.runs(columns).collect::<Vec<_>>();
+        assert_eq!(runs(ColumnSet::ALL), [0..6]);
+        assert_eq!(runs(ColumnSet::default()), [0..1]);
+        assert_eq!(runs(ColumnSet::one(4).with(ColumnSet::one(1))), [0..1, 2..3, 4..6]);
     }
 }

@@ -1,7 +1,7 @@
 //! Reading the columns of a row, wherever its words are.
 
 use super::heap::{Heap, RowId};
-use super::layout::RowLayout;
+use super::layout::{ColumnSet, RowLayout};
 use crate::value::ColumnType;
 
 /// A row whose columns can be read one by one.
@@ -37,6 +37,17 @@ impl StoredRow for HeapRow<'_> {
     }
 }
 
+/// Puts the words that [`Heap::image`] has made of these columns where they stand in a row. The header comes with them: it has
+/// the null bits of all columns, and is the newer one.
+pub(crate) fn apply_image(layout: &RowLayout, columns: ColumnSet, image: &[u64], row: &mut [u64]) {
+    let mut rest = image;
+    for run in layout.runs(columns) {
+        let (words, later) = rest.split_at(run.len());
+        row[run].copy_from_slice(words);
+        rest = later;
+    }
+}
+
 /// A copy of a row's words, header included, as the heap makes it under the row's lock.
 #[derive(Debug, Clone, Copy)]
 pub struct RowImage<'a> {
@@ -66,8 +77,12 @@ impl StoredRow for RowImage<'_> {
         let words = &self.words[place.word as usize..(place.word + place.words) as usize];
         let length = usize::from(words[0] as u16);
         // The first word begins with the length; the image was taken under the row's lock, so that the text is whole.
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).skip(2).take(length).collect();
-        into.push_str(std::str::from_utf8(&bytes).expect("texts were stored from strings"));
+        let mut bytes = std::mem::take(into).into_bytes();
+        let end = bytes.len() + length;
+        bytes.extend_from_slice(&words[0].to_le_bytes()[2..]);
+        words[1..].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        bytes.truncate(end);
+        *into = String::from_utf8(bytes).expect("texts were stored from strings");
     }
 }
 
@@ -87,14 +102,36 @@ mod tests {
             let row = heap.allocate();
             heap.write(row, &[Value::Int(-5), Value::Text(text), Value::Int(7), Value::Int(i64::MIN), Value::Null]);
             let mut words = Vec::new();
-            heap.image(row, &mut words);
+            heap.image(row, ColumnSet::ALL, &mut words);
             heap.write(row, &[Value::Null, Value::Text("later"), Value::Null, Value::Null, Value::Null]);
             let image = RowImage { layout: heap.layout(), words: &words };
-            let mut read = String::new();
+            let mut read = "before ".to_owned();
             image.text(1, &mut read);
-            assert_eq!(read, text);
+            assert_eq!(read, format!("before {text}"));
             assert_eq!((image.int(0), image.int(2), image.int(3)), (-5, 7, i64::MIN));
             assert_eq!([0, 1, 2, 3, 4].map(|column| image.is_null(column)), [false, false, false, false, true]);
         }
+    }
+    #[test]
+    fn an_image_of_some_columns_changes_these_and_no_others() {
+        let kinds = [ColumnType::Int32, ColumnType::Text(20), ColumnType::Int32, ColumnType::Int64];
+        let columns: Vec<_> =
+            kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: true }).collect();
+        let heap = Heap::new(RowLayout::new(&columns));
+        let row = heap.allocate();
+        heap.write(row, &[Value::Int(1), Value::Text("before"), Value::Int(2), Value::Null]);
+        let mut words = Vec::new();
+        heap.image(row, ColumnSet::ALL, &mut words);
+        for (column, value) in [(0, Value::Int(5)), (1, Value::Text("twenty bytes of text")), (3, Value::Int(7))] {
+            heap.set(row, column, value);
+        }
+        let mut later = Vec::new();
+        let changed = [0, 1, 3].into_iter().map(ColumnSet::one).fold(ColumnSet::default(), ColumnSet::with);
+        heap.image(row, changed, &mut later);
+        assert_eq!(later.len(), 1 + 1 + 3 + 1);
+        apply_image(heap.layout(), changed, &later, &mut words);
+        let mut expect = Vec::new();
+        heap.image(row, ColumnSet::ALL, &mut expect);
+        assert_eq!(words, expect);
     }
 }

@@ -11,7 +11,7 @@
 //! can come into the range or go from it meanwhile; and if a stripe has not counted on since the range was read, the range
 //! is what it was, as far as it lies in that stripe.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use smallvec::SmallVec;
@@ -24,8 +24,22 @@ const STRIPES: usize = 16;
 /// Which part of an index.
 pub(super) type Stripe = usize;
 
+/// Beginnings of keys that have a guess of their own, a byte each. A power of two.
+const GUESSES: usize = 1024;
+
+/// There is no guess.
+const NO_GUESS: u8 = u8::MAX;
+
+const _: () = assert!(STRIPES < NO_GUESS as usize, "a guess is a byte");
+
 #[derive(Debug)]
-pub(super) struct Stripes(Box<[Part]>);
+pub(super) struct Stripes {
+    parts: Box<[Part]>,
+    /// For keys by what they begin with: the stripe of the entry above the one that was changed last, if that was another stripe.
+    /// Keys that are appended to their group, as an order to its district, have the next group's first entry above them
+    /// again and again.
+    guesses: Box<[AtomicU8]>,
+}
 
 // What changes together is on a line of its own: lookups read `removals`, which insertions leave alone.
 #[derive(Debug, Default)]
@@ -57,52 +71,76 @@ impl Stripes {
     /// Those of an index with keys of so many bytes. Keys of one word would have their neighbours in other stripes.
     pub(super) fn new(key_bytes: usize) -> Self {
         let count = if key_bytes > 8 { STRIPES } else { 1 };
-        Stripes((0..count).map(|_| Part::default()).collect())
+        let parts = (0..count).map(|_| Part::default()).collect();
+        Stripes { parts, guesses: (0..GUESSES).map(|_| AtomicU8::new(NO_GUESS)).collect() }
     }
 
     /// The stripe of the keys that begin with these bytes.
     pub(super) fn of(&self, leading: u64) -> Stripe {
-        // Fibonacci hashing; neighbours, such as the districts of a warehouse, get different stripes.
-        (leading.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % self.0.len()
+        // Neighbours, such as the districts of a warehouse, get different stripes.
+        (scattered(leading) >> 32) as usize % self.parts.len()
+    }
+
+    /// The stripe that the entry above a key with this beginning is probably in: the key's own, unless it was noted otherwise.
+    pub(super) fn guess(&self, leading: u64) -> Stripe {
+        // Relaxed, as below: a wrong guess costs another look.
+        match self.guess_of(leading).load(Ordering::Relaxed) {
+            NO_GUESS => self.of(leading),
+            stripe => usize::from(stripe),
+        }
+    }
+
+    /// Notes that a guess was wrong.
+    pub(super) fn note(&self, leading: u64, stripe: Stripe) {
+        self.guess_of(leading).store(stripe as u8, Ordering::Relaxed);
+    }
+
+    fn guess_of(&self, leading: u64) -> &AtomicU8 {
+        &self.guesses[(scattered(leading) >> 36) as usize % GUESSES]
     }
 
     /// How often anything has changed in a stripe.
     pub(super) fn version(&self, stripe: Stripe) -> u64 {
-        self.0[stripe].latch.1.load(Ordering::Acquire)
+        self.parts[stripe].latch.1.load(Ordering::Acquire)
     }
 
     /// How often a key has disappeared from a stripe or come to mean another row.
     pub(super) fn removals(&self, stripe: Stripe) -> u64 {
-        self.0[stripe].removals.load(Ordering::Acquire)
+        self.parts[stripe].removals.load(Ordering::Acquire)
     }
 
     /// Counts a change, under the latch of the stripe.
     pub(super) fn count_change(&self, stripe: Stripe) {
-        self.0[stripe].latch.1.fetch_add(1, Ordering::Release);
+        self.parts[stripe].latch.1.fetch_add(1, Ordering::Release);
     }
 
     /// Counts a key that disappears, under the latch of the stripe.
     pub(super) fn count_removal(&self, stripe: Stripe) {
         self.count_change(stripe);
-        self.0[stripe].removals.fetch_add(1, Ordering::Release);
+        self.parts[stripe].removals.fetch_add(1, Ordering::Release);
     }
 
     /// Takes two stripes alone, or one if they are the same.
     pub(super) fn take(&self, a: Stripe, b: Stripe) -> Held<'_> {
-        ascending(a, b).map(|stripe| self.0[stripe].latch.0.take()).collect()
+        ascending(a, b).map(|stripe| self.parts[stripe].latch.0.take()).collect()
     }
 
     /// Takes two stripes with others, or one if they are the same.
     pub(super) fn share(&self, a: Stripe, b: Stripe) -> Frozen<'_> {
-        let held = ascending(a, b).map(|stripe| self.0[stripe].latch.0.share()).collect();
+        let held = ascending(a, b).map(|stripe| self.parts[stripe].latch.0.share()).collect();
         Frozen { _held: held, version: (a == b).then(|| self.version(a)) }
     }
 
     /// Takes all stripes with others.
     pub(super) fn share_all(&self) -> Frozen<'_> {
-        let held: SmallVec<_> = self.0.iter().map(|part| part.latch.0.share()).collect();
+        let held: SmallVec<_> = self.parts.iter().map(|part| part.latch.0.share()).collect();
         Frozen { version: (held.len() == 1).then(|| self.version(0)), _held: held }
     }
+}
+
+/// Fibonacci hashing: its upper half is well mixed.
+fn scattered(leading: u64) -> u64 {
+    leading.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 fn ascending(a: Stripe, b: Stripe) -> impl Iterator<Item = Stripe> {

@@ -147,7 +147,7 @@ pub(crate) fn batch_of(rows: &[impl StoredRow], schema: &SchemaRef) -> Result<Re
 }
 
 /// One column of these rows.
-fn column_of(rows: &[impl StoredRow], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
+pub(crate) fn column_of(rows: &[impl StoredRow], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
     let ints = || rows.iter().map(|row| (!row.is_null(column)).then(|| row.int(column)));
     Ok(match kind {
         DataType::Int32 => Arc::new(ints().map(|number| number.map(|number| number as i32)).collect::<Int32Array>()),

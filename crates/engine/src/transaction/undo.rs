@@ -1,11 +1,12 @@
 //! What a transaction has changed, so that it can be taken back, and what is left to do when it commits.
 
 use super::{Tables, Work};
-use crate::delta;
+use crate::delta::{self, ChangedRow};
 use crate::lock::LockName;
 use crate::table::RowTable;
 use crate::table::heap::{RowId, RowState};
 use crate::table::index::Index;
+use crate::table::layout::ColumnSet;
 
 /// Changes in the order in which they were made.
 #[derive(Debug, Default)]
@@ -91,12 +92,25 @@ impl Work {
         if changes.iter().all(|change| used(tables, change.table).outlet().is_none()) {
             return;
         }
-        let rows = changes.iter().filter(|change| !matches!(change.kind, Kind::Replacement { .. }));
+        let row = |change: &Change| {
+            let columns = match change.kind {
+                Kind::Column { column, .. } => ColumnSet::one(column as usize),
+                Kind::Insertion | Kind::Deletion => ColumnSet::ALL,
+                Kind::Replacement { .. } => return None,
+            };
+            Some(ChangedRow { table: change.table, row: change.row, columns })
+        };
         self.changed.clear();
-        self.changed.extend(rows.map(|change| (change.table, change.row)));
-        self.changed.sort_unstable();
-        self.changed.dedup();
-        delta::publish(&self.changed, |table| used(tables, table));
+        self.changed.extend(changes.iter().filter_map(row));
+        self.changed.sort_unstable_by_key(|changed| (changed.table, changed.row));
+        self.changed.dedup_by(|later, kept| {
+            let is_same = (later.table, later.row) == (kept.table, kept.row);
+            if is_same {
+                kept.columns = kept.columns.with(later.columns);
+            }
+            is_same
+        });
+        delta::publish(&self.changed, |table| used(tables, table), &mut self.spare_batch);
     }
 
     /// Finishes deletions: their keys disappear and their slots become free.

@@ -191,7 +191,7 @@ fn run(seed: u64) {
 }
 
 /// Compares what was seen with the replay, then and now, and the last of it with the rows.
-fn check(set: &TableSet, before: &[BTreeMap<RowId, Vec<String>>], mut seen: Vec<Seen>, seed: u64) {
+fn check(set: &TableSet, before: &[RowWords], mut seen: Vec<Seen>, seed: u64) {
     seen.sort_by_key(|(snapshot, _)| snapshot.seq());
     let mut replay = Replay::new(set, before);
     for (snapshot, contents) in &seen {
@@ -206,8 +206,7 @@ fn check(set: &TableSet, before: &[BTreeMap<RowId, Vec<String>>], mut seen: Vec<
     let rows = rows_by_number(set);
     let last = replay.at(seen.last().unwrap().0.seq());
     for table in [ACCOUNT, ENTRY] {
-        let mut rows: Rows = rows[table].values().cloned().collect();
-        rows.sort_unstable();
+        let rows = shown(&rows[table], &layouts()[table]);
         assert!(rows == last[table], "seed {seed}: the row copy of table {table} is another one");
     }
 }

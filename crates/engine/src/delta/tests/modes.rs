@@ -24,8 +24,9 @@ fn loading_in_several_threads_gives_rows_the_numbers_of_their_positions() {
     let rows = rows_by_number(&set);
     let snapshot = set.snapshot();
     let batch = snapshot.table("entry").unwrap().to_batches().unwrap().remove(0);
-    for (number, row) in &rows[ENTRY] {
-        assert_eq!(&rows_of(&[batch.slice(*number as usize, 1)])[0], row);
+    for (&number, words) in &rows[ENTRY] {
+        let row = shown(&BTreeMap::from([(number, words.clone())]), &layouts()[ENTRY]);
+        assert_eq!(rows_of(&[batch.slice(number as usize, 1)]), row);
     }
     assert!(set.freshness().is_none() && set.delta().is_none(), "nothing is published where nobody asked for it");
     add(&engine, &set, 5000);
@@ -133,6 +134,53 @@ fn commits_wait_for_room_or_the_delta_grows() {
     (0..30).for_each(|id| add(&engine, &set, 5000 + id));
     let freshness = set.freshness().unwrap();
     assert!(freshness.overruns > 0 && freshness.stalls == 0, "nothing would ever make room: {freshness:?}");
+}
+
+#[test]
+fn a_query_that_lasts_holds_up_no_commit_and_its_memory_is_bounded_and_told() {
+    let engine = Engine::new(EngineOptions::default());
+    for when_full in WhenFull::ALL {
+        // A commit that changes every account fills it.
+        let bound = DeltaOptions { bytes_max: 1000, when_full, ..options(Propagation::Background) };
+        let set = loaded(&engine, &bound);
+        let account = number(&set, ACCOUNT);
+        let change_all = |connection: &mut Connection| {
+            (0..ACCOUNTS / 2).try_for_each(|id| transfer(connection, account, id, ACCOUNTS - 1 - id, 1))
+        };
+        commit(&engine, change_all);
+        let held = set.snapshot();
+        let expect = all_contents(&held);
+        let versions = held.versions().map(|table| table.columns().chunks().len()).sum::<usize>();
+        // At most what was not folded when the query began.
+        let retained_max = ACCOUNTS as u64 * (batch::CHANGE_BYTES + 8 * layouts()[ACCOUNT].0.words() as u64);
+        for _ in 0..20 {
+            std::thread::scope(|scope| {
+                (0..3).for_each(|_| drop(scope.spawn(|| (0..10).for_each(|_| commit(&engine, change_all)))));
+            });
+            assert!(
+                all_contents(&set.snapshot())[ACCOUNT] != expect[ACCOUNT],
+                "others see what has been committed since"
+            );
+            until("all is folded, and memory is that of the query", || {
+                let freshness = set.freshness().unwrap();
+                let is_bounded = freshness.retained_bytes <= retained_max && freshness.old_versions <= versions;
+                freshness.lag_tuples == 0 && is_bounded
+            });
+        }
+        assert!(all_contents(&held) == expect, "{when_full:?}: what the query reads has changed");
+        let freshness = set.freshness().unwrap();
+        assert_eq!(freshness.commits, 601);
+        assert!(freshness.old_versions > 0, "its cost is told: {freshness:?}");
+        match when_full {
+            WhenFull::Stall => assert!(freshness.stalls > 0 && freshness.overruns == 0, "{freshness:?}"),
+            WhenFull::Grow => assert!(freshness.stalls == 0 && freshness.overruns > 0, "{freshness:?}"),
+        }
+        drop(held);
+        until("its memory is free", || {
+            let freshness = set.freshness().unwrap();
+            (freshness.retained_bytes, freshness.old_versions, freshness.delta_bytes) == (0, 0, 0)
+        });
+    }
 }
 
 #[test]

@@ -126,3 +126,20 @@ fn a_change_in_a_range_or_right_above_it_shows() {
     assert!(!unchanged(&key(7, 8), &key(7, 36), &|| ()));
     assert!(!unchanged(&key(7, 8), &key(9, 0), &|| ()));
 }
+
+#[test]
+fn the_entry_above_a_group_of_keys_is_looked_for_where_it_was_last() {
+    let index = &index(0);
+    let key = |a: i64, b: i64| index.keys.low(&[Value::Int(a), Value::Int(b), Value::Text("")]);
+    let (own, next) = (index.stripe(&key(7, 0)), index.stripe(&key(9, 0)));
+    assert!(own != next, "this is about stripes that differ");
+    assert!(index.load(&key(9, 0), 9));
+    assert_eq!(index.stripes.guess(key(7, 0).leading()), own);
+    for b in [5, 6] {
+        assert!(index.insert_latched(&index.place(&key(7, b)), &key(7, b), b as RowId));
+        assert_eq!(index.stripes.guess(key(7, b).leading()), next);
+    }
+    // Amid the group the entry above is the group's own; the end of the group is guessed all the same.
+    assert!(index.insert_latched(&index.place(&key(7, 2)), &key(7, 2), 2));
+    assert_eq!(index.stripes.guess(key(7, 2).leading()), next);
+}
