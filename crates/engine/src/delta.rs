@@ -34,6 +34,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use datafusion::common::DataFusionError;
+use parking_lot::Mutex;
 
 pub(crate) use batch::{ChangedRow, CommitBatch, Outlet, publish};
 pub use figures::Freshness;
@@ -87,6 +88,8 @@ struct Shared {
     copy: ColumnCopy,
     signals: Arc<Signals>,
     clock: Arc<dyn Clock>,
+    /// The kernel's ids of the propagation threads that have begun.
+    thread_ids: Mutex<Vec<i32>>,
     /// Figures; relaxed throughout, for nothing is decided by them.
     folded: AtomicU64,
     fold_nanos: AtomicU64,
@@ -112,6 +115,7 @@ impl Delta {
             inbox,
             signals,
             clock: Arc::clone(clock),
+            thread_ids: Mutex::default(),
             folded: AtomicU64::new(0),
             fold_nanos: AtomicU64::new(0),
         });
@@ -138,12 +142,7 @@ impl Delta {
         let Shared { options, copy, inbox, signals, clock, .. } = &*self.shared;
         self.check()?;
         let began = clock.now();
-        let from = match options.recency {
-            Recency::Latest => None,
-            Recency::Bounded(age) => Some(began.saturating_sub(age)),
-            Recency::Snapshot => Some(Duration::ZERO),
-        };
-        if let Some(made) = from.and_then(|moment| copy.made_since(moment)) {
+        if let Some(made) = self.shared_since(began).and_then(|moment| copy.made_since(moment)) {
             return Ok(made);
         }
         let _held_back = (options.propagation == Propagation::Blocking).then(|| inbox.hold_back());
@@ -154,6 +153,15 @@ impl Delta {
         // Had it failed before the snapshot was made, commits could be missing.
         self.check()?;
         Ok(snapshot)
+    }
+
+    /// From which moment on a snapshot that was made before is recent enough for a query that begins now; `None` if none is.
+    fn shared_since(&self, now: Duration) -> Option<Duration> {
+        match self.shared.options.recency {
+            Recency::Latest => None,
+            Recency::Bounded(age) => Some(now.saturating_sub(age)),
+            Recency::Snapshot => Some(Duration::ZERO),
+        }
     }
 
     /// The latest state, whatever is to be read and whether it is folded or not.
@@ -192,6 +200,23 @@ impl Delta {
             stalls: counts.stalls,
             stall_time: counts.stall_time,
             overruns: counts.overruns,
+            waits: counts.waits,
+            // Others may have published, and read it, since the counts were taken.
+            readable: self
+                .shared_since(at)
+                .and_then(|from| copy.readable_since(from))
+                .map_or(counts.tuples, |tuples| tuples.min(counts.tuples)),
+        }
+    }
+
+    /// The kernel's ids of the propagation threads, so that they can be placed. Waits until all have begun.
+    pub(crate) fn thread_ids(&self) -> Vec<i32> {
+        loop {
+            let ids = self.shared.thread_ids.lock().clone();
+            if ids.len() == self.threads.len() {
+                return ids;
+            }
+            std::thread::yield_now();
         }
     }
 
@@ -221,6 +246,7 @@ impl Drop for Delta {
 impl Shared {
     /// The life of a propagation thread.
     fn run(&self, thread: usize) {
+        self.thread_ids.lock().push(rustix::thread::gettid().as_raw_pid());
         let mut presses = 0;
         let mut sleep_max = self.sleep_max(false);
         loop {

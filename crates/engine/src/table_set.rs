@@ -261,6 +261,11 @@ impl TableSet {
         self.delta.get()
     }
 
+    /// The kernel's ids of the threads that bring changes to the columns; none without propagation.
+    pub fn propagation_threads(&self) -> Vec<i32> {
+        self.delta.get().map(Delta::thread_ids).unwrap_or_default()
+    }
+
     /// What freshness has cost so far; `None` without propagation.
     pub fn freshness(&self) -> Option<Freshness> {
         self.delta.get().map(Delta::freshness)

@@ -1,4 +1,4 @@
-//! Whether data will fit, asked before anything is loaded.
+//! Whether data will fit and the machine has what options ask for, asked before anything is loaded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,6 +54,12 @@ pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNot
             .or_insert_with(|| targets.room(&setting.url, &own_options(targets, &setting)));
         check_fits(&distinct, room.clone())
     })
+}
+
+/// Whether the machine has what the options of each setting ask for.
+pub fn check_machine(plan: &Plan, targets: &dyn Targets) -> Result<(), String> {
+    let mut settings = plan.settings().take(SETTINGS_MAX);
+    settings.try_for_each(|setting| targets.check_machine(&setting.url, &own_options(targets, &setting)))
 }
 
 #[cfg(test)]

@@ -134,10 +134,12 @@ mod tests {
                 unit: ChangeUnit::LogBytes,
                 published: self.looks * 100,
                 applied: (self.applied)(self.looks * 100),
+                readable: (self.applied)(self.looks * 100),
                 applying: None,
                 merged: None,
                 delta_bytes: None,
                 versions: None,
+                blocked: None,
             })
         }
     }

@@ -5,10 +5,16 @@ use plimsoll_workload::freshness::{ChangeUnit, Freshness};
 
 use crate::analysis::cells::SettingValues;
 use crate::results::Results;
-use crate::units::significant;
+use crate::units::{duration_us, significant};
 
 /// A load of propagation that leaves room for bursts.
 const LOAD_MAX: f64 = 0.8;
+
+/// From this load on, a copy to which changes are applied all the time does not keep up by itself: commits wait for it.
+const LOAD_FULL: f64 = 0.95;
+
+/// The option that says how many threads apply changes.
+const THREADS: &str = "propagation_threads";
 
 /// An arm at a setting, and what the copy did there, mean over runs.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +22,8 @@ pub(crate) struct Copied<'a> {
     pub arm: &'a str,
     pub setting: &'a SettingValues,
     pub freshness: Freshness,
+    /// Threads that apply changes; `None` where their number is no option.
+    pub threads: Option<u32>,
 }
 
 /// Every arm and setting in which there was a copy, each once: the figures are of the run, not of a workload.
@@ -24,9 +32,18 @@ pub(crate) fn copied(results: &Results) -> Vec<Copied<'_>> {
     for estimate in &results.estimates {
         let is_known = |one: &Copied<'_>| one.arm == estimate.arm && *one.setting == estimate.setting;
         let Some(freshness) = estimate.device.freshness.filter(|_| !all.iter().any(is_known)) else { continue };
-        all.push(Copied { arm: &estimate.arm, setting: &estimate.setting, freshness });
+        let threads = threads(results, &estimate.setting);
+        all.push(Copied { arm: &estimate.arm, setting: &estimate.setting, freshness, threads });
     }
     all
+}
+
+/// How many threads apply changes at a setting.
+fn threads(results: &Results, setting: &SettingValues) -> Option<u32> {
+    let is_meant = |key: &str| key.split('+').any(|part| part.trim_start_matches("target.") == THREADS);
+    let swept = setting.iter().find(|(key, _)| is_meant(key)).map(|(_, value)| value);
+    let value = swept.or_else(|| results.experiment.settings.get(&format!("target.{THREADS}")))?;
+    value.as_u64().or_else(|| value.as_str()?.parse().ok()).and_then(|threads| u32::try_from(threads).ok())
 }
 
 /// So many changes: `3.20 MB`, `12.3 k tuples`.
@@ -43,29 +60,60 @@ pub(crate) fn amount(unit: ChangeUnit, changes: f64) -> String {
 }
 
 /// Why the copy cannot keep up, with what would help; `None` if it can, or that is not known.
-pub(crate) fn overload(freshness: &Freshness) -> Option<String> {
-    let rates = rates(freshness).filter(|rates| !rates.is_stable())?;
+pub(crate) fn overload(copied: &Copied<'_>) -> Option<String> {
+    let freshness = &copied.freshness;
+    let rates = rates(freshness)?;
     let load = rates.propagation_load();
-    if rates.folded == 0.0 {
+    if rates.folded == 0.0 && rates.published > 0.0 {
         return Some(
             "the copy cannot keep up: nothing was applied to it, though there was something to apply".to_owned(),
         );
     }
-    Some(if load < 1.0 {
-        "queries cannot keep up: changes come faster than they merge them, and each takes longer than the one before"
-            .to_owned()
-    } else {
-        let more = significant(load / LOAD_MAX);
-        let remedy = match freshness.unit {
-            ChangeUnit::Tuples => format!("propagation {more} times as fast would, as by more threads"),
-            ChangeUnit::LogBytes => {
-                format!("replay, which is one process, would have to be {more} times as fast: let fewer clients write")
-            }
-        };
-        format!(
-            "the copy cannot keep up: changes come {} times as fast as they are applied; {remedy}",
-            significant(load)
-        )
+    let is_full = load >= LOAD_FULL && freshness.busy.is_some_and(|busy| busy >= LOAD_FULL);
+    let found = match (load >= 1.0, is_full, rates.merge_load() >= 1.0) {
+        (true, ..) => {
+            format!("the copy cannot keep up: changes come {} times as fast as they are applied", significant(load))
+        }
+        (_, true, _) => {
+            "the copy just keeps up: changes are applied all the time, and commits may wait for it".to_owned()
+        }
+        (.., true) => {
+            return Some(
+                "queries cannot keep up: changes come faster than they merge them, and each takes longer than the one before"
+                    .to_owned(),
+            );
+        }
+        _ => return None,
+    };
+    let more = significant(load / LOAD_MAX);
+    let remedy = match (freshness.unit, copied.threads) {
+        (ChangeUnit::Tuples, Some(threads @ 1..)) => {
+            let needed = rates.threads_needed(threads, LOAD_MAX).max(threads + 1);
+            format!("{THREADS}={needed} would be enough, if each thread has a core and brings as much as now")
+        }
+        (ChangeUnit::Tuples, _) => format!("propagation {more} times as fast would, as by more threads"),
+        (ChangeUnit::LogBytes, _) => {
+            format!("replay, which is one process, would have to be {more} times as fast: let fewer clients write")
+        }
+    };
+    Some(format!("{found}; {remedy}"))
+}
+
+/// How old answers are, where they are not as old as the copy; `None` where they are, or that is not known.
+pub(crate) fn answers(freshness: &Freshness) -> Option<String> {
+    let age = freshness.staleness_us.filter(|age| Some(*age) != freshness.lag_us)?;
+    let most = age.max?;
+    Some(match age.p95 {
+        _ if most == 0.0 => "queries merge what the copy lacks: they miss no commit".to_owned(),
+        Some(p95) => format!(
+            "queries merge some of what the copy lacks: they miss commits of the last {} for 95 % of the time, of {} at most",
+            duration_us(p95),
+            duration_us(most)
+        ),
+        None => format!(
+            "queries merge some of what the copy lacks: they miss commits of the last {} at most",
+            duration_us(most)
+        ),
     })
 }
 
@@ -77,14 +125,17 @@ fn rates(freshness: &Freshness) -> Option<Rates> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_workload::freshness::Spread;
+
     use super::*;
     use crate::report::fixture;
 
     #[test]
     fn a_copy_that_cannot_keep_up_is_told_with_a_remedy() {
+        let setting = SettingValues::new();
         let check = |unit, lambda, mu, mu_merge, expect: Option<&str>| {
             let freshness = Freshness { unit, lambda: Some(lambda), mu, mu_merge, ..fixture::copy::standby() };
-            let told = overload(&freshness);
+            let told = overload(&Copied { arm: "together", setting: &setting, freshness, threads: None });
             assert_eq!(told.is_some(), expect.is_some(), "{told:?}");
             assert!(told.unwrap_or_default().contains(expect.unwrap_or_default()), "{expect:?}");
         };
@@ -94,6 +145,48 @@ mod tests {
         check(ChangeUnit::LogBytes, 2e6, Some(1e6), None, Some("2.00 times as fast as they are applied; replay"));
         check(ChangeUnit::Tuples, 1.6e6, Some(1e6), Some(1e9), Some("propagation 2.00 times as fast would"));
         check(ChangeUnit::Tuples, 1e6, Some(4e6), Some(5e5), Some("queries cannot keep up"));
+        check(ChangeUnit::Tuples, 0.99e6, Some(1e6), None, None);
+    }
+
+    #[test]
+    fn how_many_threads_would_keep_up_is_told_where_their_number_is_an_option() {
+        let mut results = fixture::study();
+        let busy = Freshness {
+            unit: ChangeUnit::Tuples,
+            lambda: Some(1.7e6),
+            mu: Some(1e6),
+            busy: Some(1.0),
+            ..fixture::copy::standby()
+        };
+        let told = |results: &mut Results, freshness: Freshness| {
+            results.estimates.iter_mut().for_each(|cell| cell.device.freshness = Some(freshness));
+            overload(&copied(results)[0])
+        };
+        assert!(told(&mut results, busy).is_some_and(|why| why.ends_with("times as fast would, as by more threads")));
+        results.experiment.settings.insert("target.propagation_threads".to_owned(), 1.into());
+        assert!(told(&mut results, busy).is_some_and(|why| why.contains("; propagation_threads=3 would be enough")));
+        let full = Freshness { lambda: Some(0.97e6), ..busy };
+        assert!(told(&mut results, full).is_some_and(|why| why.starts_with("the copy just keeps up")));
+        assert_eq!(told(&mut results, Freshness { busy: Some(0.5), ..full }), None);
+        let swept = |results: &mut Results, key: &str, value: serde_json::Value| {
+            results.estimates.iter_mut().for_each(|cell| cell.setting = [(key.to_owned(), value.clone())].into());
+        };
+        swept(&mut results, "dop+target.propagation_threads", 2.into());
+        assert!(told(&mut results, busy).is_some_and(|why| why.contains("; propagation_threads=5 would be enough")));
+    }
+
+    #[test]
+    fn the_age_of_answers_is_told_where_it_is_not_that_of_the_copy() {
+        let standby = fixture::copy::standby();
+        assert_eq!(answers(&standby), None, "queries of a standby read what is replayed");
+        let age = |p95, max| Some(Spread { p50: Some(0.0), p95, max: Some(max) });
+        let told = |staleness_us| answers(&Freshness { staleness_us, ..standby }).unwrap_or_default();
+        assert_eq!(told(age(Some(0.0), 0.0)), "queries merge what the copy lacks: they miss no commit");
+        assert!(
+            told(age(Some(5_000.0), 9_000.0)).ends_with("the last 5.00 ms for 95 % of the time, of 9.00 ms at most")
+        );
+        assert!(told(age(None, 9_000.0)).ends_with("the last 9.00 ms at most"));
+        assert_eq!(told(None), "");
     }
 
     #[test]

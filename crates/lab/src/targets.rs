@@ -42,6 +42,12 @@ pub trait Targets: Sync {
     /// Every setting of the target by name, defaults included, for the record.
     fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value>;
 
+    /// Refuses options that ask for more than this machine has, before anything runs.
+    fn check_machine(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+        let (_, _) = (url, options);
+        Ok(())
+    }
+
     /// Where its data will lie and how much can; `None` if that is not known.
     fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
         let (_, _) = (url, options);

@@ -8,7 +8,7 @@
 //! [`counters`] are hardware events, [`device`] is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
 //! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
 //! a guest's host takes of them, [`space`] is what memory and disk are free, [`process_identity`] tells processes apart,
-//! [`process_share`] is what one of them gets of the cores, [`group_folder`] is a group that it can be moved to,
+//! [`process_share`] is what one of them gets of the cores, [`placement`] on which of them a thread of ours runs, [`group_folder`] is a group that it can be moved to,
 //! [`disk_watch`] what a server's processes do on its disk, [`disk_group`] a group that limits some of them and [`idle_group`] one whose processes get idle cores only (both are an [`own_group`]). [`host`] and [`cgroup`] are where the others
 //! read from: a [`host::Host`] may be the real one or a folder that looks like one. A [`limiter::Limiter`] puts limits in
 //! force, sees whether they bite, and puts the machine back; [`change`] is all that is ever done to a machine.
@@ -35,6 +35,7 @@ pub mod idle_group;
 pub mod limiter;
 pub mod memory_speed;
 pub mod own_group;
+pub mod placement;
 pub mod pressure;
 pub mod process_identity;
 pub mod process_share;

@@ -66,9 +66,26 @@ pub fn run(options: &BenchOptions) -> Result<ExitCode, Failure> {
     Ok(exit_code(results.checks.as_deref().unwrap_or_default()))
 }
 
-/// One workload, one setting, one run.
+/// The parameter that says which side of a mix of transactions and queries runs.
+const MIX: &str = "mix";
+
+/// The parameters of one side.
+fn side(mix: &str) -> BTreeMap<String, Value> {
+    [(MIX.to_owned(), mix.into())].into()
+}
+
+/// Whether both sides of a benchmark run, since nobody has said which: that mix is what the benchmark is about.
+fn is_mixed(kind: &str, parameters: &BTreeMap<String, Value>) -> bool {
+    kind == "ch" && parameters.is_empty()
+}
+
+/// One workload or both sides of a mix, one setting, one run.
 fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
-    let (benchmarks, parameters) = (Catalog::new(options.seed), parameters(&options.parameters)?);
+    let kind = kind_and_scale(&options.workload).0.to_owned();
+    let given = parameters(&options.parameters)?;
+    let is_mixed = is_mixed(&kind, &given);
+    let parameters = if is_mixed { side("transactions") } else { given };
+    let benchmarks = Catalog::new(options.seed);
     let (benchmark, scale) = benchmarks.of_spec(&options.workload, &parameters).map_err(Failure::input)?;
     let clients = ClientOptions {
         clients: options.clients,
@@ -83,9 +100,14 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
     if let Some(fault) = clients.fault(&*benchmark) {
         return Err(Failure::Input(anyhow::anyhow!(fault)));
     }
-    let (name, kind) = (benchmark.name().to_owned(), kind_and_scale(&options.workload).0.to_owned());
-    let arm = Arm { name: format!("alone:{name}"), members: vec![0] };
-    let workload = PlannedWorkload { name, kind, scale, parameters, clients };
+    let name = if is_mixed { "oltp" } else { benchmark.name() }.to_owned();
+    let mut workloads = vec![PlannedWorkload { name, kind: kind.clone(), scale, parameters, clients }];
+    if is_mixed {
+        let clients = ClientOptions { seed: options.seed, ..ClientOptions::default() };
+        workloads.push(PlannedWorkload { name: "olap".to_owned(), kind, scale, parameters: side("queries"), clients });
+    }
+    let name = if is_mixed { "together".to_owned() } else { format!("alone:{}", workloads[0].name) };
+    let arm = Arm { name, members: (0..workloads.len()).collect() };
     let (warmup, measure) = window(options)?;
     Ok(Plan {
         name: "bench".to_owned(),
@@ -98,7 +120,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             url: options.target.target.clone(),
             options: target_options(&options.target)?,
             limits: BTreeMap::new(),
-            workloads: vec![workload],
+            workloads,
             folder: Default::default(),
         },
         axes: Vec::new(),

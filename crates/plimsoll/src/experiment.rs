@@ -154,6 +154,7 @@ impl Experiment<'_> {
     /// What is run, if its data fits into memory.
     fn schedule(&self) -> Result<Schedule, Failure> {
         let selection = self.only.map(|only| Selection::parse(only, self.plan)).transpose().map_err(Failure::input)?;
+        capacity::check_machine(self.plan, &TARGETS).map_err(|why| Failure::Input(anyhow::anyhow!(why)))?;
         capacity::check_plan_fits(self.plan, &TARGETS).map_err(Failure::input)?;
         let looks = match self.blocks_max {
             Some(blocks_max) => until_decided::plans(self.plan, blocks_max)

@@ -31,6 +31,10 @@ impl Targets for AllTargets {
         }
     }
 
+    fn check_machine(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
+        parse(url, options)?.check_machine().map_err(|error| error.to_string())
+    }
+
     fn has_users(&self, url: &str) -> bool {
         Target::has_users(url)
     }

@@ -15,6 +15,8 @@
 //! transactions of the lowest class are enough.
 //! [`DiskShare`] says how much of a disk less important work may read, and [`Spin`] how long a relay polls before it sleeps. [`class_proposal`] proposes classes from what was seen at a server.
 //!
+//! [`WaitCounts`] are lengths of waits as the engine counts them and as they are told.
+//!
 //! [`cache_class`] says which ways of the last-level cache an operator may fill.
 
 mod admission;
@@ -34,6 +36,7 @@ mod sole_governor;
 mod spin;
 mod starvation_bound;
 mod target;
+mod wait_counts;
 
 pub use admission::{Abandoned, Admission, Asked, ClassIndex, ClassLimits, Obstacle, RefusalReason, Ticket, Waiting};
 pub use class::{Class, ParsePriorityError, Priority};
@@ -58,3 +61,4 @@ pub use target::{
     ClassSeen, Contradiction, LeverBounds, LeverKind, Move, ParseTargetError, Percentile, Promise, Target,
     TargetController, TargetLimit, TargetPhase, TargetView, Times, Why,
 };
+pub use wait_counts::WaitCounts;

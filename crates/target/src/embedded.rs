@@ -3,11 +3,13 @@
 mod access;
 mod freshness;
 pub(crate) mod options;
+pub(crate) mod placement;
 mod session;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::record_batch::RecordBatch;
@@ -28,6 +30,7 @@ use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 use crate::open::TargetError;
 use freshness::DeltaWatch;
 use options::set;
+pub use placement::Placement;
 use session::EmbeddedSession;
 
 /// How the embedded engine is to behave.
@@ -47,6 +50,10 @@ pub struct EmbeddedOptions {
     pub log: LogOptions,
     /// How what transactions change gets to the columns.
     pub delta: DeltaOptions,
+    /// Whether there may be more threads of propagation than cores.
+    pub propagation_oversubscribe: bool,
+    /// Which cores threads run on.
+    pub placement: Placement,
 }
 
 impl Default for EmbeddedOptions {
@@ -59,6 +66,8 @@ impl Default for EmbeddedOptions {
             column_folder: DEFAULT_FOLDER.into(),
             log: LogOptions::default(),
             delta: DeltaOptions::default(),
+            propagation_oversubscribe: false,
+            placement: Placement::default(),
         }
     }
 }
@@ -97,6 +106,9 @@ pub enum OpenError {
     /// Its log, or what its data folder holds.
     #[error(transparent)]
     Engine(#[from] plimsoll_engine::OpenError),
+    /// This machine does not have what the options ask for.
+    #[error("{0}")]
+    Lacking(String),
 }
 
 /// The embedded engine, with the tables of any number of schemas. Without a data folder its data live as long as this value.
@@ -109,11 +121,16 @@ pub struct Embedded {
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
     schemas: RwLock<HashMap<String, Arc<TableSet>>>,
+    /// Whether threads were ever placed: then they are at every session.
+    is_placed: AtomicBool,
 }
 
 impl Embedded {
     /// An empty database, or the one in the data folder.
     pub fn new(options: EmbeddedOptions) -> Result<Self, OpenError> {
+        if let Some(lacking) = options::lacking(&options) {
+            return Err(OpenError::Lacking(lacking));
+        }
         let queries = RwLock::new(Arc::new(options.query_engine()?));
         let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
         let engine = Engine::open(options.engine.clone(), &options.log)?;
@@ -121,7 +138,9 @@ impl Embedded {
         if engine.is_durable() {
             engine.drop_tables_outside_sets();
         }
-        Ok(Embedded { engine, options: RwLock::new(options), queries, column_folder, schemas: RwLock::default() })
+        let is_placed = AtomicBool::new(options.placement != Placement::default());
+        let (options, schemas) = (RwLock::new(options), RwLock::default());
+        Ok(Embedded { engine, options, queries, column_folder, schemas, is_placed })
     }
 
     /// What all queries of sessions opened since the last change of an option took from the disk.
@@ -195,8 +214,13 @@ impl Database for Embedded {
 
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let tables = self.tables(schema)?;
-        let session = EmbeddedSession::new(self.engine.connect(), schema, tables, Arc::clone(&self.queries.read()));
-        Ok(Box::new(session))
+        let queries = Arc::clone(&self.queries.read());
+        // Relaxed: what is placed is read under the lock of the options.
+        let placement = self.is_placed.load(Ordering::Relaxed).then(|| self.options.read().placement.clone());
+        if let Some(placement) = &placement {
+            placement.place_workers(&queries, self.schemas.read().values())?;
+        }
+        Ok(Box::new(EmbeddedSession::new(self.engine.connect(), schema, tables, queries, placement)))
     }
 
     fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
@@ -229,6 +253,10 @@ impl Database for Embedded {
         {
             return Ok(OptionChange::NeedsReopening);
         }
+        changed.placement.check().map_err(|error| DatabaseError::Failed(error.to_string()))?;
+        if changed.placement != options.placement {
+            self.is_placed.store(true, Ordering::Relaxed);
+        }
         // Queries keep nothing between sessions but their threads and plans.
         let queries = changed.query_engine().map_err(|error| DatabaseError::Failed(error.to_string()))?;
         *self.queries.write() = Arc::new(queries);
@@ -241,6 +269,10 @@ impl Database for Embedded {
         let queries = Arc::clone(&self.queries.read());
         let watch = DeltaWatch::open(self.schemas.read().values(), queries, dop);
         Ok(watch.map(|watch| Box::new(watch) as Box<dyn CopyWatch>))
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        options::caution(&self.options.read()).into_iter().collect()
     }
 
     fn query_threads(&self) -> Vec<i32> {

@@ -224,6 +224,12 @@ impl Target {
         }
     }
 
+    /// Refuses what this machine does not have of what the options ask for; [`open`](Self::open) does so, too.
+    pub fn check_machine(&self) -> Result<(), OpenError> {
+        let Kind::Embedded(known) = &self.kind else { return Ok(()) };
+        options::lacking(known).map_or(Ok(()), |lacking| Err(embedded::OpenError::Lacking(lacking).into()))
+    }
+
     /// Opens it.
     pub fn open(&self) -> Result<Box<dyn Database>, OpenError> {
         match &self.kind {
@@ -325,6 +331,10 @@ mod tests {
             "propagation_age=500ms",
             "delta_mib=64",
             "delta_full=grow",
+            "transaction_cores=0",
+            "query_cores=siblings:0-1",
+            "propagation_cores=all",
+            "propagation_oversubscribe=on",
         ];
         let settings = Target::parse("embedded:", said).expect("good").settings();
         for setting in said {
@@ -374,6 +384,13 @@ mod tests {
             ("embedded:", Some("propagation=backgroud"), "(did you mean `background`?)"),
             ("embedded:", Some("propagation_threads=0"), "it can be a number from 1 to 1024"),
             ("embedded:", Some("propagation_age=0ms"), "it can be a length of time above zero"),
+            (
+                "embedded:",
+                Some("query_cores=x"),
+                "it can be `all`, a list of cores such as `0-1,3`, or `siblings:` and a list",
+            ),
+            ("embedded:", Some("propagation_oversubscribe=yes"), "it can be `on` or `off`"),
+            ("postgres:", Some("propagation=background"), "has no option `propagation`"),
             ("embedded:", Some("freshness=bounded"), "(did you mean `bounded(100ms)`?)"),
             ("embedded:", Some("freshness=bounded(100)"), "it can be `latest` or `snapshot` or `bounded(100ms)`"),
             ("embedded:", Some("delta_mib=0"), "it can be a number from 1 to 1048576"),

@@ -6,11 +6,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
 use plimsoll_target::{Embedded, EmbeddedOptions};
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::database::Database;
 use plimsoll_workload::driver::{ClientOptions, Drive, WarmUp, Window, drive};
 use plimsoll_workload::tpcc::Tpcc;
+use serde_json::json;
 
 /// Longer than all checks take, also on a busy machine; the run ends with them.
 const RUN_MAX: Duration = Duration::from_secs(900);
@@ -57,4 +60,75 @@ fn the_conditions_of_tpcc_hold_on_snapshots_while_clients_run() {
     assert!(last.applied <= last.published && last.applying.unwrap() > Duration::ZERO, "{last:?}");
     let off = Embedded::new(EmbeddedOptions::default()).unwrap();
     assert!(off.freshness().unwrap().is_none(), "queries read the state as loaded");
+}
+
+#[test]
+fn a_sum_has_every_update_that_was_committed_before_it_began() {
+    let options = ["propagation=background", "propagation_age=5ms"];
+    let database = Embedded::new(EmbeddedOptions::parse(options).unwrap()).unwrap();
+    let made = |kind, parameters| {
+        let parameters = serde_json::from_value(parameters).unwrap();
+        plimsoll_workload::registry::make(kind, Some(0.01), &parameters, 7).unwrap().0
+    };
+    let (rows, query) = (made("rows", json!({ "updates": 1, "rows": 3 })), made("rows_query", json!({})));
+    assert_eq!(rows.data(), query.data());
+    let never = AtomicBool::new(false);
+    query.load(&database, &LoadProgress { report: &|_, _, _| (), stop: &never }).unwrap();
+    let mut client = rows.client(0, 1);
+    let session = || database.session(rows.schema()).unwrap();
+    let (mut writes, mut reads) = (session(), session());
+    let mut sum = || {
+        let answer = reads.query("select cast(sum(pair_value) as bigint) as total from pairs").unwrap();
+        answer.batches[0].column(0).as_primitive::<Int64Type>().value(0)
+    };
+    let loaded = sum();
+    for transaction in 1..=200 {
+        client.draw();
+        client.run(writes.as_mut()).unwrap();
+        assert_eq!(sum(), loaded + 3 * transaction);
+    }
+    for benchmark in [&rows, &query] {
+        let lines = benchmark.check(&database).unwrap();
+        assert!(lines.iter().all(|line| line.holds == Some(true)), "{lines:?}");
+    }
+    let looked = database.freshness().unwrap().unwrap().look().unwrap();
+    assert_eq!((looked.published, looked.readable), (600, 600));
+    assert_eq!(looked.blocked.unwrap().len(), 200, "every commit is counted, whether it waited or not");
+}
+
+#[test]
+fn an_older_state_that_queries_share_is_told_as_such() {
+    let database =
+        Embedded::new(EmbeddedOptions::parse(["propagation=background", "freshness=bounded(3600s)"]).unwrap());
+    let (database, tpcc) = (database.unwrap(), Tpcc::new(1, 7));
+    let never = AtomicBool::new(false);
+    tpcc.load(&database, &LoadProgress { report: &|_, _, _| (), stop: &never }).unwrap();
+    let (mut client, mut session) = (tpcc.client(0, 1), database.session(tpcc.schema()).unwrap());
+    session.query("select count(*) from warehouse").unwrap();
+    for _ in 0..20 {
+        client.draw();
+        client.run(session.as_mut()).unwrap();
+    }
+    let looked = database.freshness().unwrap().unwrap().look().unwrap();
+    assert!(looked.published > 0 && looked.readable == 0, "{looked:?}");
+}
+
+#[test]
+fn transactions_larger_than_the_delta_may_be_get_in_one_by_one() {
+    let options = ["propagation=background", "delta_mib=1", "delta_full=stall"];
+    let database = Embedded::new(EmbeddedOptions::parse(options).unwrap()).unwrap();
+    let parameters = json!({ "updates": 1, "rows": 10_000, "columns": "text" });
+    let parameters = serde_json::from_value(parameters).unwrap();
+    let (rows, _) = plimsoll_workload::registry::make("rows", Some(0.05), &parameters, 7).unwrap();
+    let never = AtomicBool::new(false);
+    rows.load(&database, &LoadProgress { report: &|_, _, _| (), stop: &never }).unwrap();
+    let (mut client, mut session) = (rows.client(0, 1), database.session(rows.schema()).unwrap());
+    for _ in 0..4 {
+        client.draw();
+        client.run(session.as_mut()).unwrap();
+    }
+    let looked = database.freshness().unwrap().unwrap().look().unwrap();
+    assert!(looked.published > 30_000, "{looked:?}");
+    let engine = database.tables(rows.schema()).unwrap().freshness().unwrap();
+    assert!(engine.delta_bytes_peak > 1 << 20, "each of them is larger than the bound: {engine:?}");
 }

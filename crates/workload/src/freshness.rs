@@ -7,12 +7,15 @@
 //! - `lambda` is the rate at which transactions publish changes, `mu` the rate at which they are applied to the copy while
 //!   that is being done, `mu_merge` the rate at which queries merge those that are not applied yet. The names are those of
 //!   Sirin, *Micro-architectural Analysis of Database Workloads*, 6.5.2.
+//! - The **staleness** of an answer that begins at a moment is the age of the oldest change that it would lack. It is the lag where
+//!   queries read what was applied and nothing else, and 0 where they merge the rest.
 //! - The **lag** of the copy at a moment is the age of the oldest change that it does not hold: 0 if it holds all. The moment at
 //!   which that change was published is read from the looks before, between two of them by interpolation. No clocks are
 //!   compared and nothing is written for it; a database without new changes has no lag.
 
 use std::time::Duration;
 
+use plimsoll_policy::WaitCounts;
 use serde::{Deserialize, Serialize};
 
 use crate::database::DatabaseError;
@@ -44,6 +47,8 @@ pub struct CopyState {
     pub published: u64,
     /// How many of these the copy holds, in the order in which they were published.
     pub applied: u64,
+    /// How many of the published changes a query reads that begins now, in the same order.
+    pub readable: u64,
     /// Time so far in which changes were being applied, by however many threads; `None` if that is not known.
     pub applying: Option<Duration>,
     /// What queries have merged so far; `None` if they read what was applied and nothing else.
@@ -52,6 +57,9 @@ pub struct CopyState {
     pub delta_bytes: Option<u64>,
     /// Versions of the copy that are alive now. A count; `None` where there are no versions.
     pub versions: Option<u64>,
+    /// How long commits so far were kept waiting by whoever reads or applies changes, and by each other meanwhile; `None` if that
+    /// is not known.
+    pub blocked: Option<WaitCounts>,
 }
 
 /// What queries have merged.
@@ -84,6 +92,23 @@ pub struct Freshness {
     pub delta_bytes: Option<f64>,
     /// The most versions of the copy that were alive.
     pub versions: Option<f64>,
+    /// Age of the oldest published change that a query would not have read which began then, microseconds; 0 if it would have
+    /// read all. This is the freshness score of Milkai and others, *How Good is My HTAP System?* (SIGMOD 2022), evenly over time
+    /// instead of at the beginning of each query.
+    #[serde(default)]
+    pub staleness_us: Option<Spread>,
+    /// How long commits were kept waiting by whoever reads or applies changes, and by each other meanwhile, microseconds.
+    #[serde(default)]
+    pub blocked_us: Option<Tail>,
+}
+
+/// The long end of what commits waited.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Tail {
+    /// 99.9 % of the commits waited at most so long. `None` of fewer than 10,000, which have not ten beyond.
+    pub p999: Option<f64>,
+    /// None waited longer.
+    pub max: Option<f64>,
 }
 
 /// What a figure that changes with time did not exceed for half of the time, for 95 % of it, and at all.
@@ -103,6 +128,9 @@ const LOOKS_BUSY_MIN: usize = 10;
 /// Looks of which one lies beyond the 95th percentile.
 const LOOKS_P95_MIN: usize = 20;
 
+/// Commits of which ten lie beyond the 99.9th percentile.
+const COMMITS_P999_MIN: u64 = 10_000;
+
 /// Looks at a copy, in the order of time.
 #[derive(Debug, Clone, Default)]
 pub struct CopyHistory {
@@ -115,15 +143,18 @@ struct Look {
     at: Duration,
     state: CopyState,
     lag: Duration,
+    staleness: Duration,
 }
 
 impl CopyHistory {
     /// Adds what a look found at a moment of the watch's own clock, which is not before that of the look before. A copy that was
     /// behind already at the first look has a lag that is too small until it has caught up with that moment.
     pub fn add(&mut self, at: Duration, state: CopyState) {
-        self.looks.push(Look { at, state, lag: Duration::ZERO });
-        let lag = at.saturating_sub(self.published_at(state.applied));
-        self.looks.last_mut().expect("one was just added").lag = lag;
+        self.looks.push(Look { at, state, lag: Duration::ZERO, staleness: Duration::ZERO });
+        let age = |known: u64| at.saturating_sub(self.published_at(known));
+        let (lag, staleness) = (age(state.applied), age(state.readable));
+        let look = self.looks.last_mut().expect("one was just added");
+        (look.lag, look.staleness) = (lag, staleness);
     }
 
     /// When the change behind the first `count` was published; now, if none was.
@@ -160,6 +191,12 @@ impl CopyHistory {
             lag_changes: Spread::of(looks.iter().map(|look| look.behind() as f64)),
             delta_bytes: most(|state| state.delta_bytes).map(|bytes| bytes as f64),
             versions: most(|state| state.versions).map(|count| count as f64),
+            staleness_us: Spread::of(looks.iter().map(|look| look.staleness.as_secs_f64() * 1e6)),
+            blocked_us: last
+                .state
+                .blocked
+                .zip(first.state.blocked)
+                .and_then(|(last, first)| Tail::of(&last.since(&first))),
         })
     }
 
@@ -182,6 +219,15 @@ impl Look {
     /// Changes that the copy does not hold.
     fn behind(&self) -> u64 {
         self.state.published.saturating_sub(self.state.applied)
+    }
+}
+
+impl Tail {
+    /// `None` of no commits.
+    fn of(waits: &WaitCounts) -> Option<Tail> {
+        let at_most = |share| waits.at_most(share).map(|wait| wait.as_secs_f64() * 1e6);
+        let max = at_most(1.0);
+        max.map(|_| Tail { p999: at_most(0.999).filter(|_| waits.len() >= COMMITS_P999_MIN), max })
     }
 }
 
@@ -208,10 +254,12 @@ mod tests {
             unit: ChangeUnit::LogBytes,
             published,
             applied,
+            readable: applied,
             applying: None,
             merged: None,
             delta_bytes: None,
             versions: None,
+            blocked: None,
         }
     }
 
@@ -276,6 +324,41 @@ mod tests {
         });
         let seldom = seldom.within(Duration::ZERO, Duration::from_secs(5)).unwrap();
         assert_eq!(seldom.mu, None, "{seldom:?}");
+    }
+
+    #[test]
+    fn a_query_that_merges_what_is_not_applied_reads_no_stale_data() {
+        let half = |second: f64| (second.max(0.0) * 1e6) as u64;
+        let standby = history(4, |second| state(half(second), half(second - 0.5)));
+        let merging =
+            history(4, |second| CopyState { readable: half(second), ..state(half(second), half(second - 0.5)) });
+        let bounded =
+            history(4, |second| CopyState { readable: half(second - 0.1), ..state(half(second), half(second - 0.5)) });
+        for (history, expect) in [(standby, 500_000.0), (merging, 0.0), (bounded, 100_000.0)] {
+            let found = history.within(Duration::from_secs(1), Duration::from_secs(4)).unwrap();
+            near(found.lag_us.unwrap().p50, 500_000.0);
+            near(found.staleness_us.unwrap().p95, expect);
+        }
+    }
+
+    #[test]
+    fn waits_are_those_of_the_window() {
+        let mut waits = WaitCounts::default();
+        waits.add(Duration::from_secs(1));
+        let blocked = |waits| CopyState { blocked: Some(waits), ..state(0, 0) };
+        let mut history = CopyHistory::default();
+        history.add(Duration::ZERO, blocked(waits));
+        (0..20_000).for_each(|_| waits.add(Duration::ZERO));
+        (0..30).for_each(|_| waits.add(Duration::from_micros(32)));
+        history.add(EVERY, blocked(waits));
+        let found = history.within(Duration::ZERO, EVERY).unwrap().blocked_us.unwrap();
+        near(found.p999, 32.0);
+        near(found.max, 32.0);
+        waits.add(Duration::ZERO);
+        history.add(EVERY * 2, blocked(waits));
+        let few = history.within(EVERY, EVERY * 2).unwrap().blocked_us.unwrap();
+        assert_eq!((few.p999, few.max), (None, Some(0.0)), "one commit has no percentile");
+        assert_eq!(history.within(EVERY * 2, EVERY * 3), None);
     }
 
     #[test]

@@ -47,6 +47,7 @@ pub static BENCHMARKS: &[Entry] = &[
     ch::ENTRY,
     asdb::ENTRY,
     rows::ENTRY,
+    rows::query::ENTRY,
     projection::ENTRY,
     selection::ENTRY,
     join::ENTRY,

@@ -5,11 +5,12 @@
 //! several rows each can therefore deadlock, and the fewer rows the table has the more often.
 //!
 //! In reading order: `schema` is the table in its two types, `data` says what is in it, `client` draws and runs
-//! transactions, `check` says whether keys and values are what they must be.
+//! transactions, `check` says whether keys and values are what they must be, `query` are queries over the same table.
 
 mod check;
 mod client;
 mod data;
+pub(crate) mod query;
 mod schema;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -28,15 +29,20 @@ use crate::statement::Statement;
 use client::RowsClient;
 use schema::PAIRS;
 
+const ROWS_SCALE_UNIT: &str = "millions of rows; 0.0625 is 1 MB of 8-byte keys and values";
+
+/// The smallest is ten rows, for clients that are to be in each other's way. The greatest scale is twice the 100 GB of SI, in the
+/// smaller type.
+const ROWS_SCALE: Possible = Possible::Number { low: 0.00001, high: 12_500.0 };
+
 /// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "rows",
     about: "reads or updates of random rows of one table by key",
     source: "SI 4.3",
-    scale_unit: "millions of rows; 0.0625 is 1 MB of 8-byte keys and values",
+    scale_unit: ROWS_SCALE_UNIT,
     scale_default: 1.0,
-    // The smallest is ten rows, for clients that are to be in each other's way. The greatest scale is twice the 100 GB of SI, in the smaller type.
-    scale_possible: Possible::Number { low: 0.00001, high: 12_500.0 },
+    scale_possible: ROWS_SCALE,
     parameters: &[
         Parameter {
             name: "rows",

@@ -63,6 +63,8 @@ struct Made {
     snapshot: Arc<ColumnSnapshot>,
     /// When it was the latest state.
     at: Duration,
+    /// Tuples published by then.
+    tuples: u64,
 }
 
 /// Changes of a chunk that are to be folded.
@@ -152,7 +154,7 @@ impl ColumnCopy {
 
     /// The state after all commits that were published before this call.
     pub(super) fn snapshot(&self, now: Duration) -> Arc<ColumnSnapshot> {
-        let (mut state, _) = self.take_in();
+        let (mut state, counts) = self.take_in();
         let state = &mut *state;
         if let Some(made) = &mut state.latest
             && made.snapshot.seq() == state.seq
@@ -163,7 +165,7 @@ impl ColumnCopy {
             return Arc::clone(&made.snapshot);
         }
         let snapshot = Arc::new(state.snapshot());
-        state.latest = Some(Made { snapshot: Arc::clone(&snapshot), at: now });
+        state.latest = Some(Made { snapshot: Arc::clone(&snapshot), at: now, tuples: counts.tuples });
         snapshot
     }
 
@@ -171,6 +173,11 @@ impl ColumnCopy {
     pub(super) fn made_since(&self, moment: Duration) -> Option<Arc<ColumnSnapshot>> {
         let state = self.state.lock();
         state.latest.as_ref().filter(|made| made.at >= moment).map(|made| Arc::clone(&made.snapshot))
+    }
+
+    /// How many tuples that snapshot shows.
+    pub(super) fn readable_since(&self, moment: Duration) -> Option<u64> {
+        self.state.lock().latest.as_ref().filter(|made| made.at >= moment).map(|made| made.tuples)
     }
 
     /// Lets the last snapshot go, unless somebody else holds it.

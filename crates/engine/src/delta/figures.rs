@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use plimsoll_policy::WaitCounts;
+
 /// What the delta of a set of tables has done so far, and how it stands. Differences of two of them give rates.
 ///
 /// A *tuple* is a row that a commit has changed; a row changed by two commits counts twice.
@@ -41,6 +43,11 @@ pub struct Freshness {
     pub stall_time: Duration,
     /// Commits published when the delta was full. A count.
     pub overruns: u64,
+    /// How long commits waited where changes are published because a snapshot, a fold or another commit was there. Waits for room
+    /// and for the end of a blocking propagation are `stalls` and not in here.
+    pub waits: WaitCounts,
+    /// Tuples that a query which begins now reads, folded or not.
+    pub readable: u64,
 }
 
 impl Freshness {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use plimsoll_policy::WaitCounts;
 
 use super::batch::CommitBatch;
 use super::signals::Signals;
@@ -63,6 +64,8 @@ pub(super) struct InboxCounts {
     pub(super) stall_time: Duration,
     /// Commits that were published when the delta was full.
     pub(super) overruns: u64,
+    /// How long commits waited for whoever was at the inbox: never for room or the end of a blocking propagation.
+    pub(super) waits: WaitCounts,
 }
 
 impl Inbox {
@@ -84,7 +87,8 @@ impl Inbox {
     /// Returns an empty batch.
     pub(super) fn publish(&self, mut batch: CommitBatch) -> CommitBatch {
         let bytes = batch.bytes();
-        let mut state = self.state.lock();
+        let (mut state, waited) = self.lock();
+        state.counts.waits.add(waited);
         if self.must_wait(&state) {
             self.wait(&mut state);
         }
@@ -111,6 +115,16 @@ impl Inbox {
             self.signals.press();
         }
         spare
+    }
+
+    /// For a commit: how long it was kept waiting by a snapshot, a fold or another commit that is here.
+    fn lock(&self) -> (MutexGuard<'_, State>, Duration) {
+        if let Some(state) = self.state.try_lock() {
+            return (state, Duration::ZERO);
+        }
+        let began = self.clock.now();
+        let state = self.state.lock();
+        (state, self.clock.now().saturating_sub(began))
     }
 
     /// Whether a commit has to wait. A delta below its bound takes any batch, so that one larger than the bound gets in.

@@ -1,6 +1,6 @@
 //! The copy of the data that queries read, where there is one: how fast changes reach it, and how old it is.
 
-use plimsoll_workload::freshness::{Freshness, Spread};
+use plimsoll_workload::freshness::{Freshness, Spread, Tail};
 
 use super::{Figure, Found, Merge, Of, Read, Reading, Unit, by, known};
 
@@ -79,6 +79,37 @@ pub(super) const FIGURES: &[Figure] = &[
         "the most versions of the copy that were alive; null of a standby",
         |of| plain(of, |one| one.versions, "the target keeps no versions of the copy"),
     ),
+    copy(
+        "device.freshness.staleness_us.p50",
+        "staleness_p50",
+        Unit::Microseconds,
+        "age of the oldest published change that a query beginning then would not have read, for half of the time; 0 if it would have read all",
+        |of| spread(of, |one| one.staleness_us, |age| age.p50),
+    ),
+    copy(
+        "device.freshness.staleness_us.p95",
+        "staleness_p95",
+        Unit::Microseconds,
+        "the same for 95 % of the time",
+        |of| spread(of, |one| one.staleness_us, |age| age.p95),
+    ),
+    copy(
+        "device.freshness.staleness_us.max",
+        "staleness_max",
+        Unit::Microseconds,
+        "the same for all of the time",
+        |of| spread(of, |one| one.staleness_us, |age| age.max),
+    ),
+    copy(
+        "device.freshness.blocked_us.p999",
+        "blocked_p999",
+        Unit::Microseconds,
+        "how long 99.9 % of the commits at most waited where changes are published, for a snapshot, a fold or another commit; null of fewer than 10,000",
+        |of| tail(of, |tail| tail.p999),
+    ),
+    copy("device.freshness.blocked_us.max", "blocked_max", Unit::Microseconds, "the longest of these waits", |of| {
+        tail(of, |tail| tail.max)
+    }),
 ];
 
 const fn copy(
@@ -99,8 +130,16 @@ fn spread(of: &Reading<'_>, which: fn(&Freshness) -> Option<Spread>, figure: fn(
     known(which(freshness(of)?).as_ref().and_then(figure), "there were too few looks; measure longer")
 }
 
+fn tail(of: &Reading<'_>, figure: fn(&Tail) -> Option<f64>) -> Found {
+    let why =
+        "the target does not tell how long commits waited, or there were fewer than 10,000 of them; measure longer";
+    known(freshness(of)?.blocked_us.as_ref().and_then(figure), why)
+}
+
 fn freshness<'a>(of: &'a Reading<'_>) -> Result<&'a Freshness, String> {
     of.device.freshness.as_ref().ok_or_else(|| {
-        "this target tells of no copy that queries read; on PostgreSQL `standby=1` gives them one".to_owned()
+        "this target tells of no copy that queries read; `propagation` keeps that of `embedded:` up to date, and on PostgreSQL \
+         `standby=1` gives them one"
+            .to_owned()
     })
 }

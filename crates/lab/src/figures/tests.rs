@@ -9,7 +9,7 @@ use serde_json::json;
 use plimsoll_machine::group_use::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
 use plimsoll_machine::resctrl::CacheUse;
-use plimsoll_workload::freshness::{ChangeUnit, Freshness, Spread};
+use plimsoll_workload::freshness::{ChangeUnit, Freshness, Spread, Tail};
 
 use super::*;
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms};
@@ -141,6 +141,8 @@ fn freshness(figure: f64) -> Freshness {
         lag_changes: spread,
         delta_bytes: Some(figure),
         versions: Some(figure),
+        staleness_us: spread,
+        blocked_us: Some(Tail { p999: Some(figure), max: Some(figure) }),
     }
 }
 

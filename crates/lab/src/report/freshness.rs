@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::chart::{Chart, Line, LinePanel, LineStyle, Scale, Span, Unit, figure, numbers, short};
 use super::layout::{figure_cell, number, section, table, text};
 use super::page::{Page, setting_label};
-use crate::freshness::{amount, copied, overload};
+use crate::freshness::{amount, answers, copied, overload};
 use crate::record::SampleRow;
 use crate::results::Point;
 use crate::units::{duration_us, percent};
@@ -26,9 +26,13 @@ pub(super) fn section_of(page: &Page) -> Markup {
                  change that it lacked, 0 while it lacked none. A line is a run: what its lag stayed below for 95 % of each second."
             }
             @for one in copied(page.results) {
-                @if let Some(why) = overload(&one.freshness) {
+                @if let Some(why) = overload(&one) {
                     @let setting = setting_label(one.setting, &page.keys(), None);
                     p class="note" { (one.arm) @if !setting.is_empty() { ", " (setting) } ": " (why) "." }
+                }
+                @if let Some(age) = answers(&one.freshness) {
+                    @let setting = setting_label(one.setting, &page.keys(), None);
+                    p class="note" { (one.arm) @if !setting.is_empty() { ", " (setting) } ": " (age) "." }
                 }
             }
             @match lags(page, label) {

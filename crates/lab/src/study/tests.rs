@@ -56,6 +56,26 @@ fn it_resolves_on_machines_of_any_size() {
 }
 
 #[test]
+fn queries_of_the_embedded_engine_read_what_transactions_write() {
+    let check = |url, said: &[(&str, &str)], kinds: [&str; 2], propagation: Option<&str>| {
+        let options: BTreeMap<String, String> =
+            said.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let plan = plan(&Study { url, options: &options, cores: 2, free_memory: None, quick: true, seed: 7 });
+        let [oltp, olap] = &plan.base.workloads[..] else { panic!("two workloads") };
+        assert_eq!([oltp.kind.as_str(), olap.kind.as_str()], kinds, "{said:?}");
+        assert_eq!(plan.base.options.get("propagation").map(String::as_str), propagation, "{said:?}");
+        if oltp.kind == "ch" {
+            assert_eq!((oltp.scale, oltp.parameters["mix"].as_str()), (olap.scale, Some("transactions")));
+        }
+    };
+    check("embedded:", &[], ["ch", "ch"], Some("background"));
+    check("embedded:", &[("propagation", "blocking")], ["ch", "ch"], Some("blocking"));
+    check("embedded:", &[("propagation", "off")], ["tpcc", "tpch"], Some("off"));
+    check("embedded:", &[("column_store", "file")], ["tpcc", "tpch"], None);
+    check(URL, &[], ["tpcc", "tpch"], None);
+}
+
+#[test]
 fn a_quick_study_takes_less_time() {
     let time = |quick| {
         let study = Study { url: "embedded:", options: &BTreeMap::new(), cores: 4, free_memory: None, quick, seed: 7 };

@@ -4,7 +4,7 @@ use plimsoll_workload::freshness::{Freshness, Spread};
 
 use super::sweep::setting;
 use super::wrap;
-use crate::freshness::{amount, copied, overload};
+use crate::freshness::{amount, answers, copied, overload};
 use crate::results::Results;
 use crate::units::{MISSING, duration_us, percent};
 
@@ -19,6 +19,8 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
     }
     let mut out = vec![String::new(), "Freshness of the copy that queries read".to_owned()];
     out.push(row("", ["published", "applied at", "busy", "lag", "95 %", "at most"].map(str::to_owned)));
+    // Said once where it is the same everywhere.
+    let of_all = all.windows(2).all(|two| answers(&two[0].freshness) == answers(&two[1].freshness));
     let mut last = "";
     for one in all.iter().take(SETTINGS_MAX) {
         if !one.setting.is_empty() && one.arm != last {
@@ -27,11 +29,15 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
         last = one.arm;
         let name = if one.setting.is_empty() { one.arm.to_owned() } else { setting(one.setting) };
         out.push(row(&name, cells(&one.freshness)));
-        out.extend(overload(&one.freshness).iter().flat_map(|why| wrap(why, "    ", "    ")));
+        out.extend(overload(one).iter().flat_map(|why| wrap(why, "    ", "    ")));
+        let age = answers(&one.freshness).filter(|_| !of_all);
+        out.extend(age.iter().flat_map(|age| wrap(age, "    ", "    ")));
     }
     if let Some(more @ 1..) = all.len().checked_sub(SETTINGS_MAX) {
         out.push(format!("  and {more} more settings, in the report"));
     }
+    let age = answers(&all[0].freshness).filter(|_| of_all);
+    out.extend(age.iter().flat_map(|age| wrap(age, "  ", "  ")));
     out
 }
 
@@ -74,6 +80,12 @@ mod tests {
         });
         let text = lines(&results).join("\n");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(!text.contains("queries merge"), "{text}");
+        results.estimates.iter_mut().for_each(|cell| {
+            let none = Some(Spread { p50: Some(0.0), p95: Some(0.0), max: Some(0.0) });
+            cell.device.freshness = Some(Freshness { staleness_us: none, ..fixture::copy::standby() });
+        });
+        assert_eq!(lines(&results).join("\n").matches("they miss no commit").count(), 1);
         for there in ["3.20 MB/s", "8.00 MB/s", "40 %", "2.00 ms", "12.0 ms", "80.0 ms", "together", "cannot keep up"] {
             assert!(text.contains(there), "{there}: {text}");
         }

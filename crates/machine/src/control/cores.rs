@@ -99,7 +99,7 @@ impl Control for Cores {
 }
 
 /// A list as the kernel writes it: `0-2,8`.
-pub(super) fn list(cores: impl IntoIterator<Item = usize>) -> String {
+pub(crate) fn list(cores: impl IntoIterator<Item = usize>) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for core in cores.into_iter().collect::<BTreeSet<usize>>() {
         match ranges.last_mut() {

@@ -110,10 +110,12 @@ impl CopyWatch for StandbyWatch {
             unit: ChangeUnit::LogBytes,
             published,
             applied,
+            readable: applied,
             applying: is_applying.map(|_| self.applying),
             merged: None,
             delta_bytes: None,
             versions: None,
+            blocked: None,
         })
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use plimsoll_engine::query::QueryEngine;
 use plimsoll_engine::table_set::TableSet;
+use plimsoll_policy::WaitCounts;
 use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::freshness::{ChangeUnit, CopyState, CopyWatch, Merged};
 
@@ -36,17 +37,23 @@ impl CopyWatch for DeltaWatch {
             unit: ChangeUnit::Tuples,
             published: 0,
             applied: 0,
+            readable: 0,
             applying: Some(Duration::ZERO),
             merged: Some(merged),
             delta_bytes: Some(0),
             // The current one.
             versions: Some(1),
+            blocked: Some(WaitCounts::default()),
         };
         for set in &self.sets {
             let freshness = set.upgrade().and_then(|set| set.freshness());
             let freshness = freshness.ok_or_else(|| DatabaseError::Failed("the tables were dropped".to_owned()))?;
             state.published += freshness.published;
             state.applied += freshness.published - freshness.lag_tuples;
+            state.readable += freshness.readable;
+            if let Some(blocked) = &mut state.blocked {
+                blocked.add_all(&freshness.waits);
+            }
             // Threads that fold side by side count as one that is so many times as fast.
             let applying = freshness.fold_time / freshness.threads.max(1) as u32;
             state.applying = state.applying.map(|time| time + applying);

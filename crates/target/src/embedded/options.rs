@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use plimsoll_engine::Durability;
 use plimsoll_engine::delta::{Propagation, Recency, WhenFull};
+use plimsoll_machine::placement::{CoreSet, process_cores};
 use plimsoll_policy::{
     CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler, parse_length, write_length,
 };
@@ -210,6 +211,26 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| write_length(options.delta.age_max).into(),
     },
     TargetOption {
+        name: "propagation_cores",
+        about: "which cores of this process threads of `propagation` run on: `all`; a list such as `0-1`, counted from 0; \
+                `siblings:0`, the other hardware threads of core 0",
+        set: |options, value| core_set(&mut options.placement.propagation, value),
+        get: |options| options.placement.propagation.to_string().into(),
+    },
+    TargetOption {
+        name: "propagation_oversubscribe",
+        about: "`on`: there may be more threads of propagation than cores, which take turns",
+        set: |options, value| {
+            options.propagation_oversubscribe = match value {
+                "on" => true,
+                "off" => false,
+                _ => return Err("`on` or `off`".to_owned()),
+            };
+            Ok(())
+        },
+        get: |options| if options.propagation_oversubscribe { "on" } else { "off" }.into(),
+    },
+    TargetOption {
         name: "propagation_threads",
         about: "threads that bring changes to the columns",
         set: |options, value| {
@@ -218,6 +239,12 @@ static OPTIONS: &[TargetOption] = &[
             Ok(())
         },
         get: |options| options.delta.threads.into(),
+    },
+    TargetOption {
+        name: "query_cores",
+        about: "which cores workers of queries and clients that send queries run on, as `propagation_cores`",
+        set: |options, value| core_set(&mut options.placement.queries, value),
+        get: |options| options.placement.queries.to_string().into(),
     },
     TargetOption {
         name: "query_threads",
@@ -252,6 +279,12 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| options.engine.starvation_bound.rollbacks().map_or("none".into(), Value::from),
     },
     TargetOption {
+        name: "transaction_cores",
+        about: "which cores clients that run transactions are on, as `propagation_cores`",
+        set: |options, value| core_set(&mut options.placement.transactions, value),
+        get: |options| options.placement.transactions.to_string().into(),
+    },
+    TargetOption {
         name: "undo_delay",
         about: "how much longer a transaction holds its locks that is rolled back after it has changed something: a model of systems whose rollbacks are dear",
         set: |options, value| {
@@ -279,6 +312,11 @@ fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> Str
     format!("{}{}", list.join(" or "), suggestion(&meant))
 }
 
+fn core_set(set: &mut CoreSet, value: &str) -> Result<(), String> {
+    *set = CoreSet::parse(value).ok_or("`all`, a list of cores such as `0-1,3`, or `siblings:` and a list")?;
+    Ok(())
+}
+
 fn path(value: &str) -> Result<PathBuf, String> {
     if value.is_empty() { Err("the path of a folder".to_owned()) } else { Ok(value.into()) }
 }
@@ -302,6 +340,32 @@ pub(crate) fn conflict(options: &EmbeddedOptions) -> Option<String> {
         return Some(reason.to_owned());
     }
     options.delta.conflict()
+}
+
+/// What options do that may not be meant; `None` if there is no such thing.
+pub(crate) fn caution(options: &EmbeddedOptions) -> Option<String> {
+    let is_meant = options.delta.propagation != Propagation::Paused || options.delta.recency != Recency::Latest;
+    (!is_meant).then(|| {
+        "propagation=paused with freshness=latest: nothing is brought to the columns, so that each query merges all changes since \
+         loading or the last check and takes longer than the one before. That measures mu_merge; for anything else say \
+         propagation=background"
+            .to_owned()
+    })
+}
+
+/// What this machine does not have of what the options ask for; `None` if it has all of it.
+pub(crate) fn lacking(options: &EmbeddedOptions) -> Option<String> {
+    if let Err(error) = options.placement.check() {
+        return Some(error.to_string());
+    }
+    let (threads, cores) = (options.delta.threads, process_cores().len().max(1));
+    let is_too_many = options.delta.propagation != Propagation::Off && threads > cores;
+    (is_too_many && !options.propagation_oversubscribe).then(|| {
+        format!(
+            "propagation_threads={threads} are more than the {cores} cores of this process, so that they would take turns; take at \
+             most {cores}, or say propagation_oversubscribe=on"
+        )
+    })
 }
 
 /// Every option with its value, for the record.

@@ -11,6 +11,7 @@ use plimsoll_workload::schema::Schema;
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use super::access::{Access, database_error};
+use super::placement::{Placement, Role};
 
 /// A connection, the tables of a schema, and what runs queries on them.
 pub(super) struct EmbeddedSession {
@@ -22,6 +23,10 @@ pub(super) struct EmbeddedSession {
     /// How often the present work was rolled back before: grows with each failed attempt, until one commits.
     rollbacks: u32,
     range: Vec<u64>,
+    /// Where the client's thread runs, if threads are placed.
+    placement: Option<Placement>,
+    /// What that thread was placed for.
+    role: Option<Role>,
     /// Lock waits on their way from the engine to whoever asks, kept for its memory.
     waits: Vec<plimsoll_engine::LockWait>,
 }
@@ -32,6 +37,7 @@ impl EmbeddedSession {
         schema: &Schema,
         tables: Arc<TableSet>,
         queries: Arc<QueryEngine>,
+        placement: Option<Placement>,
     ) -> Self {
         let numbers = (0..schema.tables.len()).map(|table| tables.rows(table).map(|rows| rows.number)).collect();
         EmbeddedSession {
@@ -42,8 +48,18 @@ impl EmbeddedSession {
             priority: Priority::default(),
             rollbacks: 0,
             range: Vec::new(),
+            placement,
+            role: None,
             waits: Vec::new(),
         }
+    }
+
+    /// Places the client's thread when it begins to do something else.
+    fn act_as(&mut self, role: Role) -> Result<(), DatabaseError> {
+        let Some(placement) = self.placement.as_ref().filter(|_| self.role != Some(role)) else { return Ok(()) };
+        placement.place_client(role)?;
+        self.role = Some(role);
+        Ok(())
     }
 
     /// Keeps what the trait promises: after an error the transaction is over.
@@ -62,6 +78,7 @@ impl Session for EmbeddedSession {
     }
 
     fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.act_as(Role::Transactions)?;
         self.connection.begin(self.priority, self.rollbacks);
         Ok(())
     }
@@ -100,6 +117,7 @@ impl Session for EmbeddedSession {
     }
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        self.act_as(Role::Queries)?;
         let failed = |error: &dyn std::error::Error| DatabaseError::Failed(error.to_string());
         let reading = self.tables.read().map_err(|error| failed(&error))?;
         let output = self.queries.query(reading.snapshot(), sql, None).map_err(|error| failed(&error))?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plimsoll_machine::placement::process_cores;
 use plimsoll_testing::{Need, skip};
 use plimsoll_workload::tpch::load::batches;
 use plimsoll_workload::tpch::tables::{LINEITEM, SCHEMA};
@@ -96,4 +97,85 @@ fn a_folder_in_memory_is_refused_when_the_target_is_opened() {
         assert!(error.contains("/dev/shm is on a tmpfs, which is memory"), "{error}");
     }
     assert!(Embedded::new(EmbeddedOptions::parse(["column_folder=/dev/shm"]).unwrap()).is_ok(), "nothing is put there");
+}
+
+/// Which cores a thread of this process may run on, as the kernel numbers them.
+fn allowed(thread: &str) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    line.unwrap().trim().to_owned()
+}
+
+/// The same of a client's thread that begins a transaction and then sends a query.
+fn client(database: &Embedded) -> [String; 2] {
+    std::thread::scope(|scope| {
+        let work = || {
+            let mut session = database.session(&SCHEMA).unwrap();
+            session.begin().unwrap();
+            let in_transaction = allowed("thread-self");
+            session.rollback().unwrap();
+            session.query("select count(*) from lineitem").unwrap();
+            [in_transaction, allowed("thread-self")]
+        };
+        scope.spawn(work).join().unwrap()
+    })
+}
+
+#[test]
+fn threads_of_each_role_run_where_they_were_put() {
+    let cores = process_cores();
+    let (first, last) = (cores[0].to_string(), cores[cores.len() - 1].to_string());
+    let at = cores.len() - 1;
+    let options = [
+        "transaction_cores=0",
+        &format!("query_cores={at}"),
+        &format!("propagation_cores={at}"),
+        "propagation=background",
+    ];
+    let database = loaded(options);
+    assert_eq!(client(&database), [first.clone(), last.clone()]);
+    let workers = |database: &Embedded| {
+        let of_propagation = database.tables(&SCHEMA).unwrap().propagation_threads();
+        [database.query_threads(), of_propagation].map(|threads| {
+            let places: Vec<String> = threads.iter().map(|thread| allowed(&format!("self/task/{thread}"))).collect();
+            assert!(!places.is_empty());
+            places
+        })
+    };
+    assert!(workers(&database).iter().flatten().all(|place| *place == last), "{:?}", workers(&database));
+    let own = allowed("self");
+    for (option, value) in [("query_cores", "0"), ("propagation_cores", "all"), ("transaction_cores", "all")] {
+        assert_eq!(database.set_option(option, value), Ok(OptionChange::Applied));
+    }
+    assert_eq!(client(&database), [own.clone(), first.clone()]);
+    let [queries, propagation] = workers(&database);
+    assert!(queries.iter().all(|place| *place == first) && propagation.iter().all(|place| *place == own));
+    let error = database.set_option("query_cores", "5000").unwrap_err().to_string();
+    assert!(error.contains("there is no core 5000: this process has"), "{error}");
+    assert_eq!(allowed("self"), own, "the first thread stays where it is");
+}
+
+#[test]
+fn cores_that_are_not_there_are_refused_before_anything_is_loaded() {
+    let open = |options: &[&str]| Embedded::new(EmbeddedOptions::parse(options.iter().copied()).unwrap());
+    let refused = |options: &[&str], expect: &str| {
+        let error = open(options).unwrap_err().to_string();
+        assert!(error.contains(expect), "{error}");
+    };
+    let many = format!("propagation_threads={}", process_cores().len() + 1);
+    refused(&["transaction_cores=5000"], "there is no core 5000");
+    refused(&["propagation=background", &many], "say propagation_oversubscribe=on");
+    assert!(open(&["propagation=background", &many, "propagation_oversubscribe=on"]).is_ok());
+    assert!(open(&[&many]).is_ok(), "nothing is propagated");
+}
+
+#[test]
+fn queries_that_merge_more_and_more_are_warned_of() {
+    let warnings =
+        |options: &[&str]| Embedded::new(EmbeddedOptions::parse(options.iter().copied()).unwrap()).unwrap().warnings();
+    let told = warnings(&["propagation=paused"]);
+    assert!(told.len() == 1 && told[0].contains("measures mu_merge"), "{told:?}");
+    for fine in [&["propagation=paused", "freshness=bounded(1s)"][..], &["propagation=background"], &[]] {
+        assert_eq!(warnings(fine), Vec::<String>::new());
+    }
 }

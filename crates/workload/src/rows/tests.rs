@@ -273,6 +273,22 @@ fn the_check_finds_lost_rows_keys_and_updates() {
 }
 
 #[test]
+fn queries_share_the_table_and_their_check_finds_a_join_that_loses_rows() {
+    let parameters = serde_json::from_value(json!({ "operator": "join" })).unwrap();
+    let made = crate::registry::make("rows_query", Some(0.5), &parameters, 1).unwrap().0;
+    assert_eq!((made.data().as_str(), made.writes(), made.is_analytical()), ("rows_bigint:0.5", Writes::Nothing, true));
+    assert_eq!(made.transactions(), ["join"]);
+    let query = query::RowsQuery { rows: rows(Columns::BigInt, 1, 0.0), is_join: false };
+    let judged = |last| {
+        let lines = query.check(&Answering { rows: 2_000, keys: ["1", "2000"], last }).unwrap();
+        lines.iter().map(|line| line.holds).collect::<Vec<_>>()
+    };
+    // One number answers both queries: only nothing is twice itself.
+    assert_eq!(judged(0), [Some(true), Some(true)]);
+    assert_eq!(judged(7), [Some(true), Some(false)]);
+}
+
+#[test]
 fn statements_have_names_of_their_own() {
     let names: std::collections::BTreeSet<_> = statements().map(|statement| statement.name).collect();
     assert_eq!(names.len(), statements().count());

@@ -47,10 +47,12 @@ impl CopyWatch for Copy {
             unit: ChangeUnit::LogBytes,
             published: self.looks * 1000,
             applied: applied * 1000,
+            readable: applied * 1000,
             applying: None,
             merged: None,
             delta_bytes: None,
             versions: None,
+            blocked: None,
         })
     }
 }
