@@ -102,6 +102,7 @@ pub(crate) fn record(plan: &Plan, id: RunId, throughput: impl Fn(&str) -> f64) -
         server: None,
         governor: Vec::new(),
         plans: Vec::new(),
+        parallelism: None,
     };
     RunRecord { id, point, histograms, samples: Vec::new(), warnings: Vec::new() }
 }

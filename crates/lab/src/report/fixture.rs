@@ -323,6 +323,7 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
         server: None,
         governor: Vec::new(),
         plans: Vec::new(),
+        parallelism: None,
     }
 }
 

@@ -66,6 +66,7 @@ pub(super) fn record(
         server: reading.server,
         governor: reading.governor,
         plans,
+        parallelism: None,
     };
     let histograms = measured.workloads.iter().map(WorkloadHistograms::of).collect();
     RunRecord { id, point, histograms, samples, warnings }
@@ -118,6 +119,7 @@ pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: Stri
         server: None,
         governor: Vec::new(),
         plans: Vec::new(),
+        parallelism: None,
     };
     RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new() }
 }

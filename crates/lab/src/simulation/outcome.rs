@@ -65,6 +65,7 @@ pub(crate) fn record(run: &SimulatedRun<'_>) -> RunRecord {
         server: None,
         governor: Vec::new(),
         plans: Vec::new(),
+        parallelism: None,
     };
     RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: unsteady.collect() }
 }
