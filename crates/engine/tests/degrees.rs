@@ -260,11 +260,11 @@ fn a_memory_grant_holds_at_every_degree() {
     for degree in [1, 2, 5, 8, 16] {
         let parallelism = parallelism_policy(&format!("static({degree})"));
         let options =
-            QueryOptions { dop: 16, workers: 2, memory_grant_mib: Some(16), parallelism, ..QueryOptions::default() };
+            QueryOptions { dop: 16, workers: 2, memory_grant_mib: Some(4), parallelism, ..QueryOptions::default() };
         match QueryEngine::new(options).unwrap().query(&snapshot, sql, None) {
             Ok(output) => {
                 assert_eq!(rows(&output.batches), expect, "at {degree}");
-                assert!(output.usage.spilled_bytes > 0, "so many groups do not fit 16 MiB, at {degree}");
+                assert!(output.usage.spilled_bytes > 0, "so many groups do not fit 4 MiB, at {degree}");
             }
             Err(error) => assert!(matches!(error, QueryError::Grant { .. }), "at {degree}: {error}"),
         }

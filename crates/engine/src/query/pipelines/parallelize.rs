@@ -302,8 +302,7 @@ impl<'a> Builder<'a> {
         // What was planned as two steps begins as one: the input of both is that of the first.
         let first = match aggregate.mode() {
             AggregateMode::Single | AggregateMode::SinglePartitioned => aggregate,
-            AggregateMode::Final | AggregateMode::FinalPartitioned => aggregate
-                .input()
+            AggregateMode::Final | AggregateMode::FinalPartitioned => below_coalesce(aggregate.input())
                 .downcast_ref::<AggregateExec>()
                 .filter(|below| *below.mode() == AggregateMode::Partial)
                 .ok_or_else(|| Stop::Unknown("AggregateExec".to_owned()))?,
@@ -416,6 +415,11 @@ fn only_child(plan: &Arc<dyn ExecutionPlan>) -> Rebuilt<&Arc<dyn ExecutionPlan>>
         [child] => Ok(child),
         _ => Err(Stop::Unknown(plan.name().to_owned())),
     }
+}
+
+/// The operator whose partitions are put together here, or the plan itself.
+fn below_coalesce(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
+    plan.downcast_ref::<CoalescePartitionsExec>().map_or(plan, CoalescePartitionsExec::input)
 }
 
 /// The same operator on other inputs.
