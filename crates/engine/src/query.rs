@@ -3,7 +3,8 @@
 //! DataFusion parses, optimizes and executes. What is ours is what it needs from the outside to do that well: scans that
 //! evaluate conditions on compressed columns ([`scan`]), real statistics ([`selectivity`]), and the order of joins
 //! ([`join_order`]). [`QueryEngine`] puts them together and owns the threads that queries run on. How much memory a query may
-//! keep is said by its [`grant`]; [`usage`] counts what it takes from the disk.
+//! keep is said by its [`grant`]; [`usage`] counts what it takes from the disk. A query has one degree of parallelism, or one for each
+//! of its [`pipelines`], and runs on [`threads`] of all queries or of its own.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -26,6 +27,7 @@ pub mod engine;
 pub mod estimate;
 pub mod grant;
 pub mod join_order;
+pub mod pipelines;
 pub mod pool;
 pub mod predicate;
 pub mod provider;
@@ -33,6 +35,7 @@ pub mod prune;
 pub mod scan;
 pub mod selectivity;
 pub mod spill;
+pub mod threads;
 pub mod usage;
 pub mod workers;
 

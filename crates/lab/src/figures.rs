@@ -9,6 +9,7 @@
 
 mod counters;
 mod freshness;
+mod learning;
 mod locks;
 mod machine;
 mod requests;
@@ -166,7 +167,9 @@ pub enum Asking {
 
 /// Every figure, in the order of the documentation.
 pub fn figures() -> impl Iterator<Item = &'static Figure> {
-    [requests::FIGURES, locks::FIGURES, counters::FIGURES, machine::FIGURES, freshness::FIGURES].into_iter().flatten()
+    [requests::FIGURES, locks::FIGURES, counters::FIGURES, machine::FIGURES, freshness::FIGURES, learning::FIGURES]
+        .into_iter()
+        .flatten()
 }
 
 /// The figure of that name; a name that is not in the list is a mistake of ours.

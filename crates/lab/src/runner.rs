@@ -34,6 +34,7 @@ use plimsoll_machine::control::Limits;
 use plimsoll_workload::benchmark::{Benchmark, CheckLine};
 use plimsoll_workload::database::{Database, DatabaseError};
 use plimsoll_workload::driver::{ClientOptions, Drive, DriveError, Progress, drive};
+use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::registry::BenchmarkError;
 
 use crate::limits::{HOG, LLC_MIB, LimitsError, MEMORY_MIB, MachineLimits};
@@ -355,6 +356,8 @@ impl<'a> Runner<'a> {
         let reading = observer.finish().expect("a run that succeeds has closed its window");
         let at_s = began_s + measured.opened_at.as_secs_f64();
         let mut record = point::record(id, at_s, setting, arm, &measured, reading, plans);
+        record.point.parallelism = database.parallelism();
+        record.point.device.learning = record.point.parallelism.as_ref().and_then(Parallelism::learning);
         record.warnings.extend(unseen.into_iter().chain(database.warnings()));
         Ok(record)
     }

@@ -8,7 +8,8 @@
 //! [`counters`] are hardware events, [`device`] is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
 //! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
 //! a guest's host takes of them, [`space`] is what memory and disk are free, [`process_identity`] tells processes apart,
-//! [`process_share`] is what one of them gets of the cores, [`placement`] on which of them a thread of ours runs, [`group_folder`] is a group that it can be moved to,
+//! [`process_share`] is what one of them gets of the cores, [`placement`] on which of them a thread of ours runs, [`run_queue`] how many threads want one,
+//! [`group_folder`] is a group that it can be moved to,
 //! [`disk_watch`] what a server's processes do on its disk, [`disk_group`] a group that limits some of them and [`idle_group`] one whose processes get idle cores only (both are an [`own_group`]). [`host`] and [`cgroup`] are where the others
 //! read from: a [`host::Host`] may be the real one or a folder that looks like one. A [`limiter::Limiter`] puts limits in
 //! force, sees whether they bite, and puts the machine back; [`change`] is all that is ever done to a machine.
@@ -42,6 +43,7 @@ pub mod process_share;
 pub mod process_tree;
 pub mod processor_time;
 pub mod resctrl;
+pub mod run_queue;
 pub mod sensor;
 pub mod space;
 pub mod top_down;

@@ -16,6 +16,7 @@
 //! [`DiskShare`] says how much of a disk less important work may read, and [`Spin`] how long a relay polls before it sleeps. [`class_proposal`] proposes classes from what was seen at a server.
 //!
 //! [`WaitCounts`] are lengths of waits as the engine counts them and as they are told.
+//! [`ParallelismPolicy`] says how many partitions each pipeline of a query is given, [`PARALLELISM_POLICIES`] is the list of those that exist.
 //!
 //! [`cache_class`] says which ways of the last-level cache an operator may fill.
 
@@ -30,6 +31,7 @@ mod disk_share;
 mod length;
 mod lock_scheduler;
 mod mpl_search;
+mod parallelism;
 mod preemption;
 mod replay;
 mod sole_governor;
@@ -49,6 +51,10 @@ pub use lock_scheduler::{
     LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict, lock_scheduler,
 };
 pub use mpl_search::{EndedWork, MplBounds, MplMove, MplSearch, MplSeen, MplWhy};
+pub use parallelism::{
+    Assigned, Convergence, DEGREE_MAX, DegreeHistory, LoadBucket, PARALLELISM_POLICIES, ParallelismFacts,
+    ParallelismKind, ParallelismPolicy, PipelineCost, PipelineFacts, QueryRun, parallelism_policy,
+};
 pub use preemption::{
     Action, Activity, Cycle, CycleLoss, Edge, Outlook, PREEMPTION_POLICIES, PreemptionKind, PreemptionPolicy, Price,
     Rules, Standing, StayTimes, WaitGraph, cycles, decide, waiters_behind,

@@ -1,8 +1,10 @@
 //! The embedded engine as a database under test: `embedded:`.
 
 mod access;
+mod engines;
 mod freshness;
 pub(crate) mod options;
+mod parallelism;
 pub(crate) mod placement;
 mod session;
 
@@ -17,17 +19,23 @@ use parking_lot::RwLock;
 use plimsoll_engine::columns::DiskFolder;
 use plimsoll_engine::columns::folder::{DEFAULT_FOLDER, FolderError};
 use plimsoll_engine::delta::DeltaOptions;
-use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
+use plimsoll_engine::query::pipelines::LoadProbe;
+use plimsoll_engine::query::{QueryError, QueryOptions, QueryUsage};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType};
 use plimsoll_engine::{Engine, EngineOptions, Log, LogOptions, LogStatistics, RecoveryReport};
+use plimsoll_machine::host::Host;
+use plimsoll_machine::run_queue::runnable_threads;
 use plimsoll_policy::StarvationBound;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
 use plimsoll_workload::freshness::CopyWatch;
+use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
 use crate::open::TargetError;
+pub use engines::HighParallelism;
+use engines::QueryEngines;
 use freshness::DeltaWatch;
 use options::set;
 pub use placement::Placement;
@@ -38,10 +46,12 @@ use session::EmbeddedSession;
 pub struct EmbeddedOptions {
     /// Transactions and locks.
     pub engine: EngineOptions,
-    /// Queries. Their threads are `query_threads`.
+    /// Queries.
     pub queries: QueryOptions,
-    /// Worker threads that all queries share; `None` for as many as the degree of parallelism.
-    pub query_threads: Option<usize>,
+    /// Whether the number of query threads is that of `workers`; otherwise it is the degree of parallelism.
+    pub has_own_workers: bool,
+    /// Who decides about queries of high priority, in an engine of their own; `None` if they are like all others.
+    pub high_queries: Option<HighParallelism>,
     /// Whether the column copy is kept in files, read from the disk by every scan, instead of in memory.
     pub columns_in_files: bool,
     /// Where these files are.
@@ -60,8 +70,12 @@ impl Default for EmbeddedOptions {
     fn default() -> Self {
         EmbeddedOptions {
             engine: EngineOptions::default(),
-            queries: QueryOptions::default(),
-            query_threads: None,
+            queries: QueryOptions {
+                load: LoadProbe::new(|| runnable_threads(&Host::real())),
+                ..QueryOptions::default()
+            },
+            has_own_workers: false,
+            high_queries: None,
             columns_in_files: false,
             column_folder: DEFAULT_FOLDER.into(),
             log: LogOptions::default(),
@@ -81,15 +95,6 @@ impl EmbeddedOptions {
             set(&mut options, name, value)?;
         }
         options::conflict(&options).map_or(Ok(options), |conflict| Err(TargetError::Conflict(conflict)))
-    }
-
-    /// Worker threads that all queries share.
-    fn query_threads(&self) -> usize {
-        self.query_threads.unwrap_or(self.queries.dop)
-    }
-
-    fn query_engine(&self) -> Result<QueryEngine, QueryError> {
-        QueryEngine::new(QueryOptions { workers: self.query_threads(), ..self.queries.clone() })
     }
 }
 
@@ -117,7 +122,7 @@ pub struct Embedded {
     engine: Arc<Engine>,
     /// The options as they are now.
     options: RwLock<EmbeddedOptions>,
-    queries: RwLock<Arc<QueryEngine>>,
+    queries: RwLock<QueryEngines>,
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
     schemas: RwLock<HashMap<String, Arc<TableSet>>>,
@@ -131,7 +136,7 @@ impl Embedded {
         if let Some(lacking) = options::lacking(&options) {
             return Err(OpenError::Lacking(lacking));
         }
-        let queries = RwLock::new(Arc::new(options.query_engine()?));
+        let queries = RwLock::new(QueryEngines::start(&options)?);
         let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
         let engine = Engine::open(options.engine.clone(), &options.log)?;
         // Where loading was interrupted, tables are left that nobody knows of.
@@ -214,7 +219,7 @@ impl Database for Embedded {
 
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let tables = self.tables(schema)?;
-        let queries = Arc::clone(&self.queries.read());
+        let queries = self.queries.read().clone();
         // Relaxed: what is placed is read under the lock of the options.
         let placement = self.is_placed.load(Ordering::Relaxed).then(|| self.options.read().placement.clone());
         if let Some(placement) = &placement {
@@ -258,15 +263,15 @@ impl Database for Embedded {
             self.is_placed.store(true, Ordering::Relaxed);
         }
         // Queries keep nothing between sessions but their threads and plans.
-        let queries = changed.query_engine().map_err(|error| DatabaseError::Failed(error.to_string()))?;
-        *self.queries.write() = Arc::new(queries);
+        let queries = QueryEngines::start(&changed);
+        *self.queries.write() = queries.map_err(|error| DatabaseError::Failed(error.to_string()))?;
         *options = changed;
         Ok(OptionChange::Applied)
     }
 
     fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
         let dop = self.options.read().queries.dop;
-        let queries = Arc::clone(&self.queries.read());
+        let queries = Arc::clone(&self.queries.read().common);
         let watch = DeltaWatch::open(self.schemas.read().values(), queries, dop);
         Ok(watch.map(|watch| Box::new(watch) as Box<dyn CopyWatch>))
     }
@@ -277,6 +282,15 @@ impl Database for Embedded {
 
     fn query_threads(&self) -> Vec<i32> {
         self.queries.read().thread_ids()
+    }
+
+    fn parallelism(&self) -> Option<Parallelism> {
+        self.queries.read().parallelism().map(parallelism::shown)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let figures = self.queries.read().parallelism();
+        parallelism::warnings(&self.options.read().queries, figures.as_ref())
     }
 
     fn footprint(&self) -> Footprint {

@@ -9,6 +9,7 @@ use plimsoll_policy::Priority;
 use crate::activity::ActivityWatch;
 use crate::benchmark::Writes;
 use crate::freshness::CopyWatch;
+use crate::parallelism::Parallelism;
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
@@ -97,6 +98,11 @@ pub trait Database: Send + Sync {
     /// Opens a watch on the second copy that queries read; `None` if there is none, or queries read what transactions write.
     fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
         Ok(None)
+    }
+
+    /// What it has learned about degrees of parallelism; `None` if it does not choose them itself.
+    fn parallelism(&self) -> Option<Parallelism> {
+        None
     }
 
     /// What could not be had or seen so far, and what would help; empty if all is well. For those who read the figures of runs.

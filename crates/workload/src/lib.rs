@@ -7,7 +7,8 @@
 //! benchmark of cloud databases; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's
 //! tables, `column_operators` one over columns made for it; [`mod@file`] is what users bring along. [`driver`] makes clients run
 //! them and measures, [`memory`] is a small
-//! reference database to test all of this against. [`freshness`] is about databases that keep a second copy for queries.
+//! reference database to test all of this against. [`freshness`] is about databases that keep a second copy for queries,
+//! [`parallelism`] about those that choose degrees of parallelism themselves.
 //!
 //! Nothing here knows which database it runs on, and nothing here draws a random number or reads a clock that was not
 //! handed in by the driver's seed.
@@ -27,6 +28,7 @@ pub mod freshness;
 mod inquiry;
 pub mod json_schema;
 pub mod memory;
+pub mod parallelism;
 mod parts;
 #[cfg(test)]
 mod recording;

@@ -1,5 +1,7 @@
 //! From SQL text and a snapshot to rows.
 
+mod by_pipelines;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,18 +12,22 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerRule};
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
+use plimsoll_policy::ParallelismPolicy;
 
 use crate::columns::folder::DEFAULT_FOLDER;
 use crate::columns::{ColumnSnapshot, DiskFolder};
 use crate::query::QueryError;
 use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::join_order::JoinOrder;
+use crate::query::pipelines::parallelize::{ChooseDegrees, Parallelize, Request, RequestSlot};
+use crate::query::pipelines::{Learner, LoadProbe, ParallelismFigures};
 use crate::query::provider::SnapshotSchema;
+use crate::query::threads::{QueryThreads, ThreadPools};
 use crate::query::usage::{QueryUsage, UsageMeter};
-use crate::query::workers::Workers;
 
 /// How many idle planners are kept: more clients than this rarely plan at the same time.
 const PLANNERS_MAX: usize = 64;
@@ -39,10 +45,16 @@ const KEY_DENSITY_MIN: f64 = 0.04;
 /// How a [`QueryEngine`] runs queries.
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
-    /// The degree of parallelism of a query that does not ask for another one.
+    /// The degree of parallelism of a query that does not ask for another one. With `parallelism`, the most partitions of a pipeline.
     pub dop: usize,
-    /// How many worker threads all queries share.
+    /// How many worker threads all queries share, or each has for itself.
     pub workers: usize,
+    /// Whose threads a query runs on.
+    pub query_threads: QueryThreads,
+    /// Who decides the degree of each pipeline; `None` if the planner makes all of a query's plan for `dop` partitions.
+    pub parallelism: Option<Arc<dyn ParallelismPolicy>>,
+    /// How busy the machine is, for `parallelism`.
+    pub load: LoadProbe,
     /// The name of the worker threads.
     pub thread_name: String,
     /// Rows per batch.
@@ -59,6 +71,9 @@ impl Default for QueryOptions {
         QueryOptions {
             dop: cores,
             workers: cores,
+            query_threads: QueryThreads::default(),
+            parallelism: None,
+            load: LoadProbe::blind(),
             thread_name: "query".to_string(),
             batch_rows: 16 * 1024,
             memory_grant_mib: None,
@@ -82,7 +97,8 @@ pub struct QueryOutput {
 #[derive(Debug)]
 pub struct QueryEngine {
     options: QueryOptions,
-    workers: Workers,
+    threads: ThreadPools,
+    learner: Option<Arc<Learner>>,
     runtime: Arc<RuntimeEnv>,
     grant: Option<MemoryGrant>,
     idle: Arc<IdlePlanners>,
@@ -90,12 +106,23 @@ pub struct QueryEngine {
 }
 
 /// A session of DataFusion that plans one query at a time. It knows no tables but those of the query's snapshot, so that all
-/// scans of a query read the same; the rest depends on nothing but the degree of parallelism.
+/// scans of a query read the same; the rest depends on nothing but the degrees of parallelism.
 #[derive(Debug)]
 struct Session {
-    dop: usize,
+    degrees: Degrees,
     state: SessionState,
     tables: Arc<SnapshotSchema>,
+    /// What the rule that makes plans parallel is asked for; empty between queries.
+    request: RequestSlot,
+}
+
+/// Which degrees of parallelism a plan has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Degrees {
+    /// One for all of it.
+    Same(usize),
+    /// One for each pipeline.
+    OfPipelines,
 }
 
 /// Sessions that plan nothing now, the one used last at the end.
@@ -116,8 +143,26 @@ impl Planner {
 
     /// Plans one query. The plan holds what it reads of the snapshot; the planner is idle again.
     async fn plan(self, sql: &str) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
+        self.physical_plan(sql).await
+    }
+
+    async fn physical_plan(&self, sql: &str) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
         let plan = self.state().create_logical_plan(sql).await.map_err(plan_error)?;
         self.state().create_physical_plan(&plan).await.map_err(plan_error)
+    }
+
+    /// Plans one query with the degrees that are chosen for its pipelines, and tells what became of that.
+    async fn plan_by_pipelines(
+        self,
+        sql: &str,
+        choose: ChooseDegrees,
+    ) -> Result<(Arc<dyn ExecutionPlan>, Request), QueryError> {
+        let session = self.session.as_ref().expect("the session is only taken when the planner is dropped");
+        let slot = Arc::clone(&session.request);
+        *slot.lock() = Request::Asked(choose);
+        let plan = self.physical_plan(sql).await?;
+        let request = std::mem::take(&mut *slot.lock());
+        Ok((plan, request))
     }
 }
 
@@ -125,6 +170,7 @@ impl Drop for Planner {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         session.tables.show(None);
+        *session.request.lock() = Request::None;
         let mut idle = self.idle.lock();
         if idle.len() < PLANNERS_MAX {
             idle.push(session);
@@ -138,9 +184,18 @@ impl QueryEngine {
         let granted =
             |mebibytes| DiskFolder::open(&options.spill_folder).map(|folder| MemoryGrant::new(mebibytes, folder));
         let grant = options.memory_grant_mib.map(granted).transpose()?;
-        let workers = Workers::start(options.workers, &options.thread_name)?;
+        let threads = ThreadPools::start(options.query_threads, options.workers, &options.thread_name)?;
+        let learner = |policy: &Arc<dyn ParallelismPolicy>| {
+            Arc::new(Learner::new(Arc::clone(policy), options.dop, options.workers, options.load.clone()))
+        };
+        let learner = options.parallelism.as_ref().map(learner);
         let runtime = Arc::default();
-        Ok(QueryEngine { options, workers, runtime, grant, idle: Arc::default(), usage: Mutex::default() })
+        Ok(QueryEngine { options, threads, learner, runtime, grant, idle: Arc::default(), usage: Mutex::default() })
+    }
+
+    /// What was learned about degrees of parallelism; `None` if nobody decides about pipelines.
+    pub fn parallelism(&self) -> Option<ParallelismFigures> {
+        self.learner.as_ref().map(|learner| learner.figures())
     }
 
     /// What all queries that have ended took, whether they had an answer or not. Chunks that were still being read when a query
@@ -151,7 +206,7 @@ impl QueryEngine {
 
     /// The kernel's ids of the worker threads.
     pub fn thread_ids(&self) -> Vec<i32> {
-        self.workers.thread_ids()
+        self.threads.thread_ids()
     }
 
     /// Runs a query on the tables of a snapshot with the given degree of parallelism, or the default one, and waits for all
@@ -162,19 +217,33 @@ impl QueryEngine {
         sql: &str,
         dop: Option<usize>,
     ) -> Result<QueryOutput, QueryError> {
-        let planner = self.planner(snapshot, dop)?;
-        let sql = sql.to_string();
         let meter = Arc::new(UsageMeter::default());
-        let context = self.task_context(planner.state(), &meter).map_err(|error| self.execute_error(error))?;
+        let answer = match (&self.learner, dop) {
+            (Some(learner), None) => self.run_by_pipelines(learner, snapshot, sql, &meter),
+            _ => self.run_at(dop.unwrap_or(self.options.dop), snapshot, sql, &meter),
+        };
+        let usage = meter.usage();
+        *self.usage.lock() += usage;
+        Ok(QueryOutput { batches: answer?, snapshot: snapshot.label().to_string(), usage })
+    }
+
+    /// Runs a query with one degree for all of its plan.
+    fn run_at(
+        &self,
+        dop: usize,
+        snapshot: &Arc<ColumnSnapshot>,
+        sql: &str,
+        meter: &Arc<UsageMeter>,
+    ) -> Result<Vec<RecordBatch>, QueryError> {
+        let planner = self.planner(snapshot, Degrees::Same(dop.max(1)))?;
+        let sql = sql.to_string();
+        let context = self.task_context(planner.state(), meter).map_err(|error| self.execute_error(error))?;
         let task = async move {
             let plan = planner.plan(&sql).await?;
             Ok::<_, QueryError>(collect(plan, context).await)
         };
-        let answer = self.workers.run(task).map_err(QueryError::Panicked);
-        let usage = meter.usage();
-        *self.usage.lock() += usage;
-        let batches = answer??.map_err(|error| self.execute_error(error))?;
-        Ok(QueryOutput { batches, snapshot: snapshot.label().to_string(), usage })
+        let answer = self.threads.lease()?.run(task).map_err(QueryError::Panicked)??;
+        answer.map_err(|error| self.execute_error(error))
     }
 
     /// What operators find in the run of one query.
@@ -198,28 +267,38 @@ impl QueryEngine {
 
     /// The plan of a query as text, for people.
     pub fn explain(&self, snapshot: &Arc<ColumnSnapshot>, sql: &str, dop: Option<usize>) -> Result<String, QueryError> {
-        let planner = self.planner(snapshot, dop)?;
+        let planner = self.planner(snapshot, Degrees::Same(dop.unwrap_or(self.options.dop).max(1)))?;
         let sql = sql.to_string();
-        let plan = self.workers.run(async move { planner.plan(&sql).await }).map_err(QueryError::Panicked)??;
+        let plan =
+            self.threads.lease()?.run(async move { planner.plan(&sql).await }).map_err(QueryError::Panicked)??;
         Ok(displayable(plan.as_ref()).set_show_statistics(true).indent(false).to_string())
     }
 
     /// An idle planner, or a new one, that knows the tables of a snapshot.
-    fn planner(&self, snapshot: &Arc<ColumnSnapshot>, dop: Option<usize>) -> Result<Planner, QueryError> {
-        let dop = dop.unwrap_or(self.options.dop).max(1);
+    fn planner(&self, snapshot: &Arc<ColumnSnapshot>, degrees: Degrees) -> Result<Planner, QueryError> {
         let idle = {
             let mut idle = self.idle.lock();
-            let place = idle.iter().rposition(|session| session.dop == dop);
+            let place = idle.iter().rposition(|session| session.degrees == degrees);
             place.map(|place| idle.swap_remove(place))
         };
-        let session = idle.map_or_else(|| self.new_session(dop).map_err(plan_error), Ok)?;
+        let session = idle.map_or_else(|| self.new_session(degrees).map_err(plan_error), Ok)?;
         session.tables.show(Some(Arc::clone(snapshot)));
         Ok(Planner { session: Some(session), idle: Arc::clone(&self.idle) })
     }
 
-    fn new_session(&self, dop: usize) -> Result<Session, DataFusionError> {
-        let tables = Arc::new(SnapshotSchema::default());
-        let config = self.configuration(dop);
+    fn new_session(&self, degrees: Degrees) -> Result<Session, DataFusionError> {
+        let request = RequestSlot::default();
+        let (config, tables, rules) = match degrees {
+            Degrees::Same(dop) => {
+                (self.configuration(dop, dop), SnapshotSchema::default(), PhysicalOptimizer::new().rules)
+            }
+            Degrees::OfPipelines => {
+                // A grant is shared by as many partitions as there can be.
+                let config = self.configuration(1, self.options.dop);
+                (config, SnapshotSchema::without_order(), physical_rules(Parallelize::new(Arc::clone(&request))))
+            }
+        };
+        let tables = Arc::new(tables);
         let catalog = MemoryCatalogProvider::new();
         catalog.register_schema(&config.options().catalog.default_schema, Arc::clone(&tables) as _)?;
         let name = config.options().catalog.default_catalog.clone();
@@ -228,12 +307,14 @@ impl QueryEngine {
             .with_runtime_env(Arc::clone(&self.runtime))
             .with_default_features()
             .with_optimizer_rules(logical_rules())
+            .with_physical_optimizer_rules(rules)
             .build();
         state.catalog_list().register_catalog(name, Arc::new(catalog));
-        Ok(Session { dop, state, tables })
+        Ok(Session { degrees, state, tables, request })
     }
 
-    fn configuration(&self, dop: usize) -> SessionConfig {
+    /// The settings of a session that plans for `dop` partitions, of which up to `partitions` run at the same time.
+    fn configuration(&self, dop: usize, partitions: usize) -> SessionConfig {
         let mut config = SessionConfig::new()
             .with_create_default_catalog_and_schema(false)
             .with_target_partitions(dop)
@@ -246,7 +327,7 @@ impl QueryEngine {
         // Integer keys that lie close together are found by their distance from the smallest instead of by a hash.
         options.execution.perfect_hash_join_min_key_density = KEY_DENSITY_MIN;
         match &self.grant {
-            Some(grant) => grant.configure(config, dop),
+            Some(grant) => grant.configure(config, partitions),
             None => config,
         }
     }
@@ -257,6 +338,15 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     let place = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |place| place + 1);
     rules.insert(place, Arc::new(JoinOrder::new()));
+    rules
+}
+
+/// DataFusion's rules, and ours before plans get what depends on their final shape: yields to other tasks, and the filters that
+/// operators make up while they run.
+fn physical_rules(parallelize: Parallelize) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    let place = rules.iter().position(|rule| rule.name() == "EnsureCooperative").expect("DataFusion has that rule");
+    rules.insert(place, Arc::new(parallelize));
     rules
 }
 

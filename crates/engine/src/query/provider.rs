@@ -20,9 +20,16 @@ use crate::query::scan::ColumnScan;
 pub struct SnapshotSchema {
     /// `None` between queries, so that no snapshot outlives its readers here.
     snapshot: Mutex<Option<Arc<ColumnSnapshot>>>,
+    /// Whether scans keep the order of their rows to themselves, so that they can be cut into partitions after planning.
+    hides_order: bool,
 }
 
 impl SnapshotSchema {
+    /// A schema whose scans can be cut into partitions after planning.
+    pub fn without_order() -> Self {
+        SnapshotSchema { hides_order: true, ..SnapshotSchema::default() }
+    }
+
     /// Shows the tables of another snapshot, or none.
     pub fn show(&self, snapshot: Option<Arc<ColumnSnapshot>>) {
         *self.snapshot.lock() = snapshot;
@@ -41,8 +48,9 @@ impl SchemaProvider for SnapshotSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let provider = |version| Arc::new(ColumnTableProvider::new(version)) as Arc<dyn TableProvider>;
-        Ok(self.version(name).map(provider))
+        let provider =
+            |version| ColumnTableProvider { hides_order: self.hides_order, ..ColumnTableProvider::new(version) };
+        Ok(self.version(name).map(|version| Arc::new(provider(version)) as Arc<dyn TableProvider>))
     }
 
     fn table_exist(&self, name: &str) -> bool {
@@ -55,6 +63,7 @@ impl SchemaProvider for SnapshotSchema {
 pub struct ColumnTableProvider {
     version: SnapshotTable,
     constraints: Constraints,
+    hides_order: bool,
 }
 
 impl ColumnTableProvider {
@@ -67,7 +76,7 @@ impl ColumnTableProvider {
             false => Constraint::PrimaryKey(key.clone()),
         };
         let constraints = Constraints::new_unverified(table.unique_keys().iter().map(constraint).collect());
-        ColumnTableProvider { version, constraints }
+        ColumnTableProvider { version, constraints, hides_order: false }
     }
 
     /// The table's columns.
@@ -112,7 +121,7 @@ impl TableProvider for ColumnTableProvider {
         let columns = projection.cloned().unwrap_or_else(all);
         let partitions = state.config_options().execution.target_partitions;
         let scan = ColumnScan::new(self.version.clone(), columns, filters, partitions, limit)?;
-        Ok(DataSourceExec::from_data_source(scan))
+        Ok(DataSourceExec::from_data_source(if self.hides_order { scan.without_order() } else { scan }))
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

@@ -56,6 +56,8 @@ pub struct ColumnScan {
     /// The share of rows expected to satisfy the conditions.
     selectivity: f64,
     partitions: usize,
+    /// Whether it says so where its rows come in order.
+    tells_order: bool,
     fetch: Option<usize>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -74,7 +76,40 @@ impl ColumnScan {
         let selectivity = sample_selectivity(version.columns(), &filters);
         let partitions = partitions.clamp(1, version.chunk_count().max(1));
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(ColumnScan { version, projection, schema, filters, selectivity, partitions, fetch, metrics })
+        Ok(ColumnScan {
+            version,
+            projection,
+            schema,
+            filters,
+            selectivity,
+            partitions,
+            tells_order: true,
+            fetch,
+            metrics,
+        })
+    }
+
+    /// The same scan, which does not tell in which order its rows come: a plan for it is right for any number of partitions.
+    #[must_use]
+    pub fn without_order(self) -> Self {
+        ColumnScan { tells_order: false, ..self }
+    }
+
+    /// The same scan by at most so many partitions; with one, it tells in which order its rows come.
+    #[must_use]
+    pub fn with_partitions(&self, partitions: usize) -> Self {
+        let partitions = partitions.clamp(1, self.chunk_count().max(1));
+        ColumnScan { partitions, tells_order: true, metrics: ExecutionPlanMetricsSet::new(), ..self.clone() }
+    }
+
+    /// How many chunks there are, the most partitions that have something to do.
+    pub fn chunk_count(&self) -> usize {
+        self.version.chunk_count()
+    }
+
+    /// The table's name.
+    pub fn table_name(&self) -> &str {
+        self.version.columns().name()
     }
 
     /// Whether the scan returns all rows of the table as its statistics describe them. DataFusion answers `count`, `min` and `max`
@@ -155,7 +190,7 @@ impl DataSource for ColumnScan {
         let table = self.version.columns();
         // With several partitions, DataFusion would keep the order across its exchanges by merging row by row, which costs
         // more than the hash aggregation it saves.
-        let is_one_piece = self.partitions == 1 && self.version.overlay().is_none();
+        let is_one_piece = self.tells_order && self.partitions == 1 && self.version.overlay().is_none();
         let is_ordered = |column: usize| is_one_piece && table.statistics().columns[column].ascending;
         let ascending = self.projection.iter().enumerate().filter(|(_, column)| is_ordered(**column));
         let options = SortOptions { descending: false, nulls_first: false };

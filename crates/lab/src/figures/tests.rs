@@ -10,6 +10,7 @@ use plimsoll_machine::group_use::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
 use plimsoll_machine::resctrl::CacheUse;
 use plimsoll_workload::freshness::{ChangeUnit, Freshness, Spread, Tail};
+use plimsoll_workload::parallelism::Learning;
 
 use super::*;
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms};
@@ -125,6 +126,12 @@ fn device(figure: f64) -> Device {
         group_pressure: Some(pressure),
         group_cache: Some(cache),
         freshness: Some(freshness(figure)),
+        learning: Some(Learning {
+            settled: figure,
+            runs_to_best: Some(figure),
+            speed_up: Some(figure),
+            regret: Some(figure),
+        }),
     }
 }
 

@@ -134,7 +134,7 @@ impl<'a> Inputs<'a> {
         let queries: u32 = asked.members.iter().filter(is_analytical).map(|member| member.clients).sum();
         let is_embedded = setting("target.url").and_then(Value::as_str) == Some("embedded:");
         // Runs of before the option had as many as `dop`.
-        let threads = setting("target.query_threads").or_else(|| setting("target.dop"));
+        let threads = setting("target.workers").or_else(|| setting("target.dop"));
         let threads = threads.and_then(Value::as_u64).unwrap_or(1);
         (is_embedded && u64::from(queries) > threads).then(|| {
             "queries of several clients share the engine's threads for queries, which are not in the model; their \

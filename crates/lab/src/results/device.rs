@@ -4,6 +4,7 @@ use plimsoll_machine::group_use::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
 use plimsoll_machine::resctrl::CacheUse;
 use plimsoll_workload::freshness::Freshness;
+use plimsoll_workload::parallelism::Learning;
 use serde::{Deserialize, Serialize};
 
 /// What the machine and its devices did. What was not measured is missing; [`Point::unmeasured`](super::Point::unmeasured)
@@ -66,6 +67,9 @@ pub struct Device {
     /// What the copy of the data did that queries read: a column copy, a standby. `None` where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freshness: Option<Freshness>,
+    /// What the database had learned about degrees of parallelism when the window closed. `None` where it does not learn them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub learning: Option<Learning>,
 }
 
 /// Why a sensor told nothing within a window, or not everything.

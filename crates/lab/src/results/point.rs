@@ -9,6 +9,7 @@ use plimsoll_machine::top_down::TopDown;
 use plimsoll_policy::Priority;
 use plimsoll_workload::database::QueryPlan;
 use plimsoll_workload::driver::{LittlesLaw, WorkloadMeasurement};
+use plimsoll_workload::parallelism::Parallelism;
 use serde::{Deserialize, Serialize};
 
 use super::{Device, Server, Unmeasured, WorkloadOnServer};
@@ -66,6 +67,9 @@ pub struct Point {
     /// workloads have none.
     #[serde(default)]
     pub plans: Vec<PlannedQuery>,
+    /// What the target has learned about degrees of parallelism up to the end of this run; `None` if it does not choose them itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<Parallelism>,
 }
 
 impl Point {

@@ -141,6 +141,7 @@ fn device_of(machine: &Figures, group: &Figures, used: &Used, cores: usize) -> D
         group_cache: group.cache,
         // Known to the database.
         freshness: None,
+        learning: None,
     }
 }
 

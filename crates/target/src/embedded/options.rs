@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use plimsoll_engine::Durability;
 use plimsoll_engine::delta::{Propagation, Recency, WhenFull};
+use plimsoll_engine::query::threads::QueryThreads;
 use plimsoll_machine::placement::{CoreSet, process_cores};
 use plimsoll_policy::{
-    CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler, parse_length, write_length,
+    CPU_SCHEDULERS, DEGREE_MAX, LOCK_SCHEDULERS, PARALLELISM_POLICIES, ParallelismPolicy, StarvationBound,
+    cpu_scheduler, lock_scheduler, parallelism_policy, parse_length, write_length,
 };
 use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
-use super::EmbeddedOptions;
+use super::{EmbeddedOptions, HighParallelism};
 use crate::open::TargetError;
 
 /// An option of the embedded engine.
@@ -102,10 +105,14 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "dop",
-        about: "degree of parallelism of a query",
+        about: "degree of parallelism of a query, with `parallelism` the most partitions of a pipeline; also the number of threads, unless \
+                `workers` is said",
         set: |options, value| {
-            let dop = value.parse().ok().filter(|dop| (1..=1024).contains(dop));
-            options.queries.dop = dop.ok_or("a number from 1 to 1024")?;
+            let dop = value.parse().ok().filter(|dop| (1..=1024).contains(dop)).ok_or("a number from 1 to 1024")?;
+            options.queries.dop = dop;
+            if !options.has_own_workers {
+                options.queries.workers = dop;
+            }
             Ok(())
         },
         get: |options| options.queries.dop.into(),
@@ -189,6 +196,32 @@ static OPTIONS: &[TargetOption] = &[
         get: |options| options.queries.memory_grant_mib.map_or("unlimited".into(), Value::from),
     },
     TargetOption {
+        name: "parallelism",
+        about: "who decides the degree of each pipeline of a query: `planner`, DataFusion, `dop` for all of it; `static(n)`; `adaptive`, \
+                learned from runs of the same query; `cost`, by cores, active queries and rows",
+        set: |options, value| {
+            options.queries.parallelism = parallelism(value, &[])?;
+            Ok(())
+        },
+        get: |options| parallelism_name(options.queries.parallelism.as_ref()).into(),
+    },
+    TargetOption {
+        name: "parallelism_high",
+        about: "who decides about queries of clients with high priority, as `parallelism`, in an engine with threads of its own; `same`, as about \
+                all others and in the same engine",
+        set: |options, value| {
+            options.high_queries = match value {
+                "same" => None,
+                _ => Some(HighParallelism { parallelism: parallelism(value, &["same"])? }),
+            };
+            Ok(())
+        },
+        get: |options| match &options.high_queries {
+            None => "same".into(),
+            Some(high) => parallelism_name(high.parallelism.as_ref()).into(),
+        },
+    },
+    TargetOption {
         name: "propagation",
         about: "when changes of transactions are brought to the columns that queries read: `off`, not at all; `background`; \
                 `before_query`; `blocking`, as `before_query` while commits wait; `paused`, never, so that queries merge all of them",
@@ -248,13 +281,15 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "query_threads",
-        about: "worker threads that all queries share; as many as `dop` if it is not said",
+        about: "whose threads a query runs on: `shared`, those of all queries, which take turns; `own`, as many for each query, between which \
+                the kernel divides the cores",
         set: |options, value| {
-            let threads = value.parse().ok().filter(|threads| (1..=1024).contains(threads));
-            options.query_threads = Some(threads.ok_or("a number from 1 to 1024")?);
+            let known = QueryThreads::ALL.into_iter().find(|threads| threads.name() == value);
+            options.queries.query_threads =
+                known.ok_or_else(|| one_of(value, QueryThreads::ALL.iter().map(|threads| threads.name())))?;
             Ok(())
         },
-        get: |options| options.query_threads().into(),
+        get: |options| options.queries.query_threads.name().into(),
     },
     TargetOption {
         name: "spill_folder",
@@ -294,7 +329,26 @@ static OPTIONS: &[TargetOption] = &[
         },
         get: |options| write_length(options.engine.undo_delay).into(),
     },
+    TargetOption {
+        name: "workers",
+        about: "threads that queries run on; `dop`, as many as that",
+        set: |options, value| {
+            options.has_own_workers = value != "dop";
+            options.queries.workers = match value {
+                "dop" => options.queries.dop,
+                _ => {
+                    let workers = value.parse().ok().filter(|workers| (1..=1024).contains(workers));
+                    workers.ok_or("`dop` or a number from 1 to 1024")?
+                }
+            };
+            Ok(())
+        },
+        get: |options| if options.has_own_workers { options.queries.workers.into() } else { "dop".into() },
+    },
 ];
+
+/// DataFusion's planner decides, for all of a plan at once.
+const PLANNER: &str = "planner";
 
 /// What a starvation bound can be.
 const BOUNDS: &str = "`none` or a number from 1 to 4294967295";
@@ -315,6 +369,23 @@ fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> Str
 fn core_set(set: &mut CoreSet, value: &str) -> Result<(), String> {
     *set = CoreSet::parse(value).ok_or("`all`, a list of cores such as `0-1,3`, or `siblings:` and a list")?;
     Ok(())
+}
+
+/// Who decides about degrees of parallelism; `None` for the planner. `others` are words that the option knows besides.
+fn parallelism(value: &str, others: &[&'static str]) -> Result<Option<Arc<dyn ParallelismPolicy>>, String> {
+    if value == PLANNER {
+        return Ok(None);
+    }
+    parallelism_policy(value).map(Some).ok_or_else(|| {
+        let examples = PARALLELISM_POLICIES.iter().map(|kind| kind.example);
+        let range =
+            if value.starts_with("static") { format!("; a degree is from 1 to {DEGREE_MAX}") } else { String::new() };
+        format!("{}{range}", one_of(value, examples.chain([PLANNER]).chain(others.iter().copied())))
+    })
+}
+
+fn parallelism_name(policy: Option<&Arc<dyn ParallelismPolicy>>) -> String {
+    policy.map_or(PLANNER.to_owned(), |policy| policy.name().into_owned())
 }
 
 fn path(value: &str) -> Result<PathBuf, String> {

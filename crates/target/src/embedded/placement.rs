@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use plimsoll_engine::query::QueryEngine;
 use plimsoll_engine::table_set::TableSet;
 use plimsoll_machine::placement::{CoreSet, PlacementError};
 use plimsoll_workload::database::DatabaseError;
+
+use super::engines::QueryEngines;
 
 /// The cores of each role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Placement {
     /// runs, are put on every thread.
     pub(super) fn place_workers<'a>(
         &self,
-        queries: &QueryEngine,
+        queries: &QueryEngines,
         sets: impl Iterator<Item = &'a Arc<TableSet>>,
     ) -> Result<(), DatabaseError> {
         let of_queries = queries.thread_ids().into_iter().map(|thread| (thread, &self.queries));

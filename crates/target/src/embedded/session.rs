@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use plimsoll_engine::Connection;
-use plimsoll_engine::query::QueryEngine;
 use plimsoll_engine::table_set::TableSet;
 use plimsoll_policy::Priority;
 use plimsoll_workload::database::{DatabaseError, LockWait, QueryAnswer, Session, SessionUsage};
@@ -11,6 +10,7 @@ use plimsoll_workload::schema::Schema;
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use super::access::{Access, database_error};
+use super::engines::QueryEngines;
 use super::placement::{Placement, Role};
 
 /// A connection, the tables of a schema, and what runs queries on them.
@@ -18,7 +18,7 @@ pub(super) struct EmbeddedSession {
     connection: Connection,
     tables: Arc<TableSet>,
     table_numbers: Vec<Option<u32>>,
-    queries: Arc<QueryEngine>,
+    queries: QueryEngines,
     priority: Priority,
     /// How often the present work was rolled back before: grows with each failed attempt, until one commits.
     rollbacks: u32,
@@ -36,7 +36,7 @@ impl EmbeddedSession {
         connection: Connection,
         schema: &Schema,
         tables: Arc<TableSet>,
-        queries: Arc<QueryEngine>,
+        queries: QueryEngines,
         placement: Option<Placement>,
     ) -> Self {
         let numbers = (0..schema.tables.len()).map(|table| tables.rows(table).map(|rows| rows.number)).collect();
@@ -120,7 +120,8 @@ impl Session for EmbeddedSession {
         self.act_as(Role::Queries)?;
         let failed = |error: &dyn std::error::Error| DatabaseError::Failed(error.to_string());
         let reading = self.tables.read().map_err(|error| failed(&error))?;
-        let output = self.queries.query(reading.snapshot(), sql, None).map_err(|error| failed(&error))?;
+        let output =
+            self.queries.of(self.priority).query(reading.snapshot(), sql, None).map_err(|error| failed(&error))?;
         reading.settle().map_err(|error| failed(&error))?;
         Ok(QueryAnswer { batches: output.batches, snapshot: output.snapshot })
     }

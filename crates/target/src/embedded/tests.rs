@@ -38,13 +38,13 @@ fn columns_in_files_give_the_same_answers_and_are_read_from_the_disk() {
 }
 
 #[test]
-fn query_threads_follow_dop_unless_they_are_said() {
+fn workers_follow_dop_unless_they_are_said() {
     let count = |database: &Embedded| database.query_threads().len();
     let database = Embedded::new(EmbeddedOptions::parse(["dop=3"]).unwrap()).unwrap();
     assert_eq!(count(&database), 3);
     assert_eq!(database.set_option("dop", "1"), Ok(OptionChange::Applied));
     assert_eq!(count(&database), 1, "a second query would wait for the first");
-    for (option, value) in [("query_threads", "2"), ("dop", "4")] {
+    for (option, value) in [("workers", "2"), ("dop", "4")] {
         assert_eq!(database.set_option(option, value), Ok(OptionChange::Applied));
         assert_eq!(count(&database), 2, "{option}={value}");
     }

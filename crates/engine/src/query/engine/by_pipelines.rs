@@ -1,0 +1,89 @@
+//! Queries whose pipelines have degrees of their own.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::record_batch::RecordBatch;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use parking_lot::Mutex;
+
+use super::{Degrees, Planner, QueryEngine};
+use crate::columns::ColumnSnapshot;
+use crate::query::QueryError;
+use crate::query::pipelines::learner::{Decision, Learner};
+use crate::query::pipelines::meter::PipelineMeters;
+use crate::query::pipelines::parallelize::{ChooseDegrees, Request};
+use crate::query::pipelines::template::template;
+use crate::query::usage::UsageMeter;
+
+/// A plan with a degree for each pipeline, and what is needed to learn from its run.
+struct ParallelPlan {
+    plan: Arc<dyn ExecutionPlan>,
+    decision: Decision,
+    meters: Arc<PipelineMeters>,
+}
+
+impl QueryEngine {
+    /// Runs a query with the degrees that the policy chooses, and tells the learner what it took. A plan that cannot be made
+    /// parallel by pipelines runs at the degree of all.
+    pub(super) fn run_by_pipelines(
+        &self,
+        learner: &Arc<Learner>,
+        snapshot: &Arc<ColumnSnapshot>,
+        sql: &str,
+        meter: &Arc<UsageMeter>,
+    ) -> Result<Vec<RecordBatch>, QueryError> {
+        let _active = learner.begin();
+        let template: Arc<str> = template(sql).into();
+        if learner.is_unknown(&template) {
+            return self.run_at(self.options.dop, snapshot, sql, meter);
+        }
+        let planner = self.planner(snapshot, Degrees::OfPipelines)?;
+        let context = self.task_context(planner.state(), meter).map_err(|error| self.execute_error(error))?;
+        let threads = self.threads.lease()?;
+        let planned = threads.run(plan(planner, sql.to_owned(), Arc::clone(learner), Arc::clone(&template)));
+        let Some(ParallelPlan { plan, decision, meters }) = planned.map_err(QueryError::Panicked)?? else {
+            drop(threads);
+            return self.run_at(self.options.dop, snapshot, sql, meter);
+        };
+        let began = Instant::now();
+        let answer = threads.run(collect(plan, context)).map_err(QueryError::Panicked)?;
+        let batches = answer.map_err(|error| self.execute_error(error))?;
+        let pipelines = decision.assigned.degrees.len();
+        learner.ran(&template, &decision, began.elapsed(), &meters.costs(pipelines));
+        Ok(batches)
+    }
+}
+
+/// Plans a query by pipelines; `None` if that cannot be done, which the learner has been told.
+async fn plan(
+    planner: Planner,
+    sql: String,
+    learner: Arc<Learner>,
+    template: Arc<str>,
+) -> Result<Option<ParallelPlan>, QueryError> {
+    let decided = Arc::new(Mutex::new(None));
+    let choose: ChooseDegrees = {
+        let (decided, learner, template) = (Arc::clone(&decided), Arc::clone(&learner), Arc::clone(&template));
+        Box::new(move |pipelines| {
+            let decision = learner.decide(&template, pipelines);
+            let degrees = decision.assigned.degrees.clone();
+            *decided.lock() = Some(decision);
+            degrees
+        })
+    };
+    let (plan, request) = planner.plan_by_pipelines(&sql, choose).await?;
+    let decision = decided.lock().take();
+    match (request, decision) {
+        (Request::Done(meters), Some(decision)) => Ok(Some(ParallelPlan { plan, decision, meters })),
+        (Request::Unknown(operator), _) => {
+            learner.note_unknown(&template, &operator);
+            Ok(None)
+        }
+        // The statement has no physical plan that the rule would see.
+        _ => {
+            learner.note_unknown(&template, plan.name());
+            Ok(None)
+        }
+    }
+}

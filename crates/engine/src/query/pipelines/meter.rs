@@ -1,0 +1,283 @@
+//! What each pipeline of a running query takes: its own CPU time and wall time.
+//!
+//! A meter at the end of a pipeline measures each poll of it, on the thread that polls. What other meters below measured meanwhile is
+//! taken off, so that a pipeline is not charged for one that it reads from, whether that is polled by the same thread or has tasks of
+//! its own. Waiting is not counted: a poll that has nothing to return ends.
+//!
+//! What an exchange does between two pipelines (hashing rows, sending batches) is on no meter, and the hash table of a join is
+//! charged to the probe side, which makes it.
+
+use std::cell::Cell;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
+};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use futures::Stream;
+use parking_lot::Mutex;
+use plimsoll_policy::PipelineCost;
+use rustix::time::{ClockId, clock_gettime};
+
+/// What the pipelines of one query have taken so far, by partition.
+#[derive(Debug, Default)]
+pub struct PipelineMeters(Mutex<Vec<Vec<Spent>>>);
+
+impl PipelineMeters {
+    /// What each of so many pipelines took. Complete once all streams of the query are gone.
+    pub fn costs(&self, pipelines: usize) -> Vec<PipelineCost> {
+        let mut spent = self.0.lock();
+        let count = pipelines.max(spent.len());
+        spent.resize_with(count, Vec::new);
+        let cost = |partitions: &Vec<Spent>| PipelineCost {
+            cpu: partitions.iter().map(|partition| partition.cpu).sum(),
+            wall: partitions.iter().map(|partition| partition.wall).max().unwrap_or_default(),
+        };
+        spent.iter().map(cost).collect()
+    }
+
+    fn add(&self, pipeline: usize, partition: usize, more: Spent) {
+        let mut spent = self.0.lock();
+        let pipelines = spent.len().max(pipeline + 1);
+        spent.resize_with(pipelines, Vec::new);
+        let partitions = spent[pipeline].len().max(partition + 1);
+        spent[pipeline].resize(partitions, Spent::default());
+        spent[pipeline][partition].add(more);
+    }
+}
+
+/// Time of one thread.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    cpu: Duration,
+    wall: Duration,
+}
+
+impl Spent {
+    fn add(&mut self, more: Spent) {
+        self.cpu += more.cpu;
+        self.wall += more.wall;
+    }
+
+    fn without(self, part: Spent) -> Spent {
+        Spent { cpu: self.cpu.saturating_sub(part.cpu), wall: self.wall.saturating_sub(part.wall) }
+    }
+}
+
+thread_local! {
+    /// What meters have measured on this thread within the poll that is being measured.
+    static WITHIN: Cell<Spent> = const { Cell::new(Spent { cpu: Duration::ZERO, wall: Duration::ZERO }) };
+}
+
+/// CPU time of the calling thread so far.
+fn thread_cpu() -> Duration {
+    Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
+}
+
+/// Measures a piece of work, and what of it was its own.
+fn measured<T>(work: impl FnOnce() -> T) -> (T, Spent) {
+    let outside = WITHIN.take();
+    let (cpu, wall) = (thread_cpu(), Instant::now());
+    let answer = work();
+    let all = Spent { cpu: thread_cpu().saturating_sub(cpu), wall: wall.elapsed() };
+    let own = all.without(WITHIN.get());
+    WITHIN.set(Spent { cpu: outside.cpu + all.cpu, wall: outside.wall + all.wall });
+    (answer, own)
+}
+
+/// The end of a pipeline. It passes everything on.
+#[derive(Debug, Clone)]
+pub struct MeterExec {
+    input: Arc<dyn ExecutionPlan>,
+    pipeline: usize,
+    meters: Arc<PipelineMeters>,
+}
+
+impl MeterExec {
+    /// Measures `input` as the pipeline of that number.
+    pub fn new(input: Arc<dyn ExecutionPlan>, pipeline: usize, meters: Arc<PipelineMeters>) -> Self {
+        MeterExec { input, pipeline, meters }
+    }
+}
+
+impl DisplayAs for MeterExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MeterExec: pipeline={}", self.pipeline)
+    }
+}
+
+impl ExecutionPlan for MeterExec {
+    fn name(&self) -> &str {
+        "MeterExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.pop().expect("an operator with one input gets one child");
+        Ok(Arc::new(MeterExec { input, ..Self::clone(&self) }))
+    }
+
+    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = children.pop().expect("an operator with one input gets one child");
+        Ok(Arc::new(MeterExec { input, ..Self::clone(&self) }))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, context)?;
+        let meters = Arc::clone(&self.meters);
+        Ok(Box::pin(Metered { input, meters, pipeline: self.pipeline, partition, own: Spent::default() }))
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(Arc::clone(&inputs[0]))
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        FilterDescription::from_children(parent_filters, &self.children())
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        Ok(FilterPushdownPropagation::if_all(result))
+    }
+}
+
+struct Metered {
+    input: SendableRecordBatchStream,
+    meters: Arc<PipelineMeters>,
+    pipeline: usize,
+    partition: usize,
+    own: Spent,
+}
+
+impl Stream for Metered {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let (answer, own) = measured(|| self.input.as_mut().poll_next(context));
+        self.own.add(own);
+        if matches!(answer, Poll::Ready(None)) {
+            self.report();
+        }
+        answer
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.input.size_hint()
+    }
+}
+
+impl Metered {
+    /// Tells what it took since it last told.
+    fn report(&mut self) {
+        self.meters.add(self.pipeline, self.partition, std::mem::take(&mut self.own));
+    }
+}
+
+impl RecordBatchStream for Metered {
+    fn schema(&self) -> SchemaRef {
+        self.input.schema()
+    }
+}
+
+impl Drop for Metered {
+    fn drop(&mut self) {
+        // A limit above may have had enough.
+        self.report();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Uses the CPU for about so long.
+    fn work(length: Duration) {
+        let begin = thread_cpu();
+        while thread_cpu() - begin < length {
+            std::hint::spin_loop();
+        }
+    }
+
+    #[test]
+    fn what_is_measured_within_is_taken_off() {
+        let ms = Duration::from_millis;
+        let (inner, outer) = measured(|| {
+            work(ms(5));
+            let ((), inner) = measured(|| work(ms(20)));
+            work(ms(5));
+            inner
+        });
+        assert!(inner.cpu >= ms(20) && outer.cpu >= ms(10) && outer.cpu < ms(20), "{inner:?} {outer:?}");
+        let ((), waited) = measured(|| std::thread::sleep(ms(10)));
+        assert!(waited.wall >= ms(10) && waited.cpu < ms(5), "a blocked thread takes no CPU time: {waited:?}");
+    }
+
+    #[test]
+    fn the_partition_that_takes_longest_is_the_pipelines_wall_time() {
+        let meters = PipelineMeters::default();
+        let ms = |cpu, wall| Spent { cpu: Duration::from_millis(cpu), wall: Duration::from_millis(wall) };
+        meters.add(1, 0, ms(3, 4));
+        meters.add(1, 2, ms(5, 9));
+        meters.add(1, 0, ms(1, 1));
+        let costs = meters.costs(3);
+        assert_eq!(costs[1], PipelineCost { cpu: Duration::from_millis(9), wall: Duration::from_millis(9) });
+        assert_eq!((costs.len(), costs[0], costs[2]), (3, PipelineCost::default(), PipelineCost::default()));
+    }
+}

@@ -1,0 +1,126 @@
+//! How many partitions each pipeline of a query is given.
+//!
+//! A query plan is cut into pipelines: chains of operators through which rows flow without waiting for the last one. The host
+//! tells a policy what it knows of each pipeline and of the machine, and what earlier runs of the same query template took; the
+//! policy answers with a degree of parallelism for each pipeline.
+//!
+//! | name | degree of a pipeline |
+//! |---|---|
+//! | `static(n)` | n, whatever else runs |
+//! | `adaptive` | learned from runs of the same template: another partition for the dearest pipeline as long as that pays |
+//! | `cost` | cores divided by active queries, and no more than the rows are worth |
+//!
+//! The three are those compared by "Multi-core column-store parallelization under concurrent workload". No degree is above what
+//! the pipeline allows, or below 1.
+
+mod adaptive;
+mod cost;
+mod history;
+mod judge;
+mod search;
+mod static_degree;
+
+use std::borrow::Cow;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use history::{Assigned, Convergence, DegreeHistory, LoadBucket};
+
+/// The largest degree that can be asked for.
+pub const DEGREE_MAX: u32 = 1024;
+
+/// What is known of a pipeline before it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PipelineFacts {
+    /// The rows that are expected to enter it; `None` if nobody can tell.
+    pub rows: Option<u64>,
+    /// The most partitions that its source can be cut into; at least 1.
+    pub degree_max: u32,
+}
+
+/// What is known when a query is about to run.
+#[derive(Debug, Clone, Copy)]
+pub struct ParallelismFacts<'a> {
+    /// Its pipelines, always in the same order for the same template.
+    pub pipelines: &'a [PipelineFacts],
+    /// The threads that queries run on.
+    pub cores: u32,
+    /// The most partitions of any pipeline under `adaptive` and `cost`, and the degree of a template that has not repeated yet.
+    pub degree_max: u32,
+    /// Queries that are running, this one included; at least 1.
+    pub active_queries: u32,
+    /// Runnable threads per core.
+    pub load: f64,
+}
+
+/// What a pipeline took in one run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PipelineCost {
+    /// CPU time of its own operators, all partitions together.
+    pub cpu: Duration,
+    /// The time from poll to answer of its own operators in the partition that took longest: waiting for a core included, waiting for
+    /// other pipelines not.
+    pub wall: Duration,
+}
+
+/// One run of a query.
+#[derive(Debug, Clone, Copy)]
+pub struct QueryRun<'a> {
+    /// What it was run with.
+    pub assigned: &'a Assigned,
+    /// How long it took.
+    pub time: Duration,
+    /// What each pipeline took.
+    pub pipelines: &'a [PipelineCost],
+}
+
+/// Decides the degree of parallelism of each pipeline.
+///
+/// Implementations are pure: equal facts and histories give equal answers.
+pub trait ParallelismPolicy: Debug + Send + Sync {
+    /// The name used in experiment files and results, parameters included: `static(4)`.
+    fn name(&self) -> Cow<'static, str>;
+
+    /// A degree for each pipeline. The history is that of the query's template; a policy that does not learn leaves it alone.
+    fn degrees(&self, facts: &ParallelismFacts<'_>, history: &mut DegreeHistory) -> Assigned;
+
+    /// The most partitions that it gives any pipeline where `dop` is the largest degree.
+    fn degree_max(&self, dop: u32) -> u32 {
+        dop
+    }
+
+    /// Whether runs have to be measured and told to the history.
+    fn learns(&self) -> bool {
+        false
+    }
+}
+
+/// One line of the list of policies.
+#[derive(Debug)]
+pub struct ParallelismKind {
+    /// The name, with the parameter that is to be put in: `static(n)`.
+    pub name: &'static str,
+    /// What it does, in a few words, for people.
+    pub about: &'static str,
+    /// A name that can be used as it is.
+    pub example: &'static str,
+    /// Makes it from its name; `None` if that is not its name.
+    make: fn(&str) -> Option<Arc<dyn ParallelismPolicy>>,
+}
+
+/// Every policy there is, in the order of the table in the module documentation.
+pub static PARALLELISM_POLICIES: &[ParallelismKind] = &[static_degree::KIND, adaptive::KIND, cost::KIND];
+
+/// The policy of that name, if there is one. A degree is between 1 and [`DEGREE_MAX`].
+pub fn parallelism_policy(name: &str) -> Option<Arc<dyn ParallelismPolicy>> {
+    PARALLELISM_POLICIES.iter().find_map(|kind| (kind.make)(name))
+}
+
+/// The same degree for every pipeline that allows it.
+fn uniform(facts: &ParallelismFacts<'_>, degree: u32) -> Vec<u32> {
+    facts.pipelines.iter().map(|pipeline| degree.clamp(1, pipeline.degree_max.max(1))).collect()
+}
+
+#[cfg(test)]
+mod tests;

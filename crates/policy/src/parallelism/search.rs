@@ -1,0 +1,264 @@
+//! The search for the best degrees of a template at one level of load.
+//!
+//! It begins with a serial run. Each step then adds a partition to the dearest pipeline of the last one. A step that is faster than
+//! the best so far, beyond noise, is the new best; one that is not costs a credit, but the walk goes on from it with a step twice as
+//! large, because the gain of one partition among many drowns in noise. A pipeline for which three steps in a row did not pay falls
+//! back to its degree in the best and is left alone. The walk ends when the credit is used up or no pipeline is left. Then the best meets the candidates that it was
+//! given, such as the best at another load.
+//!
+//! What it settles on stays until its times leave their own interval; then everything begins again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::judge::{Judgement, Times, has_moved, judge, noise};
+use super::{Convergence, LoadBucket, PipelineCost};
+
+/// Steps without a gain until the walk ends; each gain gives one back.
+const CREDIT: u32 = 12;
+
+/// Steps in a row without a gain after which a pipeline is left alone. The last adds four partitions.
+const FRUITLESS_MAX: u32 = 3;
+
+/// A pipeline with less than this share of all pipelines' time is not worth a step: no gain there would be seen.
+const SHARE_MIN: f64 = 0.02;
+
+/// Runs of the best that are looked at together once the search has settled: at first, and at most. Each time it begins again the
+/// number doubles, so that times which never rest do not keep it searching.
+const WATCHED: (usize, usize) = (16, 256);
+
+/// One way to run the query that was tried.
+#[derive(Debug, Clone, Default)]
+struct Tried {
+    times: Times,
+    /// The number of its first run.
+    first: u64,
+}
+
+/// What the present trial is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// Where everything begins.
+    Serial,
+    /// More partitions for this pipeline.
+    Grow(usize),
+    /// One of the candidates.
+    Candidate,
+    /// Nothing: the best is run.
+    Settled,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct DegreeSearch {
+    tried: BTreeMap<Vec<u32>, Tried>,
+    best: Vec<u32>,
+    trial: Vec<u32>,
+    step: Step,
+    /// Whether the next run is of the best instead of the trial, because too little is known of it.
+    repeat_best: bool,
+    candidates: Vec<Vec<u32>>,
+    /// The most partitions of each pipeline.
+    limits: Vec<u32>,
+    /// What the pipelines took in the last run of the trial.
+    costs: Vec<PipelineCost>,
+    fruitless: Vec<u32>,
+    credit: u32,
+    /// The times of the best when the search settled.
+    reference: Times,
+    /// Its times since.
+    recent: Vec<f64>,
+    watched: usize,
+    runs: u64,
+    /// Runs since the search began, or began again, and their time.
+    since: (u32, Duration),
+    /// What was lost before it began again.
+    lost: Duration,
+    reopened: u32,
+}
+
+impl DegreeSearch {
+    /// A search that has run nothing; `candidates` are tried at its end.
+    pub(super) fn new(limits: Vec<u32>, candidates: Vec<Vec<u32>>) -> Self {
+        let serial = vec![1; limits.len()];
+        DegreeSearch {
+            tried: BTreeMap::new(),
+            best: serial.clone(),
+            trial: serial,
+            step: Step::Serial,
+            repeat_best: false,
+            candidates,
+            costs: Vec::new(),
+            fruitless: vec![0; limits.len()],
+            limits,
+            credit: CREDIT,
+            reference: Times::default(),
+            recent: Vec::new(),
+            watched: WATCHED.0,
+            runs: 0,
+            since: (0, Duration::ZERO),
+            lost: Duration::ZERO,
+            reopened: 0,
+        }
+    }
+
+    /// The degrees of the next run, within the limits as they are now.
+    pub(super) fn next(&mut self, limits: &[u32]) -> Vec<u32> {
+        self.limits = limits.to_vec();
+        for degrees in [&mut self.trial, &mut self.best] {
+            degrees.iter_mut().zip(limits).for_each(|(degree, limit)| *degree = (*degree).min(*limit));
+        }
+        if self.repeat_best { self.best.clone() } else { self.trial.clone() }
+    }
+
+    /// The best so far.
+    pub(super) fn best(&self) -> &[u32] {
+        &self.best
+    }
+
+    /// A run has ended. Several may be under way at the same time: one of degrees that are no longer asked about is only remembered.
+    pub(super) fn ran(&mut self, degrees: &[u32], time: Duration, costs: &[PipelineCost]) {
+        self.runs += 1;
+        self.since = (self.since.0.saturating_add(1), self.since.1 + time);
+        let first = self.runs;
+        let tried = self.tried.entry(degrees.to_vec()).or_insert_with(|| Tried { times: Times::default(), first });
+        tried.times.add(time);
+        if self.step == Step::Settled {
+            if degrees == self.best {
+                self.watch(time);
+            }
+            return;
+        }
+        if degrees == self.trial {
+            self.costs = costs.to_vec();
+        }
+        if degrees == self.trial || degrees == self.best {
+            self.decide();
+        }
+    }
+
+    fn times(&self, degrees: &[u32]) -> Option<&Times> {
+        self.tried.get(degrees).map(|tried| &tried.times)
+    }
+
+    fn noise(&self) -> f64 {
+        noise(self.tried.values().map(|tried| &tried.times))
+    }
+
+    fn decide(&mut self) {
+        let Some(trial) = self.times(&self.trial) else { return };
+        if self.step == Step::Serial {
+            return self.advance();
+        }
+        let judgement = self.times(&self.best).map(|best| judge(trial, best, self.noise()));
+        self.repeat_best = judgement == Some(Judgement::RunSecond);
+        match judgement {
+            Some(Judgement::RunFirst | Judgement::RunSecond) => {}
+            Some(Judgement::NotBetter) => {
+                self.count_failure();
+                self.advance();
+            }
+            // Nothing is known of a best that a limit has overtaken.
+            Some(Judgement::Better) | None => {
+                self.best = self.trial.clone();
+                if let Step::Grow(pipeline) = self.step {
+                    self.fruitless[pipeline] = 0;
+                    self.credit = (self.credit + 1).min(CREDIT);
+                }
+                self.advance();
+            }
+        }
+    }
+
+    fn count_failure(&mut self) {
+        let Step::Grow(pipeline) = self.step else { return };
+        self.credit -= 1;
+        self.fruitless[pipeline] += 1;
+        if self.fruitless[pipeline] == FRUITLESS_MAX {
+            self.trial[pipeline] = self.best[pipeline];
+        }
+    }
+
+    /// Chooses the next trial. While the walk lasts, the present one is where it stands.
+    fn advance(&mut self) {
+        let is_walking = matches!(self.step, Step::Serial | Step::Grow(_));
+        let dearest = if is_walking && self.credit > 0 { self.dearest() } else { None };
+        if let Some(pipeline) = dearest {
+            let grown = self.trial[pipeline] + (1 << self.fruitless[pipeline]);
+            self.trial[pipeline] = grown.min(self.limits[pipeline]);
+            self.step = Step::Grow(pipeline);
+            return;
+        }
+        let best = &self.best;
+        self.candidates.retain(|candidate| candidate != best);
+        (self.trial, self.step) = match self.candidates.pop() {
+            Some(candidate) => (candidate, Step::Candidate),
+            None => (self.best.clone(), Step::Settled),
+        };
+        self.reference = self.times(&self.best).cloned().unwrap_or_default();
+    }
+
+    /// The pipeline that keeps the query longest, of those that can still grow.
+    fn dearest(&self) -> Option<usize> {
+        let all: Duration = self.costs.iter().map(|cost| cost.wall).sum();
+        let may_grow = |pipeline: usize| {
+            self.trial[pipeline] < self.limits[pipeline]
+                && self.fruitless[pipeline] < FRUITLESS_MAX
+                && self.costs[pipeline].wall > all.mul_f64(SHARE_MIN)
+        };
+        let open = (0..self.costs.len().min(self.trial.len())).filter(|&pipeline| may_grow(pipeline));
+        open.max_by_key(|&pipeline| (self.costs[pipeline].wall, self.costs[pipeline].cpu))
+    }
+
+    /// Looks at a run of the best after the search has settled.
+    fn watch(&mut self, time: Duration) {
+        self.recent.push(time.as_secs_f64().max(1e-9).ln());
+        if self.recent.len() < self.watched {
+            return;
+        }
+        if has_moved(&self.recent, &self.reference, self.noise()) {
+            let again = DegreeSearch::new(self.limits.clone(), vec![self.best.clone()]);
+            *self = DegreeSearch {
+                watched: (self.watched * 2).min(WATCHED.1),
+                runs: self.runs,
+                lost: self.regret_before_change().unwrap_or(self.lost),
+                reopened: self.reopened + 1,
+                ..again
+            };
+        }
+        self.recent.clear();
+    }
+
+    /// The time that all runs took beyond what they would have taken with the best. What the best took before it changed is not
+    /// compared with what it takes since.
+    fn regret(&self) -> Option<Duration> {
+        let (runs, time) = self.since;
+        let known = if self.step == Step::Settled { Some(&self.reference) } else { self.times(&self.best) };
+        Some(self.lost + time.saturating_sub(known?.typical()? * runs))
+    }
+
+    /// The same, when the runs that are looked at together are found to have changed.
+    fn regret_before_change(&self) -> Option<Duration> {
+        let changed: f64 = self.recent.iter().map(|log| log.exp()).sum();
+        let runs = self.since.0.saturating_sub(u32::try_from(self.recent.len()).unwrap_or(u32::MAX));
+        let time = self.since.1.saturating_sub(Duration::from_secs_f64(changed));
+        Some(self.lost + time.saturating_sub(self.reference.typical()? * runs))
+    }
+
+    /// What the search has come to.
+    pub(super) fn convergence(&self, load: LoadBucket) -> Convergence {
+        let tried = self.tried.get(&self.best);
+        let typical = tried.and_then(|tried| tried.times.typical());
+        let serial = self.times(&vec![1; self.best.len()]).and_then(Times::typical);
+        Convergence {
+            load,
+            best: self.best.clone(),
+            is_settled: self.step == Step::Settled,
+            runs: self.runs,
+            runs_to_best: tried.map(|tried| tried.first),
+            typical,
+            speed_up: serial.zip(typical).map(|(serial, best)| serial.as_secs_f64() / best.as_secs_f64()),
+            regret: self.regret(),
+            reopened: self.reopened,
+        }
+    }
+}

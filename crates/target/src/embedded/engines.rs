@@ -1,0 +1,64 @@
+//! The query engines of a database: one for all clients, or a second one for those of high priority.
+//!
+//! With a second one, a query under observation runs by a strategy of its own, on threads of its own, beside others that run by
+//! another: the two instances of "Multi-core column-store parallelization under concurrent workload" (3.2). Both read the same
+//! columns.
+
+use std::sync::Arc;
+
+use plimsoll_engine::query::pipelines::ParallelismFigures;
+use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
+use plimsoll_policy::{ParallelismPolicy, Priority};
+
+use super::EmbeddedOptions;
+
+/// Who decides about queries of high priority where that is not who decides about all others.
+#[derive(Debug, Clone)]
+pub struct HighParallelism {
+    /// As [`QueryOptions::parallelism`].
+    pub parallelism: Option<Arc<dyn ParallelismPolicy>>,
+}
+
+/// The engines.
+#[derive(Debug, Clone)]
+pub(super) struct QueryEngines {
+    /// That of all clients, or of all others.
+    pub(super) common: Arc<QueryEngine>,
+    /// That of clients of high priority.
+    high: Option<Arc<QueryEngine>>,
+}
+
+impl QueryEngines {
+    pub(super) fn start(options: &EmbeddedOptions) -> Result<Self, QueryError> {
+        let high = |high: &HighParallelism| {
+            let options = QueryOptions { parallelism: high.parallelism.clone(), ..options.queries.clone() };
+            QueryEngine::new(options).map(Arc::new)
+        };
+        let high = options.high_queries.as_ref().map(high).transpose()?;
+        Ok(QueryEngines { common: Arc::new(QueryEngine::new(options.queries.clone())?), high })
+    }
+
+    /// The engine of a client with this priority.
+    pub(super) fn of(&self, priority: Priority) -> &QueryEngine {
+        self.high.as_ref().filter(|_| priority > Priority::LOW).unwrap_or(&self.common)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arc<QueryEngine>> {
+        std::iter::once(&self.common).chain(&self.high)
+    }
+
+    pub(super) fn usage(&self) -> QueryUsage {
+        let mut usage = QueryUsage::default();
+        self.all().for_each(|engine| usage += engine.usage());
+        usage
+    }
+
+    pub(super) fn thread_ids(&self) -> Vec<i32> {
+        self.all().flat_map(|engine| engine.thread_ids()).collect()
+    }
+
+    /// What was learned about degrees of parallelism; about those of high priority, if there is an engine for them.
+    pub(super) fn parallelism(&self) -> Option<ParallelismFigures> {
+        self.high.as_ref().unwrap_or(&self.common).parallelism()
+    }
+}

@@ -1,0 +1,140 @@
+//! What a target that chooses degrees of parallelism by itself has learned, as results show it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What was learned since the database was opened, or since the way to choose was changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Parallelism {
+    /// How degrees are chosen, as in the option `parallelism`.
+    pub policy: String,
+    /// Query templates (queries without their literals) that have run more than once.
+    pub templates: Vec<TemplateParallelism>,
+    /// How many templates have run only once. They had the largest degree.
+    pub templates_once: usize,
+    /// Runs whose plan could not be cut into pipelines and had one degree, by the operator that was in the way.
+    pub unknown_plans: BTreeMap<String, u64>,
+}
+
+/// What was learned, in a few figures.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Learning {
+    /// The part of all searches that has ended, 0 to 1.
+    pub settled: f64,
+    /// Of those, the mean number of the run in which the best was first tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_to_best: Option<f64>,
+    /// Of those, the geometric mean of the time of serial runs over that of the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_up: Option<f64>,
+    /// The part of the time of all runs, of all searches, that was lost compared with having always run the best, 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regret: Option<f64>,
+}
+
+impl Parallelism {
+    /// The figures; `None` if there was no search, because nothing repeated or nobody learns.
+    pub fn learning(&self) -> Option<Learning> {
+        let searches = || self.templates.iter().flat_map(|template| &template.searches);
+        let count = searches().count();
+        let settled: Vec<&DegreeSearch> = searches().filter(|search| search.is_settled).collect();
+        let runs_to_best = mean(settled.iter().filter_map(|search| search.runs_to_best).map(|runs| runs as f64));
+        let speed_up = mean(settled.iter().filter_map(|search| search.speed_up).map(f64::ln)).map(f64::exp);
+        let lost: f64 = searches().filter_map(|search| search.regret_s).sum();
+        let best: f64 = searches().filter_map(|search| Some(search.best_s? * search.runs as f64)).sum();
+        let regret = (lost + best > 0.0).then(|| lost / (lost + best));
+        (count > 0).then(|| Learning { settled: settled.len() as f64 / count as f64, runs_to_best, speed_up, regret })
+    }
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0_u32), |(sum, count), value| (sum + value, count + 1));
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+/// What was learned of one template.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TemplateParallelism {
+    /// Its text.
+    pub template: String,
+    /// Where its pipelines begin: tables, aggregations, sorts.
+    pub pipelines: Vec<String>,
+    /// One search for each level of load.
+    pub searches: Vec<DegreeSearch>,
+}
+
+/// A search for the best degrees.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DegreeSearch {
+    /// The level of load, in words.
+    pub load: String,
+    /// The best degrees so far, one for each pipeline.
+    pub best: Vec<u32>,
+    /// Whether the search has ended.
+    pub is_settled: bool,
+    /// Runs at this load.
+    pub runs: u64,
+    /// The number of the run in which the best was first tried, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs_to_best: Option<u64>,
+    /// The typical time of the best, seconds: the geometric mean of its last runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_s: Option<f64>,
+    /// The time of serial runs over that of the best.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub speed_up: Option<f64>,
+    /// The time that all runs took beyond what they would have taken with the best, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub regret_s: Option<f64>,
+    /// How often the search began again because the times of the best had changed.
+    pub reopened: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn search(
+        is_settled: bool,
+        runs: u64,
+        runs_to_best: u64,
+        best_s: f64,
+        speed_up: f64,
+        regret_s: f64,
+    ) -> DegreeSearch {
+        DegreeSearch {
+            load: "below 1.5 threads per core".to_owned(),
+            best: vec![2],
+            is_settled,
+            runs,
+            runs_to_best: Some(runs_to_best),
+            best_s: Some(best_s),
+            speed_up: Some(speed_up),
+            regret_s: Some(regret_s),
+            reopened: 0,
+        }
+    }
+
+    #[test]
+    fn figures_are_of_searches_that_have_ended_and_regret_of_all() {
+        let searches = vec![
+            search(true, 10, 3, 1.0, 1.0, 2.0),
+            search(true, 20, 7, 0.5, 4.0, 0.0),
+            search(false, 5, 5, 2.0, 9.0, 8.0),
+        ];
+        let template =
+            TemplateParallelism { template: "select ?".to_owned(), pipelines: vec!["t".to_owned()], searches };
+        let mut known = Parallelism {
+            policy: "adaptive".to_owned(),
+            templates: vec![template],
+            templates_once: 0,
+            unknown_plans: BTreeMap::new(),
+        };
+        let learning = known.learning().unwrap();
+        assert_eq!((learning.runs_to_best, learning.regret), (Some(5.0), Some(0.25)));
+        assert!((learning.settled - 2.0 / 3.0).abs() < 1e-12 && (learning.speed_up.unwrap() - 2.0).abs() < 1e-12);
+        known.templates.clear();
+        assert_eq!(known.learning(), None);
+    }
+}
