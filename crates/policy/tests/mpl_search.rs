@@ -184,7 +184,7 @@ fn where_sessions_serve_both_classes_about_as_many_run_as_there_are_cores() {
         for seed in SEEDS {
             let mut play = Play::new(Server { drawn: Some(important), ..SATURATED }, seed);
             // Until 400 important transactions have ended takes longer the fewer there are.
-            play.run(if important < 0.1 { 90 } else { 15 });
+            play.run(if important < 0.1 { 90 } else { 25 });
             let (time, work) = play.now();
             assert!(
                 time < 0.35 && work > 0.93,
