@@ -8,6 +8,8 @@
 //! Each model is also run with primitives that are broken on purpose, which must be noticed. `PLIMSOLL_LONG=1` runs more seeds.
 
 #![allow(dead_code, reason = "the sources have more than the models use")]
+#![allow(clippy::unit_arg, clippy::upper_case_acronyms, reason = "the sources are checked where they belong")]
+#![allow(missing_docs, reason = "primitives do what those do that they are named after")]
 
 extern crate rustix as system_rustix;
 extern crate std as system;

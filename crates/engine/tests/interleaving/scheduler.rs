@@ -94,7 +94,8 @@ pub fn step() {
         let mut state = world.lock();
         state.steps += 1;
         if state.steps > STEPS_MAX {
-            state.end(Err(format!("no end after {STEPS_MAX} steps: {:?}", state.tasks)));
+            let outcome = Err(format!("no end after {STEPS_MAX} steps: {:?}", state.tasks));
+            state.end(outcome);
         }
         let stays = state.stays;
         if !state.random.random_bool(stays) {
