@@ -239,6 +239,8 @@ impl QueryEngine {
             .with_target_partitions(dop)
             .with_batch_size(self.options.batch_rows);
         let options = config.options_mut();
+        // Which side a hash table is built from has been decided with the order of joins.
+        options.optimizer.join_reordering = false;
         // A build side that is shared by all partitions spares both sides the exchange; it is built by one thread, so the
         // more threads there are, the smaller it should be.
         options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES / dop;
