@@ -1,8 +1,8 @@
 //! The analytical side: SQL over column tables, through DataFusion.
 //!
 //! DataFusion parses, optimizes and executes. What is ours is what it needs from the outside to do that well: scans that
-//! evaluate conditions on compressed columns ([`scan`]), real statistics ([`selectivity`]), and the order of joins
-//! ([`join_order`]). [`QueryEngine`] puts them together and owns the threads that queries run on. How much memory a query may
+//! evaluate conditions on compressed columns ([`scan`]), real statistics ([`selectivity`]), the order of joins ([`join_order`]), and
+//! aggregation in arrays straight from the columns ([`array_aggregate`]). [`QueryEngine`] puts them together and owns the threads that queries run on. How much memory a query may
 //! keep is said by its [`grant`]; [`usage`] counts what it takes from the disk.
 //!
 //! ```
@@ -22,6 +22,7 @@
 //! # }
 //! ```
 
+pub mod array_aggregate;
 pub mod engine;
 pub mod estimate;
 pub mod grant;

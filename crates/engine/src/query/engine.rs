@@ -10,6 +10,9 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
@@ -17,6 +20,7 @@ use parking_lot::Mutex;
 use crate::columns::folder::DEFAULT_FOLDER;
 use crate::columns::{ColumnSnapshot, DiskFolder};
 use crate::query::QueryError;
+use crate::query::array_aggregate::ArrayAggregation;
 use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::join_order::JoinOrder;
 use crate::query::provider::SnapshotSchema;
@@ -228,6 +232,7 @@ impl QueryEngine {
             .with_runtime_env(Arc::clone(&self.runtime))
             .with_default_features()
             .with_optimizer_rules(logical_rules())
+            .with_physical_optimizer_rules(physical_rules())
             .build();
         state.catalog_list().register_catalog(name, Arc::new(catalog));
         Ok(Session { dop, state, tables })
@@ -259,6 +264,14 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     let place = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |place| place + 1);
     rules.insert(place, Arc::new(JoinOrder::new()));
+    rules
+}
+
+/// DataFusion's rules, and aggregation in arrays before exchanges are planned for what is left.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    let place = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name()).unwrap_or(rules.len());
+    rules.insert(place, Arc::new(ArrayAggregation::default()));
     rules
 }
 

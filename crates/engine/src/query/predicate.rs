@@ -227,7 +227,7 @@ fn lookup(codes: &ArrayRef, passes: &[bool]) -> BooleanBuffer {
 }
 
 /// The smallest value of an integer column without gaps of meaning, and how many numbers there are up to the largest.
-fn integer_span(table: &ColumnTable, column: usize) -> Option<(i64, usize)> {
+pub fn integer_span(table: &ColumnTable, column: usize) -> Option<(i64, usize)> {
     let summary = &table.statistics().columns[column];
     let number = |value: &ScalarValue| match value {
         ScalarValue::Int32(number) => number.map(i64::from),

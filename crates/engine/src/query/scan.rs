@@ -14,7 +14,7 @@
 //! hidden, and their new images pass through the same conditions. Images are never skipped, for the chunk's minima and maxima say
 //! nothing about them; nor do the table's, so a scan with an overlay promises no exact statistics and no order.
 
-mod stream;
+pub mod stream;
 
 use std::any::Any;
 use std::fmt;
@@ -39,8 +39,8 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use itertools::Itertools;
 
-use crate::columns::SnapshotTable;
 use crate::columns::statistics::DistinctCount;
+use crate::columns::{ColumnTable, SnapshotTable};
 use crate::query::scan::stream::ScanStream;
 use crate::query::selectivity::sample_selectivity;
 
@@ -75,6 +75,31 @@ impl ColumnScan {
         let partitions = partitions.clamp(1, version.chunk_count().max(1));
         let metrics = ExecutionPlanMetricsSet::new();
         Ok(ColumnScan { version, projection, schema, filters, selectivity, partitions, fetch, metrics })
+    }
+
+    /// The table, as long as no changes are laid over it and no limit cuts the scan short.
+    pub fn plain_table(&self) -> Option<&Arc<ColumnTable>> {
+        (self.version.overlay().is_none() && self.fetch.is_none()).then(|| self.version.columns())
+    }
+
+    /// The table columns that it returns, in order.
+    pub fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+
+    /// The columns that it returns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many rows it is expected to return.
+    pub fn expected_rows(&self) -> usize {
+        self.kept(self.version.rows())
+    }
+
+    /// How many partitions read at the same time.
+    pub fn partitions(&self) -> usize {
+        self.partitions
     }
 
     /// Whether the scan returns all rows of the table as its statistics describe them. DataFusion answers `count`, `min` and `max`
