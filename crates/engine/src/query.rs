@@ -27,6 +27,7 @@ pub mod engine;
 pub mod estimate;
 pub mod grant;
 pub mod join_order;
+pub mod key_bitmap;
 pub mod pool;
 pub mod predicate;
 pub mod provider;

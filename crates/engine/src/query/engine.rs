@@ -23,6 +23,7 @@ use crate::query::QueryError;
 use crate::query::array_aggregate::ArrayAggregation;
 use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::join_order::JoinOrder;
+use crate::query::key_bitmap::KeyBitmaps;
 use crate::query::provider::SnapshotSchema;
 use crate::query::usage::{QueryUsage, UsageMeter};
 use crate::query::workers::Workers;
@@ -267,11 +268,12 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rules, and aggregation in arrays before exchanges are planned for what is left.
+/// DataFusion's rules; aggregation in arrays before exchanges are planned for what is left; and bitmaps of join keys at the end.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let place = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name()).unwrap_or(rules.len());
     rules.insert(place, Arc::new(ArrayAggregation::default()));
+    rules.push(Arc::new(KeyBitmaps::default()));
     rules
 }
 

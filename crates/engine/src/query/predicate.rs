@@ -102,6 +102,16 @@ impl Predicate {
         Ok(predicate)
     }
 
+    /// A condition on one integer column of which it is known already which numbers pass: those from `first` on whose bit is set.
+    pub fn of_numbers(
+        table: &ColumnTable,
+        expression: &Arc<dyn PhysicalExpr>,
+        first: i64,
+        numbers: BooleanBuffer,
+    ) -> Result<Self> {
+        Ok(Predicate { domain: Some((first, numbers)), ..Predicate::new(table, expression)? })
+    }
+
     /// A rank by cost per row: cheap conditions go first, so that dear ones see fewer rows.
     pub fn cost(&self) -> u32 {
         let text = |field: &Arc<Field>| *field.data_type() == DataType::Utf8View;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use arrow::compute::SortOptions;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -41,6 +41,8 @@ use itertools::Itertools;
 
 use crate::columns::statistics::DistinctCount;
 use crate::columns::{ColumnTable, SnapshotTable};
+use crate::query::key_bitmap::KeyBits;
+use crate::query::predicate::integer_span;
 use crate::query::scan::stream::ScanStream;
 use crate::query::selectivity::sample_selectivity;
 
@@ -55,6 +57,8 @@ pub struct ColumnScan {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     /// The share of rows expected to satisfy the conditions.
     selectivity: f64,
+    /// What other operators supply as bits, besides their conditions.
+    key_bits: Vec<Arc<KeyBits>>,
     partitions: usize,
     fetch: Option<usize>,
     metrics: ExecutionPlanMetricsSet,
@@ -74,12 +78,37 @@ impl ColumnScan {
         let selectivity = sample_selectivity(version.columns(), &filters);
         let partitions = partitions.clamp(1, version.chunk_count().max(1));
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(ColumnScan { version, projection, schema, filters, selectivity, partitions, fetch, metrics })
+        let key_bits = Vec::new();
+        Ok(ColumnScan { version, projection, schema, filters, selectivity, key_bits, partitions, fetch, metrics })
     }
 
     /// The table, as long as no changes are laid over it and no limit cuts the scan short.
     pub fn plain_table(&self) -> Option<&Arc<ColumnTable>> {
         (self.version.overlay().is_none() && self.fetch.is_none()).then(|| self.version.columns())
+    }
+
+    /// The conditions; their columns are numbered as in the table.
+    pub fn filters(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.filters
+    }
+
+    /// The smallest value of a table's column of an integer type, and how many numbers there are up to the largest; `None` for
+    /// other types.
+    pub fn integer_span(&self, column: usize, kept: &DataType) -> Option<(i64, usize)> {
+        let table = self.version.columns();
+        (table.schema().field(column).data_type() == kept).then(|| integer_span(table, column))?
+    }
+
+    /// How many rows the table has.
+    pub fn table_rows(&self) -> usize {
+        self.version.rows()
+    }
+
+    /// The same scan with bits for one of its conditions.
+    pub fn with_key_bits(&self, bits: Arc<KeyBits>) -> Self {
+        let mut scan = self.clone();
+        scan.key_bits.push(bits);
+        scan
     }
 
     /// The table columns that it returns, in order.

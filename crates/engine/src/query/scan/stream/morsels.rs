@@ -72,7 +72,7 @@ impl Morsels {
         let columns = columns.iter().copied().chain(tested).sorted().dedup();
         let merge = scan.version.overlay().map(|overlay| Merge::new(overlay, &scan.metrics, partition, context));
         Morsels {
-            filters: Filters::new(Arc::clone(scan.version.columns()), &scan.filters),
+            filters: Filters::new(Arc::clone(scan.version.columns()), &scan.filters, &scan.key_bits),
             supply: Supply::new(&scan.version, columns, queue, meter, merge),
             place: None,
             batch_rows: context.session_config().batch_size(),
