@@ -116,10 +116,22 @@ fn conditions_on_several_tables_and_anti_joins_survive() {
 #[test]
 fn hash_tables_are_built_from_the_smaller_side_whatever_the_kind_of_join() {
     for (sql, build, expect) in [
-        ("select count(*) from voyage left join ship on v_ship = s_id and s_name <> 'word 7'", "ship", 200_000),
-        ("select count(*) from ship right join voyage on v_ship = s_id and s_name <> 'word 7'", "ship", 200_000),
-        ("select count(*) from ship left join voyage on v_ship = s_id and v_days < 39", "ship", 195_125),
-        ("select count(*) from voyage full join ship on v_id = s_id", "ship", 200_000),
+        (
+            "select count(*), sum(s_flag), sum(v_port) from voyage left join ship on v_ship = s_id and s_name <> 'word 7'",
+            "ship",
+            200_000,
+        ),
+        (
+            "select count(*), sum(s_flag), sum(v_port) from ship right join voyage on v_ship = s_id and s_name <> 'word 7'",
+            "ship",
+            200_000,
+        ),
+        (
+            "select count(*), sum(s_flag), sum(v_port) from ship left join voyage on v_ship = s_id and v_days < 39",
+            "ship",
+            195_125,
+        ),
+        ("select count(*), sum(s_flag), sum(v_port) from voyage full join ship on v_id = s_id", "ship", 200_000),
         ("select count(*) from voyage where v_ship in (select s_id from ship where s_flag = 3)", "ship", 4_000),
         ("select count(*) from voyage where not exists (select 1 from ship where s_id = v_ship)", "ship", 0),
         ("select count(*) from port where p_id in (select v_port from voyage where v_days < 39)", "port", 300),
