@@ -1,10 +1,10 @@
 //! The analytical side: SQL over column tables, through DataFusion.
 //!
 //! DataFusion parses, optimizes and executes. What is ours is what it needs from the outside to do that well: scans that
-//! evaluate conditions on compressed columns ([`scan`]), real statistics ([`selectivity`]), and the order of joins
-//! ([`join_order`]). [`QueryEngine`] puts them together and owns the threads that queries run on. How much memory a query may
-//! keep is said by its [`grant`]; [`usage`] counts what it takes from the disk. A query has one degree of parallelism, or one for each
-//! of its [`pipelines`], and runs on [`threads`] of all queries or of its own.
+//! evaluate conditions on compressed columns ([`scan`]), real statistics ([`selectivity`]), the order of joins ([`join_order`]), and
+//! aggregation in arrays straight from the columns ([`array_aggregate`]). [`QueryEngine`] puts them together and owns the threads
+//! that queries run on. How much memory a query may keep is said by its [`grant`]; [`usage`] counts what it takes from the disk. A
+//! query has one degree of parallelism, or one for each of its [`pipelines`], and runs on [`threads`] of all queries or of its own.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -23,10 +23,12 @@
 //! # }
 //! ```
 
+pub mod array_aggregate;
 pub mod engine;
 pub mod estimate;
 pub mod grant;
 pub mod join_order;
+pub mod key_bitmap;
 pub mod pipelines;
 pub mod pool;
 pub mod predicate;

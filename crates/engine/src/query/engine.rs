@@ -12,6 +12,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
+use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerRule};
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::SessionConfig;
@@ -21,8 +22,10 @@ use plimsoll_policy::ParallelismPolicy;
 use crate::columns::folder::DEFAULT_FOLDER;
 use crate::columns::{ColumnSnapshot, DiskFolder};
 use crate::query::QueryError;
+use crate::query::array_aggregate::ArrayAggregation;
 use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::join_order::JoinOrder;
+use crate::query::key_bitmap::KeyBitmaps;
 use crate::query::pipelines::parallelize::{ChooseDegrees, Parallelize, Request, RequestSlot};
 use crate::query::pipelines::{Learner, LoadProbe, ParallelismFigures};
 use crate::query::provider::SnapshotSchema;
@@ -289,13 +292,11 @@ impl QueryEngine {
     fn new_session(&self, degrees: Degrees) -> Result<Session, DataFusionError> {
         let request = RequestSlot::default();
         let (config, tables, rules) = match degrees {
-            Degrees::Same(dop) => {
-                (self.configuration(dop, dop), SnapshotSchema::default(), PhysicalOptimizer::new().rules)
-            }
+            Degrees::Same(dop) => (self.configuration(dop, dop), SnapshotSchema::default(), rules_of_one_degree()),
             Degrees::OfPipelines => {
                 // A grant is shared by as many partitions as there can be.
                 let config = self.configuration(1, self.options.dop);
-                (config, SnapshotSchema::without_order(), physical_rules(Parallelize::new(Arc::clone(&request))))
+                (config, SnapshotSchema::without_order(), rules_of_pipelines(Parallelize::new(Arc::clone(&request))))
             }
         };
         let tables = Arc::new(tables);
@@ -320,6 +321,8 @@ impl QueryEngine {
             .with_target_partitions(dop)
             .with_batch_size(self.options.batch_rows);
         let options = config.options_mut();
+        // Which side a hash table is built from has been decided with the order of joins.
+        options.optimizer.join_reordering = false;
         // A build side that is shared by all partitions spares both sides the exchange; it is built by one thread, so the
         // more threads there are, the smaller it should be.
         options.optimizer.hash_join_single_partition_threshold = SHARED_BUILD_BYTES / dop;
@@ -341,9 +344,19 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
+/// DataFusion's rules for a plan of one degree; aggregation in arrays before exchanges are planned for what is left; and bitmaps of
+/// join keys at the end.
+fn rules_of_one_degree() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules = PhysicalOptimizer::new().rules;
+    let place = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name()).unwrap_or(rules.len());
+    rules.insert(place, Arc::new(ArrayAggregation::default()));
+    rules.push(Arc::new(KeyBitmaps::default()));
+    rules
+}
+
 /// DataFusion's rules, and ours before plans get what depends on their final shape: yields to other tasks, and the filters that
-/// operators make up while they run.
-fn physical_rules(parallelize: Parallelize) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+/// operators make up while they run. Our own operators are left out: they have their degree from their scan.
+fn rules_of_pipelines(parallelize: Parallelize) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let place = rules.iter().position(|rule| rule.name() == "EnsureCooperative").expect("DataFusion has that rule");
     rules.insert(place, Arc::new(parallelize));

@@ -20,7 +20,7 @@ use crate::query::selectivity::sample_selectivity;
 const UNKNOWN_ROWS: f64 = 1000.0;
 
 /// The share of rows that satisfy a condition of which nothing is known.
-const UNKNOWN_SHARE: f64 = 0.2;
+pub const UNKNOWN_SHARE: f64 = 0.2;
 
 /// What is expected of a plan's result.
 #[derive(Debug, Clone)]
@@ -211,6 +211,7 @@ fn joined(join: &Join) -> Estimate {
         join.on.iter().map(|(l, r)| (position(l, join.left.schema()), position(r, join.right.schema()))).collect();
     let filter = if join.filter.is_some() { UNKNOWN_SHARE } else { 1.0 };
     let share = keys.iter().map(|&(l, r)| key_match_share(&left, l, &right, r)).fold(1.0, f64::min);
+    let reverse_share = keys.iter().map(|&(l, r)| key_match_share(&right, r, &left, l)).fold(1.0, f64::min);
     match join.join_type {
         JoinType::LeftSemi => left.keep(share),
         JoinType::LeftAnti => left.keep((1.0 - share).max(0.1)),
@@ -219,9 +220,9 @@ fn joined(join: &Join) -> Estimate {
             marked.columns.push(ColumnEstimate { distinct: 2.0, domain: 2.0 });
             marked
         }
-        JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => {
-            Estimate::unknown(join.schema.fields().len(), right.rows)
-        }
+        JoinType::RightSemi => right.keep(reverse_share),
+        JoinType::RightAnti => right.keep((1.0 - reverse_share).max(0.1)),
+        JoinType::RightMark => Estimate::unknown(join.schema.fields().len(), right.rows),
         JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full => {
             let matches = left.rows * right.rows * join_selectivity(&left, &right, &keys) * filter;
             let rows = match join.join_type {

@@ -3,20 +3,28 @@
 //! DataFusion joins in the order of the query's text. This rule takes each tree of inner joins apart into its inputs and
 //! conditions ([`graph`]), together with the semi and anti joins above them (made from `IN` and `EXISTS`), which only remove
 //! rows and so may go wherever the columns they look at are present; finds the cheapest tree by dynamic programming over
-//! subsets of inputs ([`search`]); and puts it together again.
+//! subsets of inputs ([`search`]); and puts it together again. How many pairs of rows satisfy a condition on several inputs is
+//! tried out ([`pairs`]).
+//!
+//! Every join it returns has its build side, from which the hash table is made, on the left: the smaller one by our estimates.
+//! DataFusion is told to leave it there.
 //!
 //! It runs once per query, right after conditions have been pushed down to the tables and before columns are dropped: that is
 //! when a tree's inputs can be told apart best.
 
 pub mod graph;
+pub mod pairs;
 pub mod search;
+
+use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::logical_expr::{JoinType, LogicalPlan};
+use datafusion::logical_expr::{Expr, JoinType, LogicalPlan, Projection};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
-use crate::query::join_order::graph::JoinGraph;
+use crate::query::estimate::estimate;
+use crate::query::join_order::graph::{JoinGraph, turned};
 
 /// Orders joins by estimated cost.
 #[derive(Debug, Default)]
@@ -53,7 +61,7 @@ fn columns_are_dropped(plan: &LogicalPlan) -> Result<bool> {
 pub fn order(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down_with_subqueries(|node| {
         if !is_tree(&node) {
-            return Ok(Transformed::no(node));
+            return turn_outer(node);
         }
         let ordered = match JoinGraph::take_apart(&node)? {
             Some(graph) => graph.put_together(&node)?,
@@ -67,6 +75,19 @@ pub fn order(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 fn is_tree(node: &LogicalPlan) -> bool {
     let kinds = [JoinType::Inner, JoinType::LeftSemi, JoinType::LeftAnti];
     matches!(node, LogicalPlan::Join(join) if kinds.contains(&join.join_type))
+}
+
+/// Builds the hash table of an outer join from the smaller side, too. The inputs are ordered afterwards, which changes neither
+/// their columns nor how many rows they are expected to have.
+fn turn_outer(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let outer = [JoinType::Left, JoinType::Right, JoinType::Full];
+    let LogicalPlan::Join(join) = &node else { return Ok(Transformed::no(node)) };
+    if !outer.contains(&join.join_type) || estimate(&join.left).rows <= estimate(&join.right).rows {
+        return Ok(Transformed::no(node));
+    }
+    let columns = node.schema().columns().into_iter().map(Expr::Column).collect();
+    let turned = Arc::new(LogicalPlan::Join(turned(join.clone())?));
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(columns, turned)?)))
 }
 
 #[cfg(test)]

@@ -102,6 +102,16 @@ impl Predicate {
         Ok(predicate)
     }
 
+    /// A condition on one integer column of which it is known already which numbers pass: those from `first` on whose bit is set.
+    pub fn of_numbers(
+        table: &ColumnTable,
+        expression: &Arc<dyn PhysicalExpr>,
+        first: i64,
+        numbers: BooleanBuffer,
+    ) -> Result<Self> {
+        Ok(Predicate { domain: Some((first, numbers)), ..Predicate::new(table, expression)? })
+    }
+
     /// A rank by cost per row: cheap conditions go first, so that dear ones see fewer rows.
     pub fn cost(&self) -> u32 {
         let text = |field: &Arc<Field>| *field.data_type() == DataType::Utf8View;
@@ -227,7 +237,7 @@ fn lookup(codes: &ArrayRef, passes: &[bool]) -> BooleanBuffer {
 }
 
 /// The smallest value of an integer column without gaps of meaning, and how many numbers there are up to the largest.
-fn integer_span(table: &ColumnTable, column: usize) -> Option<(i64, usize)> {
+pub fn integer_span(table: &ColumnTable, column: usize) -> Option<(i64, usize)> {
     let summary = &table.statistics().columns[column];
     let number = |value: &ScalarValue| match value {
         ScalarValue::Int32(number) => number.map(i64::from),

@@ -14,7 +14,7 @@
 //! hidden, and their new images pass through the same conditions. Images are never skipped, for the chunk's minima and maxima say
 //! nothing about them; nor do the table's, so a scan with an overlay promises no exact statistics and no order.
 
-mod stream;
+pub mod stream;
 
 use std::any::Any;
 use std::fmt;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use arrow::compute::SortOptions;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -39,8 +39,10 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use itertools::Itertools;
 
-use crate::columns::SnapshotTable;
 use crate::columns::statistics::DistinctCount;
+use crate::columns::{ColumnTable, SnapshotTable};
+use crate::query::key_bitmap::KeyBits;
+use crate::query::predicate::integer_span;
 use crate::query::scan::stream::ScanStream;
 use crate::query::selectivity::sample_selectivity;
 
@@ -55,6 +57,8 @@ pub struct ColumnScan {
     filters: Vec<Arc<dyn PhysicalExpr>>,
     /// The share of rows expected to satisfy the conditions.
     selectivity: f64,
+    /// What other operators supply as bits, besides their conditions.
+    key_bits: Vec<Arc<KeyBits>>,
     partitions: usize,
     /// Whether it says so where its rows come in order.
     tells_order: bool,
@@ -78,6 +82,7 @@ impl ColumnScan {
         let metrics = ExecutionPlanMetricsSet::new();
         Ok(ColumnScan {
             version,
+            key_bits: Vec::new(),
             projection,
             schema,
             filters,
@@ -110,6 +115,55 @@ impl ColumnScan {
     /// The table's name.
     pub fn table_name(&self) -> &str {
         self.version.columns().name()
+    }
+
+    /// The table, as long as no changes are laid over it and no limit cuts the scan short.
+    pub fn plain_table(&self) -> Option<&Arc<ColumnTable>> {
+        (self.version.overlay().is_none() && self.fetch.is_none()).then(|| self.version.columns())
+    }
+
+    /// The conditions; their columns are numbered as in the table.
+    pub fn filters(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.filters
+    }
+
+    /// The smallest value of a table's column of an integer type, and how many numbers there are up to the largest; `None` for
+    /// other types.
+    pub fn integer_span(&self, column: usize, kept: &DataType) -> Option<(i64, usize)> {
+        let table = self.version.columns();
+        (table.schema().field(column).data_type() == kept).then(|| integer_span(table, column))?
+    }
+
+    /// How many rows the table has.
+    pub fn table_rows(&self) -> usize {
+        self.version.rows()
+    }
+
+    /// The same scan with bits for one of its conditions.
+    pub fn with_key_bits(&self, bits: Arc<KeyBits>) -> Self {
+        let mut scan = self.clone();
+        scan.key_bits.push(bits);
+        scan
+    }
+
+    /// The table columns that it returns, in order.
+    pub fn projection(&self) -> &[usize] {
+        &self.projection
+    }
+
+    /// The columns that it returns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// How many rows it is expected to return.
+    pub fn expected_rows(&self) -> usize {
+        self.kept(self.version.rows())
+    }
+
+    /// How many partitions read at the same time.
+    pub fn partitions(&self) -> usize {
+        self.partitions
     }
 
     /// Whether the scan returns all rows of the table as its statistics describe them. DataFusion answers `count`, `min` and `max`

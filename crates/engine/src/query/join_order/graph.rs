@@ -9,8 +9,9 @@ use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, Filter, Join, JoinConstraint, LogicalPlan, Operator, Projection,
 };
 
-use crate::query::estimate::{Estimate, estimate, key_match_share};
+use crate::query::estimate::{Estimate, UNKNOWN_SHARE, estimate, key_match_share};
 use crate::query::join_order::order;
+use crate::query::join_order::pairs::passing_share;
 use crate::query::join_order::search::{Tree, cheapest_tree};
 
 /// A set of inputs and reducers, by bit: inputs first.
@@ -67,6 +68,8 @@ pub struct Condition {
     pub inputs: Set,
     /// Whether it compares two expressions for equality, and so can be a join key.
     pub is_equality: bool,
+    /// The share of combinations of its inputs' rows that satisfy it.
+    pub keeps: f64,
 }
 
 /// A semi or anti join: keeps or removes the rows that have a partner in its plan.
@@ -101,6 +104,7 @@ impl JoinGraph {
             }
         }
         graph.equate_within_inputs()?;
+        graph.try_conditions();
         for join in parts.reducers {
             if !graph.add_reducer(join)? {
                 return Ok(None);
@@ -150,8 +154,18 @@ impl JoinGraph {
             return Ok(true);
         }
         let is_equality = matches!(&expression, Expr::BinaryExpr(binary) if binary.op == Operator::Eq);
-        self.conditions.push(Condition { expression, inputs, is_equality });
+        self.conditions.push(Condition { expression, inputs, is_equality, keeps: UNKNOWN_SHARE });
         Ok(true)
+    }
+
+    /// Finds out how selective the conditions on several inputs are, once all conditions on single inputs are in place.
+    fn try_conditions(&mut self) {
+        for condition in &mut self.conditions {
+            let named = |(input, _): &(usize, &Input)| condition.inputs & (1 << input) != 0;
+            let inputs: Vec<&LogicalPlan> =
+                self.inputs.iter().enumerate().filter(named).map(|(_, input)| input.plan.as_ref()).collect();
+            condition.keeps = passing_share(&inputs, &condition.expression).unwrap_or(UNKNOWN_SHARE);
+        }
     }
 
     fn filter_input(&mut self, input: usize, predicate: Expr) -> Result<()> {
@@ -221,19 +235,12 @@ impl JoinGraph {
     fn build(&self, tree: &Tree) -> Result<Arc<LogicalPlan>> {
         match tree {
             Tree::Input(input) => Ok(Arc::clone(&self.inputs[*input].plan)),
-            Tree::Reduce { tree, reducer } => {
-                let join = &self.reducers[*reducer].join;
-                let join = Join::try_new(
-                    self.build(tree)?,
-                    Arc::clone(&join.right),
-                    join.on.clone(),
-                    join.filter.clone(),
-                    join.join_type,
-                    join.join_constraint,
-                    join.null_equality,
-                    join.null_aware,
-                )?;
-                Ok(Arc::new(LogicalPlan::Join(join)))
+            Tree::Reduce { tree, reducer, builds_reducer } => {
+                let mut join = self.reducers[*reducer].join.clone();
+                join.left = self.build(tree)?;
+                // `NOT IN` must know all keys before it lets a row pass: its side cannot be chosen.
+                let join = if *builds_reducer && !join.null_aware { turned(join)? } else { join };
+                Ok(Arc::new(LogicalPlan::Join(joined_again(join)?)))
             }
             Tree::Join { left, right } => {
                 let (on, filter) = self.conditions_between(left.inputs(), right.inputs());
@@ -302,6 +309,19 @@ impl Condition {
     pub fn applies_between(&self, left: Set, right: Set) -> bool {
         self.inputs & !(left | right) == 0 && self.inputs & !left != 0 && self.inputs & !right != 0
     }
+}
+
+/// The same join with its sides exchanged, so that the hash table is built from the other one. Where both sides' columns are
+/// returned, they come in another order.
+pub fn turned(join: Join) -> Result<Join> {
+    let on = join.on.into_iter().map(|(left, right)| (right, left)).collect();
+    joined_again(Join { left: join.right, right: join.left, on, join_type: join.join_type.swap(), ..join })
+}
+
+/// A join with the schema of its sides as they are now.
+fn joined_again(join: Join) -> Result<Join> {
+    let Join { left, right, on, filter, join_type, join_constraint, null_equality, null_aware, .. } = join;
+    Join::try_new(left, right, on, filter, join_type, join_constraint, null_equality, null_aware)
 }
 
 /// The pieces of a tree while it is taken apart.

@@ -31,6 +31,8 @@ pub enum Tree {
         tree: Arc<Tree>,
         /// By which reducer.
         reducer: usize,
+        /// Whether the hash table is built from the reducer's plan, which then is the smaller side.
+        builds_reducer: bool,
     },
 }
 
@@ -166,7 +168,8 @@ fn reduce(graph: &JoinGraph, candidate: &Candidate, number: usize) -> Candidate 
     let reducer = &graph.reducers[number];
     let rows = (candidate.rows * reducer.keeps).max(1.0);
     let work = BUILD_COST * candidate.rows.min(reducer.rows) + candidate.rows.max(reducer.rows) + rows;
-    let tree = Arc::new(Tree::Reduce { tree: Arc::clone(&candidate.tree), reducer: number });
+    let builds_reducer = reducer.rows < candidate.rows;
+    let tree = Arc::new(Tree::Reduce { tree: Arc::clone(&candidate.tree), reducer: number, builds_reducer });
     Candidate { tree, inputs: candidate.inputs, rows, cost: candidate.cost + work }
 }
 
@@ -207,8 +210,8 @@ fn selectivity(graph: &JoinGraph, left: Set, right: Set) -> f64 {
         };
         selectivity /= domain(left).max(domain(right)).max(1.0);
     }
-    let others = graph.conditions.iter().filter(|condition| condition.applies_between(left, right)).count();
-    selectivity * 0.2f64.powi(others as i32)
+    let others = graph.conditions.iter().filter(|condition| condition.applies_between(left, right));
+    selectivity * others.map(|condition| condition.keeps).product::<f64>()
 }
 
 /// A unique key of some input all of whose columns are in open classes: those classes, and the rows of the key's table.

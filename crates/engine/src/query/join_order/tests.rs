@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::util::display::array_value_to_string;
 
 use crate::columns::{ColumnSnapshot, ColumnTable};
 use crate::query::{QueryEngine, QueryOptions};
@@ -110,4 +111,50 @@ fn conditions_on_several_tables_and_anti_joins_survive() {
         row % 40 + port > flag + 250 && format!("word {flag}").as_str() >= "word 2"
     });
     assert_eq!(count(sql), naive.count() as i64);
+}
+
+#[test]
+fn hash_tables_are_built_from_the_smaller_side_whatever_the_kind_of_join() {
+    for (sql, build, expect) in [
+        (
+            "select count(*), sum(s_flag), sum(v_port) from voyage left join ship on v_ship = s_id and s_name <> 'word 7'",
+            "ship",
+            200_000,
+        ),
+        (
+            "select count(*), sum(s_flag), sum(v_port) from ship right join voyage on v_ship = s_id and s_name <> 'word 7'",
+            "ship",
+            200_000,
+        ),
+        (
+            "select count(*), sum(s_flag), sum(v_port) from ship left join voyage on v_ship = s_id and v_days < 39",
+            "ship",
+            195_125,
+        ),
+        ("select count(*), sum(s_flag), sum(v_port) from voyage full join ship on v_id = s_id", "ship", 200_000),
+        ("select count(*) from voyage where v_ship in (select s_id from ship where s_flag = 3)", "ship", 4_000),
+        ("select count(*) from voyage where not exists (select 1 from ship where s_id = v_ship)", "ship", 0),
+        ("select count(*) from port where p_id in (select v_port from voyage where v_days < 39)", "port", 300),
+    ] {
+        assert_eq!(scans(sql)[0], build, "{sql}");
+        assert_eq!(count(sql), expect, "{sql}");
+    }
+}
+
+#[test]
+fn an_outer_join_that_is_turned_returns_its_columns_in_order() {
+    let sql =
+        "select * from voyage left join ship on v_ship = s_id and s_id < 10 where v_days = 3 order by v_id limit 2";
+    assert_eq!(scans(sql), ["ship", "voyage"]);
+    let output = engine().query(&harbour(), sql, None).unwrap();
+    let names: Vec<_> = output.batches[0].schema().fields().iter().map(|field| field.name().clone()).collect();
+    assert_eq!(names, ["v_id", "v_ship", "v_port", "v_days", "s_id", "s_flag", "s_name"]);
+    let rows: Vec<String> = output.batches.iter().flat_map(lines).collect();
+    assert_eq!(rows, ["3 3 3 3 3 3 word 3", "43 43 43 3   "]);
+}
+
+fn lines(batch: &RecordBatch) -> Vec<String> {
+    let cell = |column: &ArrayRef, row| array_value_to_string(column, row).unwrap();
+    let line = |row| batch.columns().iter().map(|column| cell(column, row)).collect::<Vec<_>>().join(" ");
+    (0..batch.num_rows()).map(line).collect()
 }

@@ -13,52 +13,27 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::Result;
 use datafusion::execution::TaskContext;
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::snapshot_generation;
 use datafusion::physical_plan::RecordBatchStream;
 use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::Stream;
-use itertools::Itertools;
 
-use crate::columns::chunk::LoadedColumns;
 use crate::columns::encode::{ChunkColumn, join_values};
 use crate::query::predicate::Morsel;
 use crate::query::scan::ColumnScan;
-use crate::query::scan::stream::filters::Filters;
-use crate::query::scan::stream::merge::Merge;
-use crate::query::scan::stream::supply::{ChunkQueue, Supplied, Supply};
-use crate::query::usage::UsageMeter;
+use crate::query::scan::stream::morsels::{Morsels, NextRows};
 
 mod filters;
 mod merge;
+pub mod morsels;
 mod supply;
-
-/// The next rows to look at.
-struct NextRows {
-    columns: Arc<LoadedColumns>,
-    /// The first of them within the columns.
-    offset: usize,
-    rows: usize,
-    /// Which of them to show; `None` for all.
-    visible: Option<BooleanBuffer>,
-    are_images: bool,
-}
-
-/// Rows looked at in one go: large enough to keep per-call costs away, small enough that the columns of a morsel stay in the
-/// second cache level.
-const MORSEL_ROWS: usize = 32 * 1024;
 
 /// One partition of a running scan.
 pub struct ScanStream {
     projection: Vec<usize>,
     schema: SchemaRef,
-    filters: Filters,
-    supply: Supply,
-    /// The chunk in work and the next row in it.
-    place: Option<(Supplied, usize)>,
-    batch_rows: usize,
+    morsels: Morsels,
     /// How many rows make a batch of rows that were picked from their chunks.
     full_rows: usize,
     /// How many rows may still be returned.
@@ -79,28 +54,18 @@ struct Waiting {
 impl ScanStream {
     /// Starts a partition; partitions that share `queue` share the work.
     pub fn new(scan: &ColumnScan, partition: usize, queue: Option<Arc<AtomicUsize>>, context: &TaskContext) -> Self {
-        let strided = ChunkQueue::Strided { next: partition, step: scan.partitions };
-        let queue = queue.map_or(strided, ChunkQueue::Shared);
-        let tested = scan.filters.iter().flat_map(collect_columns).map(|column| column.index());
-        let meter = context.session_config().get_extension::<UsageMeter>();
-        let columns = scan.projection.iter().copied().chain(tested).sorted().dedup();
+        let morsels = Morsels::new(scan, &scan.projection, partition, queue, context);
         let table = scan.version.columns();
-        let merge = scan.version.overlay().map(|overlay| Merge::new(overlay, &scan.metrics, partition, context));
         let batch_rows = context.session_config().batch_size();
         // Nearly all rows of a morsel make a batch of their own: waiting for the few that are missing would copy all of them.
-        let has_holes = merge.is_some() || table.chunks().iter().any(|chunk| chunk.live().is_some());
+        let has_holes = scan.version.overlay().is_some() || table.chunks().iter().any(|chunk| chunk.live().is_some());
         ScanStream {
             projection: scan.projection.clone(),
             schema: Arc::clone(&scan.schema),
-            filters: Filters::new(Arc::clone(table), &scan.filters),
-            supply: Supply::new(&scan.version, columns, queue, meter, merge),
-            place: None,
-            batch_rows,
+            compacts: morsels.are_batches(),
+            morsels,
             full_rows: if has_holes { batch_rows / 2 } else { batch_rows },
             remaining: scan.fetch.unwrap_or(usize::MAX),
-            // An operator that keeps a batch is charged for all of the memory that the batch points into, which would be the
-            // whole chunk time and again.
-            compacts: matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)),
             waiting: Waiting::default(),
             metrics: BaselineMetrics::new(&scan.metrics, partition),
         }
@@ -108,13 +73,13 @@ impl ScanStream {
 
     fn poll_batch(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<RecordBatch>>> {
         while self.remaining > 0 {
-            let Some(next) = ready!(self.poll_morsel(context))? else {
+            let Some(next) = ready!(self.morsels.poll_next(context))? else {
                 return Poll::Ready(self.flush());
             };
             let started = next.are_images.then(Instant::now);
             let batch = self.take_rows(next)?;
-            if let (Some(started), Some(merge)) = (started, self.supply.merge()) {
-                merge.spent(started.elapsed());
+            if let Some(started) = started {
+                self.morsels.spent_on_images(started.elapsed());
             }
             if batch.is_some() {
                 return Poll::Ready(Ok(batch));
@@ -125,40 +90,10 @@ impl ScanStream {
 
     /// Selects rows; returns a batch once enough have come together.
     fn take_rows(&mut self, next: NextRows) -> Result<Option<RecordBatch>> {
-        let NextRows { columns, offset, rows, visible, are_images } = next;
-        let morsel = Morsel { columns: &columns, offset, rows, are_images };
-        match self.filters.select(&morsel, visible)? {
+        match self.morsels.select(&next)? {
             // Rows that wait go first: an order that the scan promises is kept.
-            None if self.waiting.rows == 0 => self.assemble(&morsel).map(Some),
-            selected => self.keep(&morsel, selected),
-        }
-    }
-
-    /// The columns of the chunk in work, and the next rows of it.
-    fn poll_morsel(&mut self, context: &mut Context<'_>) -> Poll<Result<Option<NextRows>>> {
-        loop {
-            // Without conditions a morsel becomes a batch as it is; with a grant, batches must not be larger than asked for.
-            let rows_max = if self.filters.are_empty() || self.compacts { self.batch_rows } else { MORSEL_ROWS };
-            if let Some((chunk, next)) = &mut self.place
-                && *next < chunk.rows
-            {
-                let offset = *next;
-                let rows = rows_max.min(chunk.rows - offset);
-                *next += rows;
-                let visible = chunk.visible.as_ref().map(|visible| visible.slice(offset, rows));
-                return Poll::Ready(Ok(Some(NextRows {
-                    columns: Arc::clone(&chunk.columns),
-                    offset,
-                    rows,
-                    visible: visible.filter(BooleanBuffer::has_false),
-                    are_images: chunk.images.is_some(),
-                })));
-            }
-            self.place = None;
-            let Some(chunk) = ready!(self.supply.poll_next(context, &mut self.filters))? else {
-                return Poll::Ready(Ok(None));
-            };
-            self.place = Some((chunk, 0));
+            None if self.waiting.rows == 0 => self.assemble(&next.morsel()).map(Some),
+            selected => self.keep(&next.morsel(), selected),
         }
     }
 

@@ -9,6 +9,7 @@ use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
 
 use crate::columns::ColumnTable;
+use crate::query::key_bitmap::KeyBits;
 use crate::query::predicate::{Morsel, Predicate};
 use crate::query::prune::possible_chunks;
 use crate::query::scan::stream::is_dynamic;
@@ -35,6 +36,8 @@ pub struct Filters {
 /// A condition that another operator supplies.
 struct Supplied {
     source: Arc<dyn PhysicalExpr>,
+    /// The same as bits.
+    bits: Option<Arc<KeyBits>>,
     /// Its version that `parts` and `possible` were made from.
     generation: u64,
     parts: Vec<Trial>,
@@ -55,11 +58,14 @@ impl Trial {
 }
 
 impl Filters {
-    /// Takes conditions whose columns are numbered as in the table.
-    pub fn new(table: Arc<ColumnTable>, filters: &[Arc<dyn PhysicalExpr>]) -> Self {
+    /// Takes conditions whose columns are numbered as in the table, and bits that say the same as some of them.
+    pub fn new(table: Arc<ColumnTable>, filters: &[Arc<dyn PhysicalExpr>], key_bits: &[Arc<KeyBits>]) -> Self {
         let parts = filters.iter().flat_map(split_conjunction).cloned();
         let (dynamic, own_expressions): (Vec<_>, Vec<_>) = parts.partition(is_dynamic);
-        let supply = |source| Supplied { source, generation: 0, parts: Vec::new(), possible: None };
+        let supply = |source| {
+            let bits = key_bits.iter().find(|bits| bits.says(&source)).cloned();
+            Supplied { source, bits, generation: 0, parts: Vec::new(), possible: None }
+        };
         let supplied = dynamic.into_iter().map(supply).collect();
         Filters { table, own_expressions, own: None, supplied, possible: Vec::new() }
     }
@@ -124,7 +130,13 @@ impl Supplied {
         let current = snapshot_physical_expr(Arc::clone(&self.source))?;
         let parts: Vec<_> = split_conjunction(&current).into_iter().filter(|part| !is_true(part)).cloned().collect();
         self.possible = (!parts.is_empty()).then(|| possible_chunks(table, &parts));
-        let tabulated = parts.iter().map(|part| Predicate::tabulated(table, part)).collect::<Result<_>>()?;
+        let bits = self.bits.as_ref().and_then(|bits| Some((bits.first, bits.get()?)));
+        let tabulated = match bits {
+            Some((first, bits)) if !parts.is_empty() => {
+                vec![Predicate::of_numbers(table, &current, first, bits.clone())?]
+            }
+            _ => parts.iter().map(|part| Predicate::tabulated(table, part)).collect::<Result<_>>()?,
+        };
         let trial = |predicate| Trial { predicate, seen: 0, passed: 0 };
         self.parts = cheapest_first(tabulated).into_iter().map(trial).collect();
         Ok(())

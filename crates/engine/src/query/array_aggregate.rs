@@ -1,0 +1,280 @@
+//! Aggregation of a scan's rows in arrays: the group of a row is a place in them, computed from its key, not looked up by hashing.
+//!
+//! Keys are texts that are kept as codes, and integers that lie close together; all combinations of their values have a place, with
+//! a count and sums. Sums are of 64 bits wherever minima and maxima of the columns prove that they fit ([`narrow`]), and move to 128
+//! bits before they could overflow ([`totals`]). Rows come straight from the columns as they are kept: nothing is decoded, copied
+//! or exchanged between partitions. Each thread has arrays of its own, and the results are read off all of them at once, so that
+//! there is no second phase.
+//!
+//! The direct aggregation of Boncz, Zukowski and Nes, "MonetDB/X100: hyper-pipelining query execution" (2005), with the narrow types
+//! of Gubner and Boncz, "Exploring query execution strategies for JIT, vectorization and SIMD" (2017).
+//!
+//! [`ArrayAggregation`] puts it in the place of DataFusion's two phases over a [`ColumnScan`] wherever they compute nothing but
+//! counts, sums and averages of columns without nulls. Tables with changes laid over them are left to DataFusion, for their keys can
+//! be anything. So is, while it runs, an aggregation whose arrays do not fit the query's memory grant: DataFusion's can spill.
+
+pub mod keys;
+pub mod layout;
+pub mod narrow;
+pub mod run;
+pub mod totals;
+pub mod values;
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, SchedulingType, replace_children_if_necessary,
+};
+use datafusion::physical_plan::filter_pushdown::{ChildFilterDescription, FilterDescription, FilterPushdownPhase};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
+use itertools::Itertools;
+
+use crate::query::array_aggregate::layout::Layout;
+use crate::query::array_aggregate::run::{Results, add_up};
+use crate::query::scan::ColumnScan;
+use crate::query::scan::stream::morsels::Morsels;
+
+/// Puts [`ArrayAggregateExec`] where it can be. Runs before exchanges are planned.
+#[derive(Debug, Default)]
+pub struct ArrayAggregation {}
+
+impl PhysicalOptimizerRule for ArrayAggregation {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let replace = |node: Arc<dyn ExecutionPlan>| match ArrayAggregateExec::in_place_of(&node) {
+            Some(ours) => Ok(Transformed::yes(Arc::new(ours) as Arc<dyn ExecutionPlan>)),
+            None => Ok(Transformed::no(node)),
+        };
+        plan.transform_up(replace).data()
+    }
+
+    fn name(&self) -> &str {
+        "array_aggregation"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Counts, sums and averages by group, in arrays.
+#[derive(Debug, Clone)]
+pub struct ArrayAggregateExec {
+    scan: Arc<dyn ExecutionPlan>,
+    layout: Arc<Layout>,
+    /// DataFusion's last phase, over its first one, over the scan this was made for.
+    phases: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl ArrayAggregateExec {
+    /// What does the work of DataFusion's two phases; `None` if this is not the last of them, or the work cannot be done in arrays.
+    pub fn in_place_of(node: &Arc<dyn ExecutionPlan>) -> Option<ArrayAggregateExec> {
+        let last = node.downcast_ref::<AggregateExec>()?;
+        let is_last = matches!(last.mode(), AggregateMode::Final | AggregateMode::FinalPartitioned);
+        let first = last.input().downcast_ref::<AggregateExec>()?;
+        if !is_last || *first.mode() != AggregateMode::Partial || last.limit_options().is_some() {
+            return None;
+        }
+        let projection = first.input().downcast_ref::<ProjectionExec>();
+        let scan = projection.map_or(first.input(), ProjectionExec::input);
+        let resolve = |expression: &Arc<dyn PhysicalExpr>| match projection {
+            Some(projection) => projection.projection_expr().unproject_expr(expression),
+            None => Ok(Arc::clone(expression)),
+        };
+        let layout = Layout::new(first, column_scan(scan)?, &resolve)?;
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(last.schema()),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Some(ArrayAggregateExec {
+            scan: Arc::clone(scan),
+            layout: Arc::new(layout),
+            phases: Arc::clone(node),
+            properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// The same by DataFusion's operators.
+    pub fn by_hashing(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(last) = self.phases.downcast_ref::<AggregateExec>() else {
+            return internal_err!("the last phase of an aggregation is one");
+        };
+        let first = with_leaf(last.input(), &self.scan)?;
+        let one = Arc::new(CoalescePartitionsExec::new(first));
+        let (groups, functions, filters) =
+            (last.group_expr().clone(), last.aggr_expr().to_vec(), last.filter_expr().to_vec());
+        let last = AggregateExec::try_new(AggregateMode::Final, groups, functions, filters, one, last.input_schema())?;
+        Ok(Arc::new(last))
+    }
+
+    /// Which output columns are columns of the scan with the same name.
+    fn same_columns(&self, scan: &ColumnScan) -> HashSet<usize> {
+        let schema = self.schema();
+        let is_same = |(place, key): (usize, &keys::Key)| {
+            let of_scan = scan.projection().iter().position(|column| *column == key.column);
+            of_scan.is_some_and(|of_scan| scan.schema().field(of_scan).name() == schema.field(place).name())
+        };
+        let keys = self.layout.keys.iter().enumerate();
+        keys.filter(|(place, key)| is_same((*place, *key))).map(|(place, _)| place).collect()
+    }
+
+    fn run(
+        &self,
+        scan: &ColumnScan,
+        memory: MemoryReservation,
+        context: &Arc<TaskContext>,
+    ) -> SendableRecordBatchStream {
+        let (layout, schema) = (Arc::clone(&self.layout), self.schema());
+        let (scan, context) = (scan.clone(), Arc::clone(context));
+        let output = BaselineMetrics::new(&self.metrics, 0);
+        let time = output.elapsed_compute().clone();
+        let results = async move {
+            // Started when the first batch is wanted: by then other operators may have told the scan which rows they need.
+            let queue = Arc::new(AtomicUsize::new(0));
+            let thread = |partition: usize| {
+                let queue = Some(Arc::clone(&queue));
+                let morsels = Morsels::new(&scan, &layout.columns, partition, queue, &context);
+                let of_scan = BaselineMetrics::new(&scan.metrics(), partition);
+                SpawnedTask::spawn(add_up(Arc::clone(&layout), morsels, of_scan))
+            };
+            let threads = (0..scan.partitions()).map(thread).collect();
+            let batch_rows = context.session_config().batch_size();
+            Results::of(threads, layout, schema, batch_rows, time, memory).await
+        };
+        let batches = stream::once(results.map_ok(stream::iter)).try_flatten();
+        let counted = batches.inspect_ok(move |batch| output.record_output(batch.num_rows()));
+        Box::pin(RecordBatchStreamAdapter::new(self.schema(), counted.boxed()))
+    }
+}
+
+impl DisplayAs for ArrayAggregateExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
+        let schema = self.schema();
+        let keys = schema.fields().iter().take(self.layout.keys.len()).map(|field| field.name());
+        let results = schema.fields().iter().skip(self.layout.keys.len()).map(|field| field.name());
+        write!(f, "ArrayAggregateExec: keys=[{}], results=[{}]", keys.clone().join(", "), results.clone().join(", "))?;
+        write!(f, ", places={}", self.layout.groups)
+    }
+}
+
+impl ExecutionPlan for ArrayAggregateExec {
+    fn name(&self) -> &str {
+        "ArrayAggregateExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.scan]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(scan) = children.pop().filter(|_| children.is_empty()) else {
+            return internal_err!("an aggregation has one input");
+        };
+        Ok(Arc::new(ArrayAggregateExec { scan, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _phase: FilterPushdownPhase,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        // A condition on keys removes whole groups, so that it may as well be asked of the rows.
+        let keys = column_scan(&self.scan).map(|scan| self.same_columns(scan)).unwrap_or_default();
+        let child = ChildFilterDescription::from_child_with_allowed_indices(&filters, keys, &self.scan)?;
+        Ok(FilterDescription::new().with_child(child))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if partition != 0 {
+            return internal_err!("an array aggregation has one partition, not a partition {partition}");
+        }
+        let memory = MemoryConsumer::new("ArrayAggregate").register(context.memory_pool());
+        match column_scan(&self.scan) {
+            Some(scan) if memory.try_grow(self.layout.thread_bytes * scan.partitions()).is_ok() => {
+                Ok(self.run(scan, memory, &context))
+            }
+            _ => {
+                drop(memory);
+                self.by_hashing()?.execute(0, context)
+            }
+        }
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(&self, _inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        let rows = column_scan(&self.scan).map_or(usize::MAX, ColumnScan::expected_rows);
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        statistics.num_rows = Precision::Inexact(self.layout.groups.min(rows));
+        Ok(Arc::new(statistics))
+    }
+}
+
+/// The scan that a plan is, if that is one of ours.
+fn column_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&ColumnScan> {
+    plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ColumnScan>()
+}
+
+/// A chain of operators over another leaf.
+fn with_leaf(plan: &Arc<dyn ExecutionPlan>, leaf: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    match plan.children()[..] {
+        [below] => replace_children_if_necessary(Arc::clone(plan), vec![with_leaf(below, leaf)?]),
+        _ => Ok(Arc::clone(leaf)),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! Group keys as places in an array.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray, UInt32Array};
+use arrow::compute::{cast, take};
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+
+use crate::columns::ColumnTable;
+use crate::query::array_aggregate::values::Values;
+use crate::query::predicate::integer_span;
+
+/// A column whose values have numbers from 0 to below `span`.
+#[derive(Debug)]
+pub struct Key {
+    /// The column of the table.
+    pub column: usize,
+    /// How many numbers there are.
+    pub span: usize,
+    kind: Kind,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// An integer's number is its distance from the smallest.
+    Integers { first: i64, kept: DataType },
+    /// A text's number is its place among all texts of the column.
+    Texts {
+        all: ArrayRef,
+        /// The number of each entry of a chunk's dictionary, by the dictionary's address; nothing where all chunks share one. The
+        /// table, which the scan holds, keeps the dictionaries alive.
+        numbers: HashMap<usize, Vec<u32>>,
+    },
+}
+
+impl Key {
+    /// A key without nulls whose values are integers, or texts that all chunks keep as codes.
+    pub fn new(table: &ColumnTable, column: usize) -> Option<Key> {
+        if table.statistics().columns[column].null_count > 0 {
+            return None;
+        }
+        match table.schema().field(column).data_type() {
+            DataType::Utf8View => Key::of_texts(table, column),
+            kept => {
+                let (first, span) = integer_span(table, column)?;
+                Some(Key { column, span, kind: Kind::Integers { first, kept: kept.clone() } })
+            }
+        }
+    }
+
+    fn of_texts(table: &ColumnTable, column: usize) -> Option<Key> {
+        let filled = table.chunks().iter().filter(|chunk| chunk.live_rows() > 0);
+        let dictionaries = filled.map(|chunk| chunk.dictionary(column)).collect::<Option<Vec<_>>>()?;
+        let first = dictionaries.first()?;
+        if dictionaries.iter().all(|dictionary| Arc::ptr_eq(dictionary, first)) {
+            let kind = Kind::Texts { all: Arc::clone(first), numbers: HashMap::new() };
+            return Some(Key { column, span: first.len(), kind });
+        }
+        let mut places: HashMap<&str, u32> = HashMap::new();
+        let mut all: Vec<&str> = Vec::new();
+        let mut numbers = HashMap::new();
+        for dictionary in &dictionaries {
+            let number = |text| {
+                *places.entry(text).or_insert_with(|| {
+                    all.push(text);
+                    (all.len() - 1) as u32
+                })
+            };
+            let texts = || dictionary.as_string_view().iter().flatten();
+            numbers.entry(address(dictionary)).or_insert_with(|| texts().map(number).collect());
+        }
+        let span = all.len();
+        Some(Key { column, span, kind: Kind::Texts { all: Arc::new(StringViewArray::from(all)), numbers } })
+    }
+
+    /// Takes rows' places among the combinations of the keys so far to those among the combinations with this one as well. Rows
+    /// that are not selected may hold any value; their places mean nothing.
+    pub fn refine(&self, values: &Values<'_>, dictionary: Option<&ArrayRef>, places: &mut [u32]) {
+        let span = self.span as u32;
+        match (&self.kind, values) {
+            (Kind::Integers { first, .. }, Values::Int32(values)) => {
+                refine(places, span, values.iter().map(|value| i64::from(*value).wrapping_sub(*first) as u32));
+            }
+            (Kind::Integers { first, .. }, Values::Int64(values)) => {
+                refine(places, span, values.iter().map(|value| value.wrapping_sub(*first) as u32));
+            }
+            (Kind::Texts { numbers, .. }, values) => {
+                let numbers = dictionary.and_then(|dictionary| numbers.get(&address(dictionary)));
+                let number = |code: u16| match numbers {
+                    Some(numbers) => numbers.get(usize::from(code)).copied().unwrap_or(0),
+                    None => u32::from(code),
+                };
+                match values {
+                    Values::Code8(codes) => refine(places, span, codes.iter().map(|code| number(u16::from(*code)))),
+                    Values::Code16(codes) => refine(places, span, codes.iter().map(|code| number(*code))),
+                    _ => unreachable!("text keys are kept as codes"),
+                }
+            }
+            (Kind::Integers { .. }, _) => unreachable!("integer keys are kept as integers"),
+        }
+    }
+
+    /// The values that some numbers stand for.
+    pub fn values(&self, numbers: Vec<u32>) -> Result<ArrayRef, ArrowError> {
+        match &self.kind {
+            Kind::Integers { first, kept } => {
+                let values = Int64Array::from_iter_values(numbers.into_iter().map(|number| first + i64::from(number)));
+                cast(&values, kept)
+            }
+            Kind::Texts { all, .. } => take(all, &UInt32Array::from(numbers), None),
+        }
+    }
+}
+
+fn address(dictionary: &ArrayRef) -> usize {
+    Arc::as_ptr(dictionary).cast::<()>() as usize
+}
+
+fn refine(places: &mut [u32], span: u32, numbers: impl Iterator<Item = u32>) {
+    for (place, number) in places.iter_mut().zip(numbers) {
+        *place = place.wrapping_mul(span).wrapping_add(number);
+    }
+}

@@ -1,0 +1,194 @@
+//! What an array aggregation computes, and whether an aggregation can be one.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Decimal128Array, Int64Array, UInt64Array};
+use arrow::datatypes::{DataType, SchemaRef};
+use arrow::record_batch::RecordBatch;
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::EmitTo;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_plan::aggregates::AggregateExec;
+use itertools::Itertools;
+
+use crate::query::array_aggregate::keys::Key;
+use crate::query::array_aggregate::narrow::{Program, Scope};
+use crate::query::array_aggregate::totals::{Sum, Totals};
+use crate::query::scan::ColumnScan;
+
+/// Groups that arrays may always have, however few rows there are.
+const GROUPS_FREE: usize = 64 * 1024;
+
+/// How many times as many groups as rows arrays may have beyond that: places without a row cost time and memory, too.
+const GROUPS_PER_ROW_MAX: usize = 2;
+
+/// Bytes that the arrays of all threads may take.
+const BYTES_MAX: usize = 1 << 30;
+
+/// What is computed.
+#[derive(Debug)]
+pub struct Layout {
+    /// What rows are grouped by.
+    pub keys: Vec<Key>,
+    /// How many groups there can be.
+    pub groups: usize,
+    /// What is computed of each row.
+    pub program: Program,
+    /// What is added up.
+    pub sums: Vec<Sum>,
+    aggregates: Vec<Aggregate>,
+    /// The table's columns that are read.
+    pub columns: Vec<usize>,
+    /// The bytes that one thread takes.
+    pub thread_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Aggregate {
+    function: Arc<AggregateFunctionExpr>,
+    /// Its state in DataFusion's form.
+    states: Vec<(DataType, Source)>,
+}
+
+/// What a state is made of.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Count,
+    Sum(usize),
+}
+
+/// Resolves an expression over the aggregation's input to one over the scan's columns.
+pub type Resolve<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> + 'a;
+
+impl Layout {
+    /// The layout of an aggregation's first phase over a scan; `None` if it cannot be done in arrays, or should not.
+    pub fn new(partial: &AggregateExec, scan: &ColumnScan, resolve: &Resolve<'_>) -> Option<Layout> {
+        let table = scan.plain_table()?;
+        let groups = partial.group_expr();
+        let is_plain = groups.is_single() && !groups.is_empty() && partial.filter_expr().iter().all(Option::is_none);
+        if !is_plain || partial.limit_options().is_some() || u32::try_from(table.rows()).is_err() {
+            return None;
+        }
+        let keys = groups.expr().iter().map(|(key, _)| {
+            let key = resolve(key).ok()?;
+            Key::new(table, scan.projection()[key.downcast_ref::<Column>()?.index()])
+        });
+        let keys = keys.collect::<Option<Vec<Key>>>()?;
+        let groups = keys.iter().try_fold(1usize, |groups, key| groups.checked_mul(key.span))?;
+        let groups_max = GROUPS_FREE.max(scan.expected_rows().saturating_mul(GROUPS_PER_ROW_MAX));
+        if groups == 0 || groups > groups_max.min(u32::MAX as usize - 1) {
+            return None;
+        }
+        let scope = Scope { table, projection: scan.projection(), schema: scan.schema() };
+        let mut layout = Layout {
+            columns: keys.iter().map(|key| key.column).collect(),
+            keys,
+            groups,
+            program: Program::default(),
+            sums: Vec::new(),
+            aggregates: Vec::new(),
+            thread_bytes: 0,
+        };
+        partial.aggr_expr().iter().try_for_each(|function| layout.add_aggregate(function, &scope, resolve))?;
+        layout.columns = layout.columns.iter().copied().chain(layout.program.columns()).sorted().dedup().collect();
+        let positions = table.chunks().iter().map(|chunk| chunk.rows()).sum();
+        layout.thread_bytes = Totals::bytes(groups, &layout.sums, positions);
+        (layout.thread_bytes.checked_mul(scan.partitions())? <= BYTES_MAX).then_some(layout)
+    }
+
+    fn add_aggregate(
+        &mut self,
+        function: &Arc<AggregateFunctionExpr>,
+        scope: &Scope<'_>,
+        resolve: &Resolve<'_>,
+    ) -> Option<()> {
+        if function.is_distinct() || !function.order_bys().is_empty() || !function.groups_accumulator_supported() {
+            return None;
+        }
+        let [argument] = &function.expressions()[..] else { return None };
+        let argument = resolve(argument).ok()?;
+        let source = match function.fun().name() {
+            "count" => never_null(&argument, scope).then_some(Source::Count)?,
+            "sum" | "avg" => Source::Sum(self.add_sum(&argument, scope)?),
+            _ => return None,
+        };
+        let state = |of_type: &DataType| match (of_type, source) {
+            (DataType::Int64 | DataType::UInt64, Source::Count) => Some(Source::Count),
+            (DataType::UInt64, Source::Sum(_)) => Some(Source::Count),
+            // DataFusion wraps what does not fit; here it must be impossible.
+            (DataType::Int64, Source::Sum(sum)) => {
+                let magnitude = u128::from(self.sums[sum].magnitude);
+                (magnitude * scope.table.rows() as u128 <= i64::MAX as u128).then_some(source)
+            }
+            (DataType::Decimal128(_, scale), Source::Sum(_)) => {
+                let DataType::Decimal128(_, kept) = argument.data_type(scope.schema).ok()? else { return None };
+                (*scale == kept).then_some(source)
+            }
+            _ => None,
+        };
+        let fields = function.state_fields().ok()?;
+        let states = fields.iter().map(|field| Some((field.data_type().clone(), state(field.data_type())?)));
+        let states = states.collect::<Option<Vec<_>>>()?;
+        self.aggregates.push(Aggregate { function: Arc::clone(function), states });
+        Some(())
+    }
+
+    fn add_sum(&mut self, argument: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> Option<usize> {
+        let (step, _) = self.program.add(argument, scope)?;
+        let sum = Sum { step, magnitude: self.program.magnitude(step) };
+        if let Some(same) = self.sums.iter().position(|earlier| earlier.step == step) {
+            return Some(same);
+        }
+        Totals::can_add(sum).then(|| self.sums.push(sum))?;
+        Some(self.sums.len() - 1)
+    }
+
+    /// The results of some groups, from what all threads have added up.
+    pub fn results(&self, schema: &SchemaRef, groups: &[usize], totals: &[Totals]) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(schema.fields().len());
+        let mut below = self.groups;
+        for key in &self.keys {
+            below /= key.span;
+            let numbers = groups.iter().map(|group| (group / below % key.span) as u32);
+            columns.push(key.values(numbers.collect())?);
+        }
+        let each_its_own: Vec<usize> = (0..groups.len()).collect();
+        for Aggregate { function, states } in &self.aggregates {
+            let states = states.iter().map(|(of_type, source)| state(of_type, *source, groups, totals));
+            // DataFusion's own last phase: what it makes of a state is its business.
+            let mut accumulator = function.create_groups_accumulator()?;
+            accumulator.merge_batch(&states.collect::<Result<Vec<_>>>()?, &each_its_own, groups.len())?;
+            columns.push(accumulator.evaluate(EmitTo::All)?);
+        }
+        Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+    }
+}
+
+fn state(of_type: &DataType, source: Source, groups: &[usize], totals: &[Totals]) -> Result<ArrayRef> {
+    let count = |group: &usize| totals.iter().map(|totals| totals.count(*group)).sum::<u64>();
+    let sum_of = |sum: usize| move |group: &usize| totals.iter().map(|totals| totals.sum(sum, *group)).sum::<i128>();
+    Ok(match (of_type, source) {
+        (DataType::UInt64, Source::Count) => Arc::new(UInt64Array::from_iter_values(groups.iter().map(count))),
+        (DataType::Int64, Source::Count) => {
+            Arc::new(Int64Array::from_iter_values(groups.iter().map(|group| count(group) as i64)))
+        }
+        (DataType::Int64, Source::Sum(sum)) => {
+            let sum_of = sum_of(sum);
+            Arc::new(Int64Array::from_iter_values(groups.iter().map(|group| sum_of(group) as i64)))
+        }
+        (DataType::Decimal128(precision, scale), Source::Sum(sum)) => {
+            let sums = Decimal128Array::from_iter_values(groups.iter().map(sum_of(sum)));
+            Arc::new(sums.with_precision_and_scale(*precision, *scale)?)
+        }
+        _ => return internal_err!("an array aggregation has no state of type {of_type}"),
+    })
+}
+
+fn never_null(expression: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> bool {
+    if let Some(column) = expression.downcast_ref::<Column>() {
+        return scope.table.statistics().columns[scope.projection[column.index()]].null_count == 0;
+    }
+    expression.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null())
+}

@@ -1,0 +1,223 @@
+//! Arithmetic on decimals in 64 bits instead of 128, where the columns' minima and maxima prove that nothing overflows.
+//!
+//! Every step has bounds, by interval arithmetic from those of the columns; an expression with a step that could leave 64 bits is
+//! not taken. Rows that are not selected may hold anything, so that their results are computed with wrapping, and never used.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
+
+use crate::columns::ColumnTable;
+use crate::query::array_aggregate::values::Values;
+
+/// One operation; numbers are those of earlier steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// A column of the table.
+    Column(usize),
+    Literal(i64),
+    Add(usize, usize),
+    Subtract(usize, usize),
+    Multiply(usize, usize),
+}
+
+/// The steps of some expressions; what they have in common is computed once.
+#[derive(Debug, Default)]
+pub struct Program {
+    steps: Vec<Step>,
+    bounds: Vec<RangeInclusive<i64>>,
+}
+
+/// Where the columns of an expression come from.
+pub struct Scope<'a> {
+    /// The table.
+    pub table: &'a ColumnTable,
+    /// The scan's columns by place: the table's columns.
+    pub projection: &'a [usize],
+    /// The scan's columns.
+    pub schema: &'a Schema,
+}
+
+impl Program {
+    /// Adds an expression of a numeric type over a scan's columns; returns the step that has its value, and the scale of that.
+    /// `None` if it is not arithmetic on columns without nulls, or could leave 64 bits.
+    pub fn add(&mut self, expression: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> Option<(usize, i8)> {
+        let of_type = expression.data_type(scope.schema).ok()?;
+        let scale = scale(&of_type)?;
+        let step = if let Some(column) = expression.downcast_ref::<Column>() {
+            self.column(scope.projection[column.index()], scope.table)?
+        } else if let Some(literal) = expression.downcast_ref::<Literal>() {
+            self.literal(i64::try_from(whole(literal.value())?).ok()?)?
+        } else if let Some(cast) = expression.downcast_ref::<CastExpr>() {
+            let (step, from) = self.add(cast.expr(), scope)?;
+            let from_type = cast.expr().data_type(scope.schema).ok()?;
+            // Into a type that holds every value of the first one, so that it cannot fail.
+            if digits(&of_type)? < digits(&from_type)? {
+                return None;
+            }
+            self.rescaled(step, from, scale)?
+        } else {
+            let binary = expression.downcast_ref::<BinaryExpr>()?;
+            // Integers wrap, which bounds of 64 bits say nothing about for smaller ones.
+            matches!(of_type, DataType::Decimal128(..)).then_some(())?;
+            let (left, left_scale) = self.add(binary.left(), scope)?;
+            let (right, right_scale) = self.add(binary.right(), scope)?;
+            match binary.op() {
+                Operator::Multiply if scale == left_scale + right_scale => self.step(Step::Multiply(left, right))?,
+                op @ (Operator::Plus | Operator::Minus) => {
+                    let left = self.rescaled(left, left_scale, scale)?;
+                    let right = self.rescaled(right, right_scale, scale)?;
+                    let is_sum = *op == Operator::Plus;
+                    self.step(if is_sum { Step::Add(left, right) } else { Step::Subtract(left, right) })?
+                }
+                _ => return None,
+            }
+        };
+        Some((step, scale))
+    }
+
+    /// The largest distance from zero that a step's value can have.
+    pub fn magnitude(&self, step: usize) -> u64 {
+        self.bounds[step].start().unsigned_abs().max(self.bounds[step].end().unsigned_abs())
+    }
+
+    /// The columns of the table that it reads.
+    pub fn columns(&self) -> impl Iterator<Item = usize> {
+        self.steps.iter().filter_map(|step| if let Step::Column(column) = step { Some(*column) } else { None })
+    }
+
+    fn column(&mut self, column: usize, table: &ColumnTable) -> Option<usize> {
+        let summary = &table.statistics().columns[column];
+        let (min, max) = (whole(&summary.min)?, whole(&summary.max)?);
+        (summary.null_count == 0).then_some(())?;
+        self.bounded(Step::Column(column), min, max)
+    }
+
+    fn literal(&mut self, value: i64) -> Option<usize> {
+        self.bounded(Step::Literal(value), value.into(), value.into())
+    }
+
+    /// A step's value with another scale; `None` if digits would be lost.
+    fn rescaled(&mut self, step: usize, from: i8, to: i8) -> Option<usize> {
+        if from == to {
+            return Some(step);
+        }
+        let factor = 10i64.checked_pow(u32::try_from(to.checked_sub(from)?).ok()?)?;
+        let factor = self.literal(factor)?;
+        self.step(Step::Multiply(step, factor))
+    }
+
+    /// Adds a step that computes something of others.
+    fn step(&mut self, step: Step) -> Option<usize> {
+        let ends = |step: usize| [*self.bounds[step].start(), *self.bounds[step].end()].map(i128::from);
+        let (min, max) = match step {
+            Step::Add(left, right) => (ends(left)[0] + ends(right)[0], ends(left)[1] + ends(right)[1]),
+            Step::Subtract(left, right) => (ends(left)[0] - ends(right)[1], ends(left)[1] - ends(right)[0]),
+            Step::Multiply(left, right) => {
+                // Products of two numbers of 64 bits fit 127.
+                let corners = ends(left).map(|l| ends(right).map(|r| l * r));
+                let corners = corners.as_flattened();
+                (*corners.iter().min()?, *corners.iter().max()?)
+            }
+            Step::Column(_) | Step::Literal(_) => return None,
+        };
+        self.bounded(step, min, max)
+    }
+
+    fn bounded(&mut self, step: Step, min: i128, max: i128) -> Option<usize> {
+        if let Some(same) = self.steps.iter().position(|earlier| *earlier == step) {
+            return Some(same);
+        }
+        self.bounds.push(i64::try_from(min).ok()?..=i64::try_from(max).ok()?);
+        self.steps.push(step);
+        Some(self.steps.len() - 1)
+    }
+}
+
+/// The values of a program's steps for some rows.
+#[derive(Debug)]
+pub struct Registers(Vec<Vec<i64>>);
+
+impl Registers {
+    /// Room for so many rows.
+    pub fn new(program: &Program, rows_max: usize) -> Self {
+        let fill = |step: &Step| if let Step::Literal(value) = step { *value } else { 0 };
+        Registers(program.steps.iter().map(|step| vec![fill(step); rows_max]).collect())
+    }
+
+    /// Computes all steps for the first rows; `column` has the table's columns.
+    pub fn run<'a>(&mut self, program: &Program, rows: usize, column: impl Fn(usize) -> Values<'a>) {
+        for (number, step) in program.steps.iter().enumerate() {
+            let (before, own) = self.0.split_at_mut(number);
+            let result = &mut own[0][..rows];
+            match *step {
+                Step::Literal(_) => {}
+                Step::Column(place) => load(result, &column(place)),
+                Step::Add(l, r) => combine(result, &before[l], &before[r], i64::wrapping_add),
+                Step::Subtract(l, r) => combine(result, &before[l], &before[r], i64::wrapping_sub),
+                Step::Multiply(l, r) => combine(result, &before[l], &before[r], i64::wrapping_mul),
+            }
+        }
+    }
+
+    /// The values of a step.
+    pub fn step(&self, step: usize) -> &[i64] {
+        &self.0[step]
+    }
+}
+
+fn load(result: &mut [i64], values: &Values<'_>) {
+    match values {
+        Values::Int32(values) => result.iter_mut().zip(*values).for_each(|(to, value)| *to = i64::from(*value)),
+        Values::Int64(values) => result.copy_from_slice(values),
+        Values::Decimal(values) => result.iter_mut().zip(*values).for_each(|(to, value)| *to = *value as i64),
+        Values::Code8(_) | Values::Code16(_) => unreachable!("codes have no arithmetic"),
+    }
+}
+
+fn combine(result: &mut [i64], left: &[i64], right: &[i64], operation: impl Fn(i64, i64) -> i64) {
+    for ((to, left), right) in result.iter_mut().zip(left).zip(right) {
+        *to = operation(*left, *right);
+    }
+}
+
+/// A number without its scale.
+fn whole(value: &ScalarValue) -> Option<i128> {
+    match value {
+        ScalarValue::Decimal128(value, ..) => *value,
+        ScalarValue::Int64(value) => value.map(i128::from),
+        ScalarValue::Int32(value) => value.map(i128::from),
+        _ => None,
+    }
+}
+
+fn scale(of_type: &DataType) -> Option<i8> {
+    match of_type {
+        DataType::Decimal128(_, scale) => Some(*scale),
+        DataType::Int32 | DataType::Int64 => Some(0),
+        _ => None,
+    }
+}
+
+/// How many digits a type has before the point, at least.
+fn digits(of_type: &DataType) -> Option<i16> {
+    match of_type {
+        DataType::Decimal128(precision, scale) => Some(i16::from(*precision) - i16::from(*scale)),
+        DataType::Int64 => Some(19),
+        DataType::Int32 => Some(10),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+impl Registers {
+    /// Values for tests.
+    pub fn of(values: Vec<Vec<i64>>) -> Self {
+        Registers(values)
+    }
+}

@@ -1,0 +1,167 @@
+//! A running array aggregation: threads that add up rows, and the results of all of them.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::BooleanArray;
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::FilterBuilder;
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::metrics::{BaselineMetrics, Time};
+
+use crate::columns::encode::ChunkColumn;
+use crate::query::array_aggregate::layout::Layout;
+use crate::query::array_aggregate::narrow::Registers;
+use crate::query::array_aggregate::totals::Totals;
+use crate::query::array_aggregate::values::Values;
+use crate::query::scan::stream::morsels::{Morsels, NextRows};
+
+/// Below this share of selected rows they are gathered first: computing on the others would cost more.
+const SPARSE: f64 = 0.5;
+
+/// Adds up the rows of one partition.
+pub async fn add_up(layout: Arc<Layout>, mut morsels: Morsels, metrics: BaselineMetrics) -> Result<Totals> {
+    let mut totals = Totals::new(layout.groups, &layout.sums);
+    let mut adder = Adder {
+        places: vec![0; Totals::ROWS_MAX],
+        registers: Registers::new(&layout.program, Totals::ROWS_MAX),
+        layout,
+    };
+    while let Some(next) = poll_fn(|context| morsels.poll_next(context)).await? {
+        {
+            let _timer = metrics.elapsed_compute().timer();
+            let selected = morsels.select(&next)?;
+            metrics.output_rows().add(adder.add(&next, selected, &mut totals)?);
+        }
+        // So that a cancelled query ends, and others have their turn, between chunks that are in memory.
+        tokio::task::yield_now().await;
+    }
+    Ok(totals)
+}
+
+struct Adder {
+    layout: Arc<Layout>,
+    /// The groups of some rows.
+    places: Vec<u32>,
+    registers: Registers,
+}
+
+impl Adder {
+    /// Adds the selected rows, all if it is `None`; returns how many these are.
+    fn add(&mut self, next: &NextRows, selected: Option<BooleanBuffer>, totals: &mut Totals) -> Result<usize> {
+        let morsel = next.morsel();
+        let count = selected.as_ref().map_or(morsel.rows, BooleanBuffer::count_set_bits);
+        if count == 0 {
+            return Ok(0);
+        }
+        let selected = selected.filter(|_| count < morsel.rows);
+        let layout = Arc::clone(&self.layout);
+        let columns = layout.columns.iter().map(|&column| morsel.column(column));
+        match selected {
+            Some(selected) if (count as f64) < SPARSE * morsel.rows as f64 => {
+                let filter = FilterBuilder::new(&BooleanArray::new(selected, None)).optimize().build();
+                let gather = |column: ChunkColumn| Ok(column.with_physical(filter.filter(column.physical())?));
+                self.add_columns(&columns.map(gather).collect::<Result<Vec<_>>>()?, count, None, totals);
+            }
+            selected => self.add_columns(&columns.collect::<Vec<_>>(), morsel.rows, selected.as_ref(), totals),
+        }
+        Ok(count)
+    }
+
+    fn add_columns(
+        &mut self,
+        columns: &[ChunkColumn],
+        rows: usize,
+        selected: Option<&BooleanBuffer>,
+        totals: &mut Totals,
+    ) {
+        let layout = Arc::clone(&self.layout);
+        let values =
+            columns.iter().map(|column| Values::of(column.physical()).expect("the layout has only such columns"));
+        let values: Vec<Values<'_>> = values.collect();
+        let place_of = |column: usize| layout.columns.binary_search(&column).expect("every column used is in the list");
+        for start in (0..rows).step_by(Totals::ROWS_MAX) {
+            let block = start..rows.min(start + Totals::ROWS_MAX);
+            let places = &mut self.places[..block.len()];
+            places.fill(0);
+            for key in &layout.keys {
+                let column = place_of(key.column);
+                key.refine(&values[column].slice(block.clone()), columns[column].dictionary(), places);
+            }
+            if let Some(selected) = selected {
+                set_aside(places, selected, &block, totals.unselected());
+            }
+            self.registers.run(&layout.program, block.len(), |column| values[place_of(column)].slice(block.clone()));
+            totals.add(places, &self.registers);
+        }
+    }
+}
+
+/// Gives the rows of a block that are not selected a place of their own.
+fn set_aside(places: &mut [u32], selected: &BooleanBuffer, block: &Range<usize>, unselected: u32) {
+    let bits = selected.slice(block.start, block.len());
+    for (word, chunk) in bits.bit_chunks().iter_padded().zip(places.chunks_mut(64)) {
+        let mut missing = !word;
+        while missing != 0 {
+            let row = missing.trailing_zeros() as usize;
+            match chunk.get_mut(row) {
+                Some(place) => *place = unselected,
+                None => break,
+            }
+            missing &= missing - 1;
+        }
+    }
+}
+
+/// The groups that have rows, a batch at a time.
+pub struct Results {
+    layout: Arc<Layout>,
+    schema: SchemaRef,
+    totals: Vec<Totals>,
+    /// The next group to look at.
+    next: usize,
+    batch_rows: usize,
+    time: Time,
+    /// For as long as the totals are there.
+    _memory: MemoryReservation,
+}
+
+impl Results {
+    /// Waits for all threads.
+    pub async fn of(
+        threads: Vec<SpawnedTask<Result<Totals>>>,
+        layout: Arc<Layout>,
+        schema: SchemaRef,
+        batch_rows: usize,
+        time: Time,
+        memory: MemoryReservation,
+    ) -> Result<Results> {
+        let mut totals = Vec::with_capacity(threads.len());
+        for thread in threads {
+            let added = thread.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+            totals.push(added?);
+        }
+        Ok(Results { layout, schema, totals, next: 0, batch_rows, time, _memory: memory })
+    }
+}
+
+impl Iterator for Results {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let _timer = self.time.timer();
+        let mut groups = Vec::new();
+        while self.next < self.layout.groups && groups.len() < self.batch_rows {
+            if self.totals.iter().any(|totals| totals.count(self.next) > 0) {
+                groups.push(self.next);
+            }
+            self.next += 1;
+        }
+        (!groups.is_empty()).then(|| self.layout.results(&self.schema, &groups, &self.totals))
+    }
+}

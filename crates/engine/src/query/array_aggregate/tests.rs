@@ -1,0 +1,151 @@
+//! Aggregations in arrays give the answers of DataFusion's own operators.
+
+use arrow::array::{ArrayRef, Decimal128Array, Int32Array, Int64Array, StringViewArray};
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use arrow::util::display::array_value_to_string;
+use datafusion::datasource::MemTable;
+use datafusion::prelude::SessionContext;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::*;
+use crate::columns::{Chunk, ColumnSnapshot, ColumnTable};
+use crate::query::{QueryEngine, QueryOptions};
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("flag", DataType::Utf8View, false),
+        Field::new("port", DataType::Int32, false),
+        Field::new("voyage", DataType::Int64, true),
+        Field::new("tons", DataType::Int32, false),
+        Field::new("price", DataType::Decimal128(15, 2), false),
+        Field::new("share", DataType::Decimal128(9, 4), false),
+        Field::new("large", DataType::Decimal128(38, 0), false),
+        Field::new("gaps", DataType::Int64, true),
+    ]))
+}
+
+/// Random rows. Each chunk has texts and a range of voyages of its own; a third of the rows are holes with values from far outside.
+fn chunk(number: i64, rows: usize, random: &mut Pcg64) -> Chunk {
+    let live: Vec<bool> = (0..rows).map(|_| random.random_bool(0.7)).collect();
+    let mut numbers = |low: i64, high: i64| -> Vec<i64> {
+        let number = |live: &bool| if *live { random.random_range(low..high) } else { i64::MIN / 3 };
+        live.iter().map(number).collect()
+    };
+    let small = |numbers: Vec<i64>| Arc::new(Int32Array::from_iter_values(numbers.into_iter().map(|n| n as i32)));
+    let decimal = |numbers: Vec<i64>, factor: i128, precision, scale| {
+        let values = Decimal128Array::from_iter_values(numbers.into_iter().map(|n| i128::from(n) * factor));
+        Arc::new(values.with_precision_and_scale(precision, scale).unwrap())
+    };
+    let flags = numbers(number, number + 3).into_iter().map(|flag| format!("flag {flag}"));
+    let voyage = numbers(number * 50 - 20, number * 50 + 70);
+    let gaps = Int64Array::from_iter(numbers(0, 5).into_iter().map(|n| (n > 0).then_some(n)));
+    let arrays: Vec<ArrayRef> = vec![
+        Arc::new(StringViewArray::from_iter_values(flags)),
+        small(numbers(-3, 9)),
+        Arc::new(Int64Array::from(voyage)),
+        small(numbers(-100, 100)),
+        decimal(numbers(-1_000_000, 10_000_000), 1, 15, 2),
+        decimal(numbers(-9_999, 10_000), 1, 9, 4),
+        decimal(numbers(-8, 9), 1_000_000_000_000_000, 38, 0),
+        Arc::new(gaps),
+    ];
+    Chunk::encode(&schema(), &arrays, Some(BooleanBuffer::from(live)), None).unwrap()
+}
+
+fn table(seed: u64) -> ColumnTable {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let empty = ColumnTable::build("ship", schema(), vec![], vec![]).unwrap();
+    let chunks = random.random_range(1..5);
+    let chunk = |number: usize| {
+        let rows = random.random_range(500..5_000);
+        (number, Arc::new(chunk(number as i64, rows, &mut random)))
+    };
+    empty.with_chunks(&(0..chunks).map(chunk).collect::<Vec<_>>()).unwrap()
+}
+
+fn rows(batches: &[RecordBatch]) -> Vec<Vec<String>> {
+    let cell = |column: &ArrayRef, row| array_value_to_string(column, row).unwrap();
+    let row = |batch: &RecordBatch, row| batch.columns().iter().map(|column| cell(column, row)).collect();
+    let mut rows: Vec<_> =
+        batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |number| row(batch, number))).collect();
+    rows.sort();
+    rows
+}
+
+fn stock(table: &ColumnTable, sql: &str) -> Vec<Vec<String>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let context = SessionContext::new();
+    let memory = MemTable::try_new(schema(), vec![table.to_batches().unwrap()]).unwrap();
+    context.register_table("ship", Arc::new(memory)).unwrap();
+    rows(&runtime.block_on(async { context.sql(sql).await.unwrap().collect().await.unwrap() }))
+}
+
+fn engine(dop: usize, memory_grant_mib: Option<usize>) -> QueryEngine {
+    let options = QueryOptions { dop, workers: 2, batch_rows: 100, memory_grant_mib, ..QueryOptions::default() };
+    QueryEngine::new(options).unwrap()
+}
+
+/// Aggregations that are done in arrays.
+const TAKEN: [&str; 10] = [
+    "select flag, count(*), sum(price), avg(price), sum(tons) from ship group by flag",
+    "select port, flag, sum(price * (1 - share)), sum(price * (1 - share) * (1 + share)), avg(share) from ship group by 1, 2",
+    "select voyage, count(1), sum(price - share) from ship where tons > 0 group by voyage",
+    "select sum(large), port from ship where price < 1000 group by port",
+    "select flag as port, port as flag, sum(price + 7) from ship group by 1, 2 having count(*) > 3",
+    "select port from ship where flag <> 'flag 1' group by port",
+    "select port, avg(price + 7) from ship group by port",
+    "select port, count(distinct tons) from ship group by port",
+    "select s.port, total, tons from ship s, (select port as p, sum(tons) as total from ship group by port) t \
+     where s.port = p and price < 10000",
+    "select voyage, total from (select voyage, sum(price) as total from ship group by voyage) t where voyage > 100",
+];
+
+/// Aggregations that are not: nulls, other functions, expressions that could overflow, no groups, too many.
+const LEFT: [&str; 8] = [
+    "select gaps, count(*) from ship group by gaps",
+    "select port, sum(gaps), count(gaps) from ship group by port",
+    "select port, min(price) from ship group by port",
+    "select port, sum(large * price) from ship group by port",
+    "select sum(price) from ship",
+    "select tons * 2, count(*) from ship group by 1",
+    "select port, sum(price) filter (where tons > 3) from ship group by port",
+    "select price, count(*) from ship group by price",
+];
+
+#[test]
+fn answers_are_those_of_hashing() {
+    for seed in 0..12 {
+        let table = table(seed);
+        let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [Arc::new(table.clone())]));
+        for (sql, is_taken) in TAKEN.iter().map(|sql| (sql, true)).chain(LEFT.iter().map(|sql| (sql, false))) {
+            let expect = stock(&table, sql);
+            for (dop, grant) in [(1, None), (2, None), (7, None), (2, Some(16))] {
+                let engine = engine(dop, grant);
+                let plan = engine.explain(&snapshot, sql, None).unwrap();
+                assert_eq!(plan.contains("ArrayAggregateExec"), is_taken, "{sql}:\n{plan}");
+                let output = engine.query(&snapshot, sql, None).unwrap();
+                assert_eq!(rows(&output.batches), expect, "seed {seed}, degree {dop}, grant {grant:?}: {sql}\n{plan}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_grant_is_hashed() {
+    let voyages = Arc::new(Int64Array::from_iter_values((0..200_000).map(|row| row / 2)));
+    let batch = RecordBatch::try_from_iter([("voyage", voyages as ArrayRef)]).unwrap();
+    let table = Arc::new(ColumnTable::build("ship", batch.schema(), vec![], vec![batch]).unwrap());
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table]));
+    let sql = "select voyage, count(*) as rows, sum(voyage) as total from ship group by voyage";
+    let sql = format!("select count(*), min(rows), max(rows), max(total) from ({sql}) t");
+    // Two threads' arrays take 2.4 MB, for which a grant of 2 MiB has no room.
+    for grant in [None, Some(16), Some(2)] {
+        let engine = engine(2, grant);
+        assert!(engine.explain(&snapshot, &sql, None).unwrap().contains("ArrayAggregateExec"));
+        let output = engine.query(&snapshot, &sql, None).unwrap();
+        assert_eq!(rows(&output.batches), [["100000", "2", "2", "199998"]], "{grant:?}");
+    }
+}

@@ -1,0 +1,44 @@
+//! Columns as plain slices.
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type, UInt8Type, UInt16Type};
+
+/// The values of a column as they are kept.
+#[derive(Debug, Clone, Copy)]
+pub enum Values<'a> {
+    /// Small integers.
+    Int32(&'a [i32]),
+    /// Integers.
+    Int64(&'a [i64]),
+    /// Decimals without their scale.
+    Decimal(&'a [i128]),
+    /// Codes into a dictionary of at most 256 entries.
+    Code8(&'a [u8]),
+    /// Codes into a longer dictionary.
+    Code16(&'a [u16]),
+}
+
+impl<'a> Values<'a> {
+    /// The values of an array; `None` for other types. Nulls are not looked at.
+    pub fn of(array: &'a ArrayRef) -> Option<Values<'a>> {
+        match array.data_type() {
+            DataType::Int32 => Some(Values::Int32(array.as_primitive::<Int32Type>().values())),
+            DataType::Int64 => Some(Values::Int64(array.as_primitive::<Int64Type>().values())),
+            DataType::Decimal128(..) => Some(Values::Decimal(array.as_primitive::<Decimal128Type>().values())),
+            DataType::UInt8 => Some(Values::Code8(array.as_primitive::<UInt8Type>().values())),
+            DataType::UInt16 => Some(Values::Code16(array.as_primitive::<UInt16Type>().values())),
+            _ => None,
+        }
+    }
+
+    /// Some of them.
+    pub fn slice(&self, rows: std::ops::Range<usize>) -> Values<'a> {
+        match self {
+            Values::Int32(values) => Values::Int32(&values[rows]),
+            Values::Int64(values) => Values::Int64(&values[rows]),
+            Values::Decimal(values) => Values::Decimal(&values[rows]),
+            Values::Code8(values) => Values::Code8(&values[rows]),
+            Values::Code16(values) => Values::Code16(&values[rows]),
+        }
+    }
+}
