@@ -56,9 +56,10 @@ fn django_names_the_class_by_an_execute_wrapper() {
     check(python_program("django_class.py"), 3);
 }
 
+/// Outside of a block it prepares a statement in a unit by itself, which has the tag as well.
 #[test]
 fn active_record_names_the_class_by_an_annotation() {
-    check(ruby_program(&programs().join("orms/active_record_class.rb")), 3);
+    check(ruby_program(&programs().join("orms/active_record_class.rb")), 4);
 }
 
 /// The driver beneath sends BEGIN and the first statement together, before one Sync.
