@@ -276,10 +276,6 @@ impl Database for Embedded {
         Ok(watch.map(|watch| Box::new(watch) as Box<dyn CopyWatch>))
     }
 
-    fn warnings(&self) -> Vec<String> {
-        options::caution(&self.options.read()).into_iter().collect()
-    }
-
     fn query_threads(&self) -> Vec<i32> {
         self.queries.read().thread_ids()
     }
@@ -290,7 +286,9 @@ impl Database for Embedded {
 
     fn warnings(&self) -> Vec<String> {
         let figures = self.queries.read().parallelism();
-        parallelism::warnings(&self.options.read().queries, figures.as_ref())
+        let options = self.options.read();
+        let cautions = options::caution(&options).into_iter();
+        cautions.chain(parallelism::warnings(&options.queries, figures.as_ref())).collect()
     }
 
     fn footprint(&self) -> Footprint {

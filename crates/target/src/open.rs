@@ -29,11 +29,11 @@ pub struct Target {
 #[derive(Debug, Clone)]
 enum Kind {
     /// The engine in this process.
-    Embedded(EmbeddedOptions),
+    Embedded(Box<EmbeddedOptions>),
     /// A PostgreSQL server of our own.
     Private(ServerSettings),
     /// A PostgreSQL server of somebody else.
-    Server(ServerUrl, ServerSettings),
+    Server(Box<ServerUrl>, ServerSettings),
 }
 
 /// A target or an option that cannot be had.
@@ -128,9 +128,9 @@ impl Target {
     pub fn parse<'a>(url: &str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
         let (url, mut behind) = without_options(url);
         let kind = match url {
-            DEFAULT_URL => Kind::Embedded(EmbeddedOptions::default()),
+            DEFAULT_URL => Kind::Embedded(Box::default()),
             PRIVATE_URL => Kind::Private(ServerSettings::for_this_machine()),
-            _ if is_server(url) => Kind::Server(ServerUrl::parse(url)?, ServerSettings::for_this_machine()),
+            _ if is_server(url) => Kind::Server(Box::new(ServerUrl::parse(url)?), ServerSettings::for_this_machine()),
             _ => return Err(TargetError::NoSuchTarget(url.to_owned())),
         };
         let mut target = Target { kind };
@@ -233,7 +233,7 @@ impl Target {
     /// Opens it.
     pub fn open(&self) -> Result<Box<dyn Database>, OpenError> {
         match &self.kind {
-            Kind::Embedded(options) => Ok(Box::new(Embedded::new(options.clone())?)),
+            Kind::Embedded(options) => Ok(Box::new(Embedded::new(EmbeddedOptions::clone(options))?)),
             Kind::Private(settings) => {
                 let database = PostgresDatabase::private(PrivateServer::start(settings.clone())?);
                 database.govern()?;
@@ -241,7 +241,7 @@ impl Target {
             }
             Kind::Server(url, settings) => {
                 let failed = |error| OpenError::Server { url: url.to_string(), error };
-                let database = PostgresDatabase::connect(url.clone(), settings.clone()).map_err(failed)?;
+                let database = PostgresDatabase::connect(ServerUrl::clone(url), settings.clone()).map_err(failed)?;
                 database.govern()?;
                 Ok(Box::new(database))
             }

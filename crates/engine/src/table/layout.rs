@@ -157,9 +157,9 @@ mod tests {
             (0..5).map(|at| layout.place(at)).map(|place| (place.word, place.words, place.shift)).collect();
         assert_eq!(places, [(1, 1, 0), (2, 1, 0), (1, 1, 32), (3, 1, 0), (4, 2, 0)]);
         assert_eq!(layout.words(), 6);
-        let runs = |columns: ColumnSet| layout.runs(columns).collect::<Vec<_>>();
-        assert_eq!(runs(ColumnSet::ALL), [0..6]);
-        assert_eq!(runs(ColumnSet::default()), [0..1]);
-        assert_eq!(runs(ColumnSet::one(4).with(ColumnSet::one(1))), [0..1, 2..3, 4..6]);
+        let runs = |columns: ColumnSet| layout.runs(columns).map(|run| (run.start, run.end)).collect::<Vec<_>>();
+        assert_eq!(runs(ColumnSet::ALL), [(0, 6)]);
+        assert_eq!(runs(ColumnSet::default()), [(0, 1)]);
+        assert_eq!(runs(ColumnSet::one(4).with(ColumnSet::one(1))), [(0, 1), (2, 3), (4, 6)]);
     }
 }

@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use plimsoll_engine::Durability;
 use plimsoll_engine::delta::{Propagation, Recency, WhenFull};
 use plimsoll_engine::query::threads::QueryThreads;
 use plimsoll_machine::placement::{CoreSet, process_cores};
 use plimsoll_policy::{
-    CPU_SCHEDULERS, DEGREE_MAX, LOCK_SCHEDULERS, PARALLELISM_POLICIES, ParallelismPolicy, StarvationBound,
-    cpu_scheduler, lock_scheduler, parallelism_policy, parse_length, write_length,
+    CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler, parse_length, write_length,
 };
 use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
+use super::parallelism::{parallelism, parallelism_name};
 use super::{EmbeddedOptions, HighParallelism};
 use crate::open::TargetError;
 
@@ -347,9 +346,6 @@ static OPTIONS: &[TargetOption] = &[
     },
 ];
 
-/// DataFusion's planner decides, for all of a plan at once.
-const PLANNER: &str = "planner";
-
 /// What a starvation bound can be.
 const BOUNDS: &str = "`none` or a number from 1 to 4294967295";
 
@@ -357,7 +353,7 @@ const BOUNDS: &str = "`none` or a number from 1 to 4294967295";
 const NO_BOUND: &str = "`none` or a number from 1, for with 0 everybody would go before everybody";
 
 /// A list of words that an option can be, and the one that was meant, if one is near.
-fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> String {
+pub(super) fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> String {
     let list: Vec<_> = names.clone().map(|name| format!("`{name}`")).collect();
     // What is in parentheses is a number, which nobody gets wrong by a letter: the nearest is judged by the word.
     let word = |name: &'static str| name.split('(').next().unwrap_or(name);
@@ -369,23 +365,6 @@ fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> Str
 fn core_set(set: &mut CoreSet, value: &str) -> Result<(), String> {
     *set = CoreSet::parse(value).ok_or("`all`, a list of cores such as `0-1,3`, or `siblings:` and a list")?;
     Ok(())
-}
-
-/// Who decides about degrees of parallelism; `None` for the planner. `others` are words that the option knows besides.
-fn parallelism(value: &str, others: &[&'static str]) -> Result<Option<Arc<dyn ParallelismPolicy>>, String> {
-    if value == PLANNER {
-        return Ok(None);
-    }
-    parallelism_policy(value).map(Some).ok_or_else(|| {
-        let examples = PARALLELISM_POLICIES.iter().map(|kind| kind.example);
-        let range =
-            if value.starts_with("static") { format!("; a degree is from 1 to {DEGREE_MAX}") } else { String::new() };
-        format!("{}{range}", one_of(value, examples.chain([PLANNER]).chain(others.iter().copied())))
-    })
-}
-
-fn parallelism_name(policy: Option<&Arc<dyn ParallelismPolicy>>) -> String {
-    policy.map_or(PLANNER.to_owned(), |policy| policy.name().into_owned())
 }
 
 fn path(value: &str) -> Result<PathBuf, String> {

@@ -1,9 +1,16 @@
 //! What the engine learned about degrees of parallelism, as results show it, and what a reader must know of it.
 
+use std::sync::Arc;
+
 use plimsoll_engine::query::QueryOptions;
 use plimsoll_engine::query::pipelines::{ParallelismFigures, TemplateFigures};
-use plimsoll_policy::Convergence;
+use plimsoll_policy::{Convergence, DEGREE_MAX, PARALLELISM_POLICIES, ParallelismPolicy, parallelism_policy};
 use plimsoll_workload::parallelism::{DegreeSearch, Parallelism, TemplateParallelism};
+
+use super::options::one_of;
+
+/// DataFusion's planner decides, for all of a plan at once.
+const PLANNER: &str = "planner";
 
 /// The engine's figures in the words of results.
 pub(super) fn shown(figures: ParallelismFigures) -> Parallelism {
@@ -35,6 +42,24 @@ fn search(found: Convergence) -> DegreeSearch {
         regret_s: found.regret.map(|time| time.as_secs_f64()),
         reopened: found.reopened,
     }
+}
+
+/// Who decides about degrees of parallelism; `None` for the planner. `others` are words that the option knows besides.
+pub(super) fn parallelism(value: &str, others: &[&'static str]) -> Result<Option<Arc<dyn ParallelismPolicy>>, String> {
+    if value == PLANNER {
+        return Ok(None);
+    }
+    parallelism_policy(value).map(Some).ok_or_else(|| {
+        let examples = PARALLELISM_POLICIES.iter().map(|kind| kind.example);
+        let range =
+            if value.starts_with("static") { format!("; a degree is from 1 to {DEGREE_MAX}") } else { String::new() };
+        format!("{}{range}", one_of(value, examples.chain([PLANNER]).chain(others.iter().copied())))
+    })
+}
+
+/// As options write it.
+pub(super) fn parallelism_name(policy: Option<&Arc<dyn ParallelismPolicy>>) -> String {
+    policy.map_or(PLANNER.to_owned(), |policy| policy.name().into_owned())
 }
 
 /// What a reader of figures must know.

@@ -64,7 +64,7 @@ impl Benchmark for RowsQuery {
         ENTRY.name
     }
 
-    fn schema(&self) -> &'static Schema {
+    fn schema(&self) -> &Schema {
         self.rows.schema()
     }
 
@@ -76,8 +76,8 @@ impl Benchmark for RowsQuery {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> &'static [&'static str] {
-        if self.is_join { &["join"] } else { &["projection"] }
+    fn transactions(&self) -> Vec<&str> {
+        vec![if self.is_join { "join" } else { "projection" }]
     }
 
     fn is_analytical(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use arrow::array::{ArrayRef, Decimal128Array, Int32Array, Int64Array, StringViewArray};
 use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use arrow::util::display::array_value_to_string;
 use datafusion::datasource::MemTable;

@@ -11,7 +11,9 @@ use super::{
 #[test]
 fn copies_end_as_they_do_without_a_governor() {
     let mut world = World::start();
-    let begins: [(&str, Vec<u8>, &[Vec<u8>]); 3] = [
+    /// A protocol's name, how a copy begins, and what is sent behind its end.
+    type Begin<'a> = (&'a str, Vec<u8>, &'a [Vec<u8>]);
+    let begins: [Begin<'_>; 3] = [
         ("simple", query("COPY copied FROM STDIN"), &[]),
         ("extended", [parse("", "COPY copied FROM STDIN"), bind("", &[]), execute(), sync()].concat(), &[sync()]),
         (
