@@ -1,5 +1,6 @@
 //! What all threads of a governor share.
 
+mod bell;
 mod events;
 mod lines;
 
@@ -10,9 +11,10 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use parking_lot::{Condvar, Mutex, RwLock};
+use parking_lot::{Mutex, RwLock};
 use plimsoll_policy::{Abandoned, Admission, Asked, ClassIndex, RefusalReason, Ticket, Waiting};
 
+pub use bell::{Bell, Heard};
 pub(crate) use events::CYCLE;
 use events::Events;
 pub use events::{EventId, Outcome, PreemptionEvent};
@@ -394,50 +396,6 @@ impl Governor {
     /// The present second of the governor's life.
     fn second(&self) -> u64 {
         self.started.elapsed().as_secs()
-    }
-}
-
-/// Wakes one thread.
-#[derive(Debug, Default)]
-pub struct Bell {
-    heard: Mutex<Heard>,
-    wakes: Condvar,
-}
-
-/// Why a thread was woken.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Heard {
-    /// It was not: the time was over.
-    #[default]
-    Nothing,
-    /// Server processes are to get other shares of the cores.
-    Shares,
-    /// Somebody important is late, or everything may be different.
-    Late,
-}
-
-impl Bell {
-    /// Rings because somebody is late; cheap if it has been rung already.
-    pub fn ring(&self) {
-        self.wake(Heard::Late);
-    }
-
-    /// Wakes the thread for that reason, unless it has been for a better one already.
-    fn wake(&self, why: Heard) {
-        let mut heard = self.heard.lock();
-        if *heard < why {
-            *heard = why;
-            self.wakes.notify_one();
-        }
-    }
-
-    /// Waits until it is woken or that long, and says why it was.
-    pub fn wait(&self, at_most: Duration) -> Heard {
-        let mut heard = self.heard.lock();
-        if *heard == Heard::Nothing {
-            self.wakes.wait_for(&mut heard, at_most);
-        }
-        std::mem::take(&mut *heard)
     }
 }
 

@@ -1,0 +1,49 @@
+//! How one thread of a governor wakes another.
+
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+
+/// Wakes one thread.
+#[derive(Debug, Default)]
+pub struct Bell {
+    heard: Mutex<Heard>,
+    wakes: Condvar,
+}
+
+/// Why a thread was woken.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Heard {
+    /// It was not: the time was over.
+    #[default]
+    Nothing,
+    /// Server processes are to get other shares of the cores.
+    Shares,
+    /// Somebody important is late, or everything may be different.
+    Late,
+}
+
+impl Bell {
+    /// Rings because somebody is late; cheap if it has been rung already.
+    pub fn ring(&self) {
+        self.wake(Heard::Late);
+    }
+
+    /// Wakes the thread for that reason, unless it has been for a better one already.
+    pub(super) fn wake(&self, why: Heard) {
+        let mut heard = self.heard.lock();
+        if *heard < why {
+            *heard = why;
+            self.wakes.notify_one();
+        }
+    }
+
+    /// Waits until it is woken or that long, and says why it was.
+    pub fn wait(&self, at_most: Duration) -> Heard {
+        let mut heard = self.heard.lock();
+        if *heard == Heard::Nothing {
+            self.wakes.wait_for(&mut heard, at_most);
+        }
+        std::mem::take(&mut *heard)
+    }
+}
