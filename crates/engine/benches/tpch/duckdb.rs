@@ -28,7 +28,7 @@ impl DuckDb {
     /// Starts it over exported data. An error says what is missing.
     pub fn start(folder: &Path, threads: usize) -> Result<Self, String> {
         let python = python();
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/duckdb_tpch.py");
+        let script = "benches/duckdb_tpch.py";
         let mut child = Command::new(&python)
             .args([script, &folder.display().to_string(), "--threads", &threads.to_string()])
             .stdin(Stdio::piped())

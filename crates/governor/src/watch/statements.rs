@@ -228,7 +228,7 @@ fn words(sql: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
+    use std::path::PathBuf;
 
     use super::*;
 
@@ -256,7 +256,7 @@ mod tests {
     /// Whoever opens a session that is not isolated resolves names as the role's and the database's settings say.
     #[test]
     fn every_session_of_the_governor_is_isolated() {
-        let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        let mut folders = vec![PathBuf::from("src")];
         let (mut seen, mut faults) = (0, Vec::new());
         while let Some(folder) = folders.pop() {
             for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

@@ -29,7 +29,7 @@ fn times(count: u32) -> u32 {
 
 /// What is kept for a target.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target);
+    let folder = Path::new("fuzz/corpus").join(target);
     let mut files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     files.sort();
     assert!(!files.is_empty(), "{} is empty", folder.display());

@@ -151,7 +151,7 @@ fn random_sessions_are_the_same_through_the_governor() {
 
 /// The scripts that once showed a difference, by name.
 fn scripts() -> Vec<(String, Script)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/model/scripts");
+    let folder = Path::new("tests/model/scripts");
     let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let read = |file: &std::path::PathBuf| {

@@ -309,7 +309,7 @@ fn too_few_requests_are_told_with_what_is_needed() {
     assert_eq!(why, Err(expect.to_owned()));
 }
 
-const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/data.md");
+const GUIDE: &str = "../../docs/data.md";
 
 /// The text between two marks replaced.
 fn with_block(text: &str, name: &str, block: &str) -> String {

@@ -65,9 +65,10 @@ fn who_gets_idle_cores_only_is_in_a_group_that_is_idle_until_that_ends() {
         assert!(Instant::now() < deadline, "the empty group stays");
         machine.walk(&mut agent);
     }
-    let now = Instant::now();
     machine.governor.change(|settings| settings.cpu.shares = true).unwrap();
-    walk_at(&machine, &mut agent, now + SETTLED);
+    // Walks are ahead of the clock.
+    let settled = agent.next + SETTLED;
+    walk_at(&machine, &mut agent, settled);
     until(&machine, 201, &ours());
     drop(agent);
     until(&machine, 201, "db/server");
