@@ -35,6 +35,8 @@ impl Targets for Paper {
                 "lock_policy" if url == "other:" => return Err("`other:` has no option `lock_policy`".to_owned()),
                 "dop" => value.parse().is_ok_and(|dop: u32| (1..=1024).contains(&dop)),
                 "lock_policy" => POLICIES.contains(&value.as_str()),
+                "propagation" => value == "background",
+                "transaction_cores" | "query_cores" | "propagation_cores" => value.parse::<u32>().is_ok(),
                 _ => return Err(format!("`embedded:` has no option `{name}`; it has `dop`, `lock_policy`")),
             };
             if !is_possible {
