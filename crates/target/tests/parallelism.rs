@@ -118,5 +118,6 @@ fn queries_of_high_priority_can_have_an_engine_and_a_policy_of_their_own() {
     (1..4).for_each(|from| ask(session.as_mut(), from));
     let learned = database.parallelism().unwrap();
     assert_eq!((learned.policy.as_str(), learned.templates.len()), ("adaptive", 1));
-    assert_eq!(learned.templates[0].searches[0].runs, 2);
+    // What else runs on the machine decides at which level of load each run was.
+    assert_eq!(learned.templates[0].searches.iter().map(|search| search.runs).sum::<u64>(), 2);
 }
