@@ -102,7 +102,7 @@ impl Looked {
         let stale = self.history.stale(*opened, *closed).map(|lag| {
             format!(
                 "queries read none of the window's changes: at its end, after {:.1} s, the copy that they read was {:.1} s old; \
-                 let fewer clients write, or on a standby lower max_standby_streaming_delay",
+                 let fewer clients write; on a standby lower max_standby_streaming_delay, or leave hot_standby_feedback on",
                 (*closed - *opened).as_secs_f64(),
                 lag.as_secs_f64()
             )

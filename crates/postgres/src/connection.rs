@@ -28,6 +28,7 @@ use postgres_protocol::message::frontend;
 
 pub use cancel::Cancel;
 pub use copy::CopyIn;
+pub(crate) use error::past_conflicts;
 pub use error::{ServerError, WireError};
 use input::{HEAD_BYTES, Input};
 pub use prepared::{Column, Prepared};

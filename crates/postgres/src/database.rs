@@ -20,7 +20,7 @@ use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::activity::{Asker, Watch};
-use crate::connection::{Connection, WireError};
+use crate::connection::{Connection, WireError, past_conflicts};
 use crate::governor::{GovernorError, GovernorProcess, GovernorSettings};
 use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
@@ -174,11 +174,6 @@ impl PostgresDatabase {
                 standby.with_user(user)
             }
         };
-        let opened = Connection::open(&url).map_err(DatabaseError::from);
-        let mut connection = opened.map_err(|error| with_fault(error, &|| self.standby_fault()))?;
-        if !schema.tables.is_empty() {
-            ownership::check_present(&mut connection, schema)?;
-        }
         let Server::Private(server) = &self.server else { unreachable!("only a server of ours has a standby") };
         let options = SessionOptions {
             tells_class: false,
@@ -187,7 +182,14 @@ impl PostgresDatabase {
             ..SessionOptions::from(&server.read().settings().on_standby())
         };
         let name = schema_sql::schema_name(schema);
-        Ok(Box::new(PostgresSession::new(connection, Some(&name), &options, &self.warnings)?))
+        let opened = past_conflicts(|| {
+            let mut connection = Connection::open(&url)?;
+            if !schema.tables.is_empty() {
+                ownership::check_present(&mut connection, schema)?;
+            }
+            PostgresSession::new(connection, Some(&name), &options, &self.warnings)
+        });
+        Ok(Box::new(opened.map_err(|error| with_fault(error, &|| self.standby_fault()))?))
     }
 
     /// Which server it is.
@@ -300,7 +302,7 @@ impl Database for PostgresDatabase {
     }
 
     fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
-        let watch = |url| Watch::new(Asker::new(Connection::open(url)?));
+        let watch = |url| past_conflicts(|| Watch::new(Asker::new(Connection::open(url)?)));
         let primary = watch(&self.url)?;
         Ok(Some(match self.standby_url() {
             None => Box::new(primary),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use plimsoll_workload::database::DatabaseError;
 
 use super::Ask;
-use crate::connection::{Connection, Prepared};
+use crate::connection::{Connection, Prepared, past_conflicts};
 
 /// Asks over a connection of its own.
 #[derive(Debug)]
@@ -31,10 +31,23 @@ impl Ask for Asker {
     fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), DatabaseError> {
         if !self.prepared.contains_key(sql) {
             let name = format!("a{}", self.prepared.len());
-            let prepared = self.connection.prepare_text(&name, sql)?;
+            let prepared = past_conflicts(|| Ok(self.connection.prepare_text(&name, sql)?))?;
             self.prepared.insert(sql.to_owned(), prepared);
         }
-        Ok(self.connection.prepared_text_rows(&self.prepared[sql], &[], each)?)
+        let (prepared, connection, mut given) = (&self.prepared[sql], &mut self.connection, 0_u64);
+        past_conflicts(|| {
+            let asked = connection.prepared_text_rows(prepared, &[], &mut |row| {
+                given += 1;
+                each(row);
+            });
+            match asked.map_err(DatabaseError::from) {
+                // Rows that were given away cannot be given again.
+                Err(DatabaseError::Conflict) if given > 0 => {
+                    Err(DatabaseError::Failed("a standby's replay has cancelled a look at its sessions".to_owned()))
+                }
+                asked => asked,
+            }
+        })
     }
 
     fn server_process(&self) -> Option<i32> {

@@ -36,9 +36,26 @@ impl From<WireError> for DatabaseError {
     fn from(error: WireError) -> Self {
         match error {
             WireError::Lost(why) => DatabaseError::ConnectionLost(why),
+            WireError::Server(error) if error.code == "40001" => DatabaseError::Conflict,
             other => DatabaseError::Failed(other.to_string()),
         }
     }
+}
+
+/// How often a read is begun while a standby's replay cancels it. It cancels what is in the way of a clean-up of a page; the next
+/// begins when that is done.
+const BEGUN_MAX: usize = 1000;
+
+/// Reads, and again while a standby's replay cancels it. A session that is being opened reads catalogs, and is cancelled as
+/// a query is: its connection is lost (`FATAL: canceling statement due to conflict with recovery`).
+pub(crate) fn past_conflicts<T>(mut read: impl FnMut() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
+    for _ in 1..BEGUN_MAX {
+        match read() {
+            Err(DatabaseError::Conflict) => {}
+            ended => return ended,
+        }
+    }
+    read()
 }
 
 /// An error or notice of a server. Shown in one line as psql does, with the code.

@@ -7,7 +7,7 @@ use plimsoll_workload::database::DatabaseError;
 use plimsoll_workload::freshness::{ChangeUnit, CopyState, CopyWatch};
 
 use crate::activity::{Ask, Asker, Watch};
-use crate::connection::Connection;
+use crate::connection::{Connection, past_conflicts};
 use crate::server::SLOT;
 use crate::url::ServerUrl;
 
@@ -43,7 +43,7 @@ pub(super) struct StandbyWatch {
 impl StandbyWatch {
     /// Over connections of its own.
     pub fn open(primary: &ServerUrl, standby: &ServerUrl) -> Result<StandbyWatch, DatabaseError> {
-        let ask = |url| Ok::<_, DatabaseError>(Asker::new(Connection::open(url)?));
+        let ask = |url| past_conflicts(|| Ok(Asker::new(Connection::open(url)?)));
         let (primary, standby) = (ask(primary)?, ask(standby)?);
         Ok(StandbyWatch { primary, standby, written: written(), looked: None, applying: Duration::ZERO })
     }

@@ -41,9 +41,14 @@ pub(crate) const SLOT: &str = "plimsoll_standby";
 const ALONE: [(&str, &str); 2] = [("wal_level", "minimal"), ("max_wal_senders", "0")];
 
 /// Of a server with a standby and of the standby itself, which must not have less than its primary. One sender follows the
-/// log, and `pg_basebackup` needs two more.
-const REPLICATED: [(&str, &str); 3] =
-    [("wal_level", "replica"), ("max_wal_senders", "4"), ("max_replication_slots", "2")];
+/// log, and `pg_basebackup` needs two more. What queries read is told every second (`hot_standby_feedback`), so that the primary
+/// does not keep dead rows for much longer than queries run.
+const REPLICATED: [(&str, &str); 4] = [
+    ("wal_level", "replica"),
+    ("max_wal_senders", "4"),
+    ("max_replication_slots", "2"),
+    ("wal_receiver_status_interval", "1s"),
+];
 
 /// So much log is kept for a standby that is slow to receive it, as while data are loaded, however little starts a checkpoint.
 const KEPT_LEAST: u64 = 1 << 30;

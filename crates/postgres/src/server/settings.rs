@@ -170,9 +170,10 @@ impl ServerSettings {
 
     /// Which options contradict each other, with the remedy.
     pub fn conflict(&self) -> Option<String> {
-        if self.is_set("max_standby_streaming_delay") && !self.has_standby() {
-            let why = "option `max_standby_streaming_delay` is of a standby, and there is none; say standby=1 too";
-            return Some(why.to_owned());
+        let of_standby =
+            ["hot_standby_feedback", "max_standby_streaming_delay"].into_iter().find(|name| self.is_set(name));
+        if let Some(name) = of_standby.filter(|_| !self.has_standby()) {
+            return Some(format!("option `{name}` is of a standby, and there is none; say standby=1 too"));
         }
         self.conflict_of_governor()
     }

@@ -91,8 +91,13 @@ fn without_a_standby_there_is_nothing_to_watch_and_no_delay_to_set() {
     settings.set("shared_buffers", "16MB").unwrap();
     settings.set("fsync", "off").unwrap();
     assert_eq!(settings.conflict(), None);
+    for (name, value) in [("hot_standby_feedback", "off"), ("max_standby_streaming_delay", "1s")] {
+        let mut settings = settings.clone();
+        settings.set(name, value).unwrap();
+        let told = settings.conflict().unwrap();
+        assert!(told.contains(name) && told.contains("say standby=1 too"), "{told}");
+    }
     settings.set("max_standby_streaming_delay", "1s").unwrap();
-    assert!(settings.conflict().unwrap().contains("say standby=1 too"), "{:?}", settings.conflict());
     settings.set("standby", "1").unwrap();
     assert_eq!(settings.conflict(), None);
     let alone = PrivateServer::start({

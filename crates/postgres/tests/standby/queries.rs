@@ -1,11 +1,16 @@
 //! What queries on the standby see, and how they end.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_workload::activity::Doing;
 use plimsoll_workload::database::{Database, DatabaseError, OptionChange};
 
 use super::common::{Pair, ROWS, TABLE, answer, until};
+
+/// Replay waits for no query, and the primary is not told of them.
+const IMPATIENT: [(&str, &str); 2] = [("max_standby_streaming_delay", "0ms"), ("hot_standby_feedback", "off")];
 
 #[test]
 fn queries_run_on_the_standby_and_everything_else_on_the_primary() {
@@ -60,7 +65,7 @@ fn stand_in_the_way(pair: &Pair) {
 
 #[test]
 fn a_query_that_holds_up_replay_is_cancelled_and_can_be_run_again() {
-    let pair = Pair::new(&[("max_standby_streaming_delay", "0ms")]);
+    let pair = Pair::new(&IMPATIENT);
     pair.refresh();
     let sleep = format!("select count(*), pg_sleep(30) from {TABLE}");
     let mut queries = pair.queries();
@@ -78,7 +83,7 @@ fn a_query_that_holds_up_replay_is_cancelled_and_can_be_run_again() {
 
 #[test]
 fn a_query_that_may_hold_up_replay_ends_and_the_copy_is_behind_meanwhile() {
-    let pair = Pair::new(&[("max_standby_streaming_delay", "0ms")]);
+    let pair = Pair::new(&IMPATIENT);
     assert_eq!(
         pair.database.set_option("max_standby_streaming_delay", "none").unwrap(),
         OptionChange::Applied,
@@ -103,6 +108,66 @@ fn a_query_that_may_hold_up_replay_ends_and_the_copy_is_behind_meanwhile() {
         assert_eq!(query.join().unwrap().unwrap(), ROWS.to_string());
     });
     pair.refresh();
+}
+
+/// Sessions read catalogs while they begin. An experiment once ended with `FATAL 40001` before its first run.
+#[test]
+fn sessions_and_looks_begin_while_replay_cancels_whatever_is_in_its_way() {
+    let pair = Pair::new(&IMPATIENT);
+    pair.refresh();
+    let ended = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut primary = pair.on_primary();
+            while !ended.load(Ordering::Relaxed) {
+                primary.run("create table plimsoll_rows_bigint.gone (); drop table plimsoll_rows_bigint.gone").unwrap();
+                primary.run("vacuum pg_class, pg_attribute, pg_type, pg_depend, pg_namespace").unwrap();
+            }
+        });
+        let _ended = SetOnDrop(&ended);
+        let mut watch = pair.database.freshness().unwrap().unwrap();
+        let mut activity = pair.database.activity().unwrap().unwrap();
+        for _ in 0..150 {
+            let mut session = pair.queries();
+            watch.look().unwrap();
+            activity.look(&mut Vec::new()).unwrap();
+            assert!(matches!(answer(&mut *session, "select 1"), Ok(_) | Err(DatabaseError::Conflict)));
+        }
+    });
+}
+
+/// With what a standby says by default, its queries do not end early, though it waits for none of them.
+#[test]
+fn a_primary_keeps_what_its_standby_s_queries_read() {
+    let pair = Pair::new(&[("max_standby_streaming_delay", "0ms")]);
+    pair.refresh();
+    let sleep = format!("select count(*), pg_sleep(2) from {TABLE}");
+    let mut queries = pair.queries();
+    let watched = pair.on_standby();
+    let mut primary = pair.on_primary();
+    let knows = "select 1 from pg_replication_slots where xmin is not null";
+    until("the primary to be told", || primary.text(knows).unwrap().is_some());
+    std::thread::scope(|scope| {
+        let query = scope.spawn(|| answer(&mut *queries, &sleep));
+        wait_until_asleep(watched);
+        stand_in_the_way(&pair);
+        assert_eq!(query.join().unwrap().unwrap(), ROWS.to_string());
+    });
+    pair.refresh();
+    until("the rows to be removed", || {
+        stand_in_the_way(&pair);
+        let dead = format!("select n_dead_tup::text from pg_stat_all_tables where relid = '{TABLE}'::regclass");
+        primary.text(&dead).unwrap().as_deref() == Some("0")
+    });
+}
+
+/// Sets it when it is dropped, also by a failed assertion.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn wait_until_asleep(mut other: plimsoll_postgres::connection::Connection) {

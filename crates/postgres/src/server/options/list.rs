@@ -187,6 +187,16 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         default: |_| Setting::Time(Duration::from_millis(2)),
     },
     ServerOption {
+        name: "hot_standby_feedback",
+        about: "whether a standby tells its primary which rows its queries read, so that none of them is removed",
+        effect: Effect::Reload,
+        for_any_server: false,
+        kind: Kind::Switch,
+        // Without it queries that follow each other without a pause let replay do no more than one clean-up of a page in the time of
+        // a query: PostgreSQL's default, `off`, falls behind for as long as there are queries.
+        default: |_| Setting::Switch(true),
+    },
+    ServerOption {
         name: "isolation",
         about: "isolation level of transactions",
         effect: Effect::Session,
