@@ -51,8 +51,10 @@ pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
     results.knees.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
     results.scalability.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
     let summary = Summary::of(results);
-    let has_together = results.points.iter().any(|point| point.arm == TOGETHER);
-    let is_compared = summary.workloads.len() > 1 && summary.settings_left_out == 0 && has_together;
+    let has = |of: fn(&str) -> bool| results.points.iter().any(|point| of(&point.arm));
+    // A `bench` runs nothing alone.
+    let has_both = has(|arm| arm == TOGETHER) && has(|arm| arm.starts_with("alone:"));
+    let is_compared = summary.workloads.len() > 1 && summary.settings_left_out == 0 && has_both;
     results.advice = if is_compared { summary.advice() } else { Vec::new() };
 }
 

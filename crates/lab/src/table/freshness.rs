@@ -58,7 +58,7 @@ fn cells(freshness: &Freshness) -> [String; 6] {
 
 /// A name longer than its column stands on a line of its own.
 fn row(name: &str, [published, applied, busy, half, most, all]: [String; 6]) -> String {
-    let figures = format!("{published:>13}{applied:>13}{busy:>8}{half:>11}{most:>11}{all:>11}");
+    let figures = format!("{published:>16}{applied:>16}{busy:>6}{half:>9}{most:>9}{all:>9}");
     match name.chars().count() {
         0..=10 => format!("  {name:<11}{figures}"),
         _ => format!("  {name}\n  {:<11}{figures}", ""),
@@ -67,6 +67,8 @@ fn row(name: &str, [published, applied, busy, half, most, all]: [String; 6]) -> 
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_workload::freshness::ChangeUnit;
+
     use super::*;
     use crate::report::fixture;
 
@@ -86,6 +88,11 @@ mod tests {
             cell.device.freshness = Some(Freshness { staleness_us: none, ..fixture::copy::standby() });
         });
         assert_eq!(lines(&results).join("\n").matches("they miss no commit").count(), 1);
+        let tuples =
+            Freshness { unit: ChangeUnit::Tuples, lambda: Some(227e3), mu: Some(1.63e6), ..fixture::copy::standby() };
+        results.estimates.iter_mut().for_each(|cell| cell.device.freshness = Some(tuples));
+        let beside = lines(&results).join("\n");
+        assert!(beside.contains("227 k tuples/s 1.63 M tuples/s"), "{beside}");
         for there in ["3.20 MB/s", "8.00 MB/s", "40 %", "2.00 ms", "12.0 ms", "80.0 ms", "together", "cannot keep up"] {
             assert!(text.contains(there), "{there}: {text}");
         }
