@@ -26,7 +26,7 @@ use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
 use crate::url::ServerUrl;
 use location::Location;
-use standby::{BothWatched, StandbyWatch, with_fault};
+use standby::{BothWatched, StandbySession, StandbyWatch, with_fault};
 
 /// How long a change of tables waits for somebody who uses them.
 const LOCK_TIMEOUT: &str = "30s";
@@ -181,15 +181,13 @@ impl PostgresDatabase {
             snapshot: "as replayed",
             ..SessionOptions::from(&server.read().settings().on_standby())
         };
-        let name = schema_sql::schema_name(schema);
-        let opened = past_conflicts(|| {
-            let mut connection = Connection::open(&url)?;
-            if !schema.tables.is_empty() {
-                ownership::check_present(&mut connection, schema)?;
-            }
-            PostgresSession::new(connection, Some(&name), &options, &self.warnings)
-        });
-        Ok(Box::new(opened.map_err(|error| with_fault(error, &|| self.standby_fault()))?))
+        let told = |error| with_fault(error, &|| self.standby_fault());
+        if !schema.tables.is_empty() {
+            past_conflicts(|| ownership::check_present(&mut Connection::open(&url)?, schema)).map_err(told)?;
+        }
+        let (name, warnings) = (schema_sql::schema_name(schema), self.warnings.clone());
+        let open = move || PostgresSession::new(Connection::open(&url)?, Some(&name), &options, &warnings);
+        Ok(Box::new(StandbySession::open(Box::new(open)).map_err(told)?))
     }
 
     /// Which server it is.

@@ -111,6 +111,11 @@ impl PostgresSession {
         })
     }
 
+    /// Whether a standby's replay has ended the connection.
+    pub(crate) fn was_ended_by_replay(&self) -> bool {
+        self.connection.lost().is_some_and(|why| why.contains("FATAL 40001: "))
+    }
+
     /// Rolls back what is left of a transaction in which something failed, so that the session can go on.
     fn recover(&mut self) {
         self.is_open = false;

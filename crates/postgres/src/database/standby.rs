@@ -2,13 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use plimsoll_policy::Priority;
 use plimsoll_workload::activity::{Activity, ActivityWatch, StatementTotals, Statements, Upkeep};
-use plimsoll_workload::database::DatabaseError;
+use plimsoll_workload::database::{DatabaseError, QueryAnswer, QueryPlan, Session, SessionUsage};
 use plimsoll_workload::freshness::{ChangeUnit, CopyState, CopyWatch};
+use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use crate::activity::{Ask, Asker, Watch};
 use crate::connection::{Connection, past_conflicts};
 use crate::server::SLOT;
+use crate::session::PostgresSession;
 use crate::url::ServerUrl;
 
 /// A standby that replays nothing for so long, while there is something to replay and nobody asks it anything, does not come
@@ -134,6 +137,80 @@ fn numbers(ask: &mut Asker, sql: &str) -> Result<(u64, Option<String>), Database
 /// An error with what is wrong with the standby, if that is known.
 pub(super) fn with_fault(error: DatabaseError, fault: &dyn Fn() -> Option<String>) -> DatabaseError {
     fault().map_or(error, DatabaseError::ConnectionLost)
+}
+
+/// A session of a standby. Replay ends the connection of one that is in its way between two messages of a query
+/// (`FATAL 40001: terminating connection due to conflict with recovery`); it begins anew, and the query counts as one that
+/// was cancelled.
+pub(super) struct StandbySession {
+    open: Box<dyn Fn() -> Result<PostgresSession, DatabaseError> + Send>,
+    session: PostgresSession,
+    priority: Priority,
+}
+
+impl StandbySession {
+    /// `open` begins a session.
+    pub fn open(open: Box<dyn Fn() -> Result<PostgresSession, DatabaseError> + Send>) -> Result<Self, DatabaseError> {
+        let session = past_conflicts(&open)?;
+        Ok(StandbySession { open, session, priority: Priority::default() })
+    }
+
+    fn on_session<T>(
+        &mut self,
+        ask: impl FnOnce(&mut PostgresSession) -> Result<T, DatabaseError>,
+    ) -> Result<T, DatabaseError> {
+        let answer = ask(&mut self.session);
+        if answer.is_err() && self.session.was_ended_by_replay() {
+            self.session = past_conflicts(&self.open)?;
+            self.session.set_priority(self.priority);
+            return Err(DatabaseError::Conflict);
+        }
+        answer
+    }
+}
+
+impl Session for StandbySession {
+    fn set_priority(&mut self, priority: Priority) {
+        self.priority = priority;
+        self.session.set_priority(priority);
+    }
+
+    fn begin(&mut self) -> Result<(), DatabaseError> {
+        self.on_session(Session::begin)
+    }
+
+    fn execute(
+        &mut self,
+        statement: &Statement<'_>,
+        parameters: &[Value<'_>],
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        self.on_session(|session| session.execute(statement, parameters, rows))
+    }
+
+    fn commit(&mut self) -> Result<(), DatabaseError> {
+        self.on_session(Session::commit)
+    }
+
+    fn rollback(&mut self) -> Result<(), DatabaseError> {
+        self.on_session(Session::rollback)
+    }
+
+    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        self.on_session(|session| session.query(sql))
+    }
+
+    fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
+        self.on_session(|session| session.plan(sql))
+    }
+
+    fn server_process(&self) -> Option<i32> {
+        self.session.server_process()
+    }
+
+    fn usage(&self) -> SessionUsage {
+        self.session.usage()
+    }
 }
 
 /// Looks at the backends of a primary and its standby, whose processes are of one machine and so have different ids.
