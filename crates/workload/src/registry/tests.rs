@@ -99,6 +99,13 @@ fn the_ends_of_every_scale_can_be_made() {
     }
 }
 
+#[test]
+fn an_unknown_name_is_answered_with_the_nearest_and_all_others_in_a_line() {
+    let told = made("tcpc", None, json!({})).err().unwrap().to_string();
+    assert!(told.starts_with("there is no workload `tcpc` (did you mean `tpcc`?); there are tpcc, "), "{told}");
+    assert!(told.contains("file:PATH (docs/workloads.md)") && told.len() < 300, "{told}");
+}
+
 /// One row of the table in the user's guide.
 fn documented(entry: &Entry) -> String {
     let Entry { name, about, source, scale_unit, scale_default, scale_possible, parameters, .. } = entry;
