@@ -100,7 +100,7 @@ impl ColumnScan {
         ColumnScan { tells_order: false, ..self }
     }
 
-    /// The same scan by at most so many partitions; with one, it tells in which order its rows come.
+    /// The same scan by at most this many partitions; with one, it tells in which order its rows come.
     #[must_use]
     pub fn with_partitions(&self, partitions: usize) -> Self {
         let partitions = partitions.clamp(1, self.chunk_count().max(1));
