@@ -27,16 +27,16 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ColumnStatistics, Constraint, Constraints, Result, Statistics};
-use datafusion::datasource::source::{DataSource, OpenArgs};
+use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use itertools::Itertools;
 
 use crate::columns::statistics::DistinctCount;
@@ -92,6 +92,11 @@ impl ColumnScan {
             fetch,
             metrics,
         })
+    }
+
+    /// The scan that a plan is, if it is one of ours.
+    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<&ColumnScan> {
+        plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ColumnScan>()
     }
 
     /// The same scan, which does not tell in which order its rows come: a plan for it is right for any number of partitions.

@@ -25,7 +25,7 @@ pub(super) fn advice(workloads: &[Workload], side_by_side: Option<Interval>) -> 
     let mut causes_told: Vec<std::mem::Discriminant<Cause>> = Vec::new();
     for (workload, verdict) in by_harm {
         let others = workloads.iter().map(|w| w.name).filter(|&name| name != workload.name).collect::<Vec<_>>();
-        if is_not_compared(workload, verdict) {
+        if is_not_compared(workload) {
             continue;
         }
         sentences.push(effect(workload, verdict, &list(&others)));
@@ -59,9 +59,9 @@ fn harm(workload: &Workload, verdict: Verdict) -> f64 {
     }
 }
 
-/// Whether an arm was never run, so that there is nothing to say: `bench` runs one arm only.
-fn is_not_compared(workload: &Workload, verdict: Verdict) -> bool {
-    matches!(verdict, Verdict::NotMeasured(_)) && workload.arms_run().len() < workload.arms().len()
+/// Whether a workload has nothing alone to be compared with, because that was never run: `bench` runs the mix only.
+fn is_not_compared(workload: &Workload) -> bool {
+    workload.alone.runs.is_empty() && workload.alone.left_out == 0
 }
 
 fn is_unharmed(workload: &Workload, verdict: Verdict) -> bool {
