@@ -32,6 +32,8 @@ pub mod key_bitmap;
 pub mod pipelines;
 pub mod pool;
 pub mod predicate;
+#[cfg(test)]
+pub(crate) mod printed;
 pub mod provider;
 pub mod prune;
 pub mod scan;

@@ -62,7 +62,7 @@ fn scaled(seeds: u64) -> u64 {
     if system::env::var_os("PLIMSOLL_LONG").is_some() { seeds * 50 } else { seeds }
 }
 
-/// Each of so many seeds ends well.
+/// Each seed of this number ends well.
 fn check(seeds: u64, run: impl Fn(u64) -> Result<(), String>) {
     for seed in 0..scaled(seeds) {
         if let Err(error) = run(seed) {

@@ -210,7 +210,7 @@ fn uses(governor: &Governor, class: ClassIndex) -> Vec<(LeverKind, u64)> {
     let own = governor.statistics.class(class);
     let inside = own.inside.load(Relaxed);
     let if_inside = |amount| if inside > 0 { amount } else { 0 };
-    // Whoever is inside has the whole share.
+    // A class with a transaction inside has the whole share.
     let mut uses = vec![(LeverKind::Mpl, inside), (LeverKind::CpuShare, if_inside(u64::MAX))];
     // And may have as many workers as the server allows without a limit.
     uses.push((LeverKind::Workers, if_inside(own.server_workers.load(Relaxed))));

@@ -84,7 +84,7 @@ pub struct Request {
     pub slo: Slo,
     /// What may be changed; the clients of the workload to maximise if nothing is said, from 0 to twice as many as ran.
     pub vary: Option<Vary>,
-    /// Whose throughput is to be as high as possible. If nobody is named, it is the workload whose clients are varied, or the last other
+    /// Whose throughput is to be as high as possible. By default the workload whose clients are varied, or the last other
     /// one.
     pub maximise: Option<String>,
 }

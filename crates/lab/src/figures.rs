@@ -334,6 +334,17 @@ impl fmt::Display for Times {
     }
 }
 
+/// A figure of runs that claims ask for by a function of its own.
+const fn of_run(
+    key: &'static str,
+    function: &'static str,
+    unit: Unit,
+    meaning: &'static str,
+    read: fn(&Reading<'_>) -> Found,
+) -> Figure {
+    Figure { key, unit, meaning, merge: Merge::Runs, of: Of::Run, claim: by(function), read: Read::Plain(read) }
+}
+
 /// A row that claims ask for by a function alone.
 const fn by(function: &'static str) -> Option<Asked> {
     Some(Asked { function, subject: None })

@@ -171,7 +171,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The same figure in another unit, or so many times as large; `factor` is above 0.
+    /// The same figure in another unit, or `factor` times as large; `factor` is above 0.
     pub(crate) fn times(self, factor: f64) -> Self {
         let times = |value: f64| value * factor;
         Interval { value: times(self.value), low: self.low.map(times), high: self.high.map(times) }

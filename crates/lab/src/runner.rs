@@ -16,6 +16,7 @@
 //! A run that has finished is handed over before the next begins. Who gets it writes it to a journal, and hands it back
 //! in [`Runner::run`]'s `done` to go on where a killed experiment was.
 
+mod checks;
 mod observer;
 mod opened;
 mod order;
@@ -236,8 +237,11 @@ impl<'a> Runner<'a> {
     pub fn check(&self) -> Result<Vec<CheckLine>, DatabaseError> {
         let Some(last) = self.last else { return Ok(Vec::new()) };
         let benchmarks = self.plan.benchmarks_of(&self.plan.setting(last)).expect("they were made for the run");
-        let checks = benchmarks.iter().map(|benchmark| benchmark.check(self.store.database()));
-        Ok(checks.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        let mut lines = checks::Lines::default();
+        for benchmark in &benchmarks {
+            lines.add(&benchmark.data(), benchmark.check(self.store.database())?);
+        }
+        Ok(lines.into_lines())
     }
 
     /// Runs one setting and arm, again while others on the machine disturb it. The run that is kept says why those before it

@@ -43,7 +43,7 @@ const CORES_DEFAULT: u32 = 22;
 
 /// What every result of a simulation must say.
 pub(crate) const CAUTION: [&str; 2] = [
-    "simulated, not measured: caches evict strictly the least recently used line and no core is shared, so that what a scan costs others, and what masks give back, are upper bounds (docs/simulate.md)",
+    "simulated, not measured: no core is shared, so that losses beside others are smaller than on hardware whose threads share cores; what masks give back depends on which line a cache replaces, which processors do not document (docs/simulate.md)",
     "latencies, shares of response time, hardware counters and figures of disks are missing, because only references to memory are simulated",
 ];
 

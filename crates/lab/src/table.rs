@@ -23,7 +23,7 @@ mod workload;
 /// Columns a line may fill.
 const WIDTH: usize = 80;
 
-/// Warnings that are printed; the report has all.
+/// Warnings that are printed; the report and `results.json` have all.
 const WARNINGS_MAX: usize = 5;
 
 /// What [`render`] needs beside the results.
@@ -67,7 +67,8 @@ pub fn render(results: &Results, options: &Options) -> String {
     for sentence in &results.advice {
         out.extend(wrap(sentence, "  - ", "    "));
     }
-    warnings(&mut out, results, style);
+    let rest = if options.files.is_empty() { "with --json" } else { "in the report" };
+    warnings(&mut out, results, rest, style);
     if !options.files.is_empty() {
         out.push(String::new());
         out.push(style.bold("Written"));
@@ -126,7 +127,8 @@ pub(crate) fn points_told(points: &[Point]) -> String {
     format!("{} point{plural}{of}{left_out}", count(points.len() as u64))
 }
 
-fn warnings(out: &mut Vec<String>, results: &Results, style: Style) {
+/// The first warnings, and where the rest is.
+fn warnings(out: &mut Vec<String>, results: &Results, rest: &str, style: Style) {
     if results.warnings.is_empty() {
         return;
     }
@@ -136,7 +138,7 @@ fn warnings(out: &mut Vec<String>, results: &Results, style: Style) {
         out.extend(wrap(warning, "  - ", "    "));
     }
     if let Some(more @ 1..) = results.warnings.len().checked_sub(WARNINGS_MAX) {
-        out.push(format!("  and {more} more, in the report"));
+        out.push(format!("  and {more} more, {rest}"));
     }
 }
 

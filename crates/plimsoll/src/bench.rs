@@ -74,7 +74,7 @@ fn side(mix: &str) -> BTreeMap<String, Value> {
     [(MIX.to_owned(), mix.into())].into()
 }
 
-/// Whether both sides of a benchmark run, since nobody has said which: that mix is what the benchmark is about.
+/// Whether both sides of a benchmark run: the default, because the mix is what the benchmark is about.
 fn is_mixed(kind: &str, parameters: &BTreeMap<String, Value>) -> bool {
     kind == "ch" && parameters.is_empty()
 }

@@ -23,6 +23,7 @@ use crate::failure::Failure;
 use crate::hog;
 use crate::interrupt;
 use crate::memory_speed;
+use crate::output::tell;
 use crate::progress::Progress;
 use crate::provenance::Beginning;
 use crate::targets::TARGETS;
@@ -200,7 +201,7 @@ impl Experiment<'_> {
         let still_limited = lifted.err().map(|error| format!("the machine is still limited: {error}"));
         if let Some(warning) = &still_limited {
             // Also after an error, of which no document tells.
-            eprintln!("{warning}");
+            tell(warning);
         }
         let place = directory.place().to_owned();
         let kept = directory.has_runs().then_some(place.as_path());
@@ -212,7 +213,7 @@ impl Experiment<'_> {
         if stopped {
             let (done, all) = (records.len(), records.len() + left);
             warnings.push(format!(
-                "stopped by Ctrl-C after {done} of {all} runs; go on with: plimsoll run --resume {}",
+                "stopped by Ctrl-C after {done} of {all} runs; to continue: plimsoll run --resume {}",
                 place.display()
             ));
         }
@@ -257,7 +258,7 @@ pub fn begin_failure(error: RunDirectoryError) -> Failure {
 
 fn resumable(error: &anyhow::Error, place: &Path) -> Failure {
     Failure::World(anyhow::anyhow!(
-        "{error:#}\nwhat was measured is kept; when this is mended, go on with: plimsoll run --resume {}",
+        "{error:#}\nwhat was measured is kept; when this is mended, to continue: plimsoll run --resume {}",
         place.display()
     ))
 }

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::output::tell;
+
 /// An error and whose it is.
 #[derive(Debug)]
 pub enum Failure {
@@ -37,6 +39,6 @@ pub fn report(failure: &Failure) -> ExitCode {
         Failure::World(error) => (format!("error: {error:#}"), 3),
         Failure::Interrupted(what) => (what.clone(), INTERRUPTED),
     };
-    eprintln!("{text}");
+    tell(text);
     ExitCode::from(code)
 }

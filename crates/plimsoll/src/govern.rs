@@ -10,7 +10,7 @@ use plimsoll_governor::run::{GovernError, govern, govern_beside};
 
 use crate::arguments::GovernOptions;
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, tell, tell_as_is};
 
 /// Runs a governor, or checks its settings.
 pub fn run(options: &GovernOptions) -> Result<ExitCode, Failure> {
@@ -47,7 +47,7 @@ fn say(config: &Path, options: &GovernOptions) -> Result<ExitCode, Failure> {
 fn hash_password() -> Result<ExitCode, Failure> {
     let is_typed = io::stdin().is_terminal();
     if is_typed {
-        eprint!("password: ");
+        tell_as_is("password: ");
     }
     let password = {
         let _silence = is_typed.then(Silence::begin);
@@ -56,7 +56,7 @@ fn hash_password() -> Result<ExitCode, Failure> {
         line
     };
     if is_typed {
-        eprintln!();
+        tell("");
     }
     let password = password.trim_end_matches(['\r', '\n']);
     if password.is_empty() {

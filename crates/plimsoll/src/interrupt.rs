@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use plimsoll_machine::limiter;
 
 use crate::failure::{Failure, INTERRUPTED};
+use crate::output::tell;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -14,11 +15,11 @@ pub fn listen() -> Result<&'static AtomicBool, Failure> {
     let handler = || {
         if STOP.swap(true, Ordering::Relaxed) {
             if limiter::has_left_over(&limiter::default_state_folder()) {
-                eprintln!("the machine is still limited; put it back with: plimsoll machine --restore");
+                tell("the machine is still limited; put it back with: plimsoll machine --restore");
             }
             std::process::exit(i32::from(INTERRUPTED));
         }
-        eprintln!("\nfinishing the run at hand; press Ctrl-C again to end at once");
+        tell("\nfinishing the run at hand; press Ctrl-C again to end at once");
     };
     begin(handler)
 }
@@ -29,7 +30,7 @@ pub fn listen_to_report() -> Result<&'static AtomicBool, Failure> {
         if STOP.swap(true, Ordering::Relaxed) {
             std::process::exit(i32::from(INTERRUPTED));
         }
-        eprintln!("\nending with a report; press Ctrl-C again to end at once");
+        tell("\nending with a report; press Ctrl-C again to end at once");
     };
     begin(handler)
 }

@@ -15,7 +15,7 @@ use plimsoll_observe::summary::summary;
 use crate::arguments::ObserveOptions;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, tell, tell_as_is};
 use crate::study::default_place;
 
 /// A longer observation is a service, not a look.
@@ -49,9 +49,12 @@ pub fn run(options: &ObserveOptions) -> Result<ExitCode, Failure> {
     let report = directory::write(&place, &observation).map_err(Failure::world)?;
     if let Some(file) = &options.write {
         directory::write_file(file, &settings_file(&observation, &url)).map_err(Failure::world)?;
-        eprintln!("proposed settings: {0}; to check them: plimsoll govern --check --config {0}", file.display());
+        tell(format_args!(
+            "proposed settings: {0}; to check them: plimsoll govern --check --config {0}",
+            file.display()
+        ));
     }
-    eprintln!("report: {}", report.display());
+    tell(format_args!("report: {}", report.display()));
     if options.json {
         print_json(&observation)?;
     } else {
@@ -78,7 +81,7 @@ fn check_free(file: &Path) -> Result<(), Failure> {
 fn code(observation: &Observation) -> ExitCode {
     match &observation.ended {
         Ended::ServerLost(why) => {
-            eprintln!("error: the observation ended early: {why}");
+            tell(format_args!("error: the observation ended early: {why}"));
             ExitCode::from(3)
         }
         Ended::InTime | Ended::Interrupted => ExitCode::SUCCESS,
@@ -94,14 +97,14 @@ fn show(seconds: f64, last: &Progress, now: &Progress) {
         now.in_progress
     );
     if std::io::stderr().is_terminal() {
-        eprint!("\r{line}\x1b[K");
+        tell_as_is(format_args!("\r{line}\x1b[K"));
     } else if now.elapsed.as_secs() / 10 > last.elapsed.as_secs() / 10 {
-        eprintln!("{line}");
+        tell(line);
     }
 }
 
 fn end_line() {
     if std::io::stderr().is_terminal() {
-        eprint!("\r\x1b[K");
+        tell_as_is("\r\x1b[K");
     }
 }

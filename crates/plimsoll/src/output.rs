@@ -1,5 +1,6 @@
-//! What goes to stdout.
+//! What goes to stdout and to stderr. A closed pipe behind either, as `head` leaves it, ends nothing: a run that has begun is finished.
 
+use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 
 use serde::Serialize;
@@ -15,6 +16,17 @@ pub fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
+}
+
+/// Writes a line to stderr.
+pub fn tell(line: impl Display) {
+    tell_as_is(format_args!("{line}\n"));
+}
+
+/// Writes a text to stderr. Where nobody reads that, as behind `2>&1 | head`, there is nobody to tell that it failed.
+pub fn tell_as_is(text: impl Display) {
+    // In one piece, so that lines of several processes do not mix.
+    let _ = io::stderr().write_all(text.to_string().as_bytes());
 }
 
 /// Prints one JSON document.

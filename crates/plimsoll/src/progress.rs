@@ -9,6 +9,8 @@ use plimsoll_lab::plan::Plan;
 use plimsoll_lab::runner::RunProgress;
 use plimsoll_workload::driver::Phase;
 
+use crate::output::tell;
+
 /// Reports the steps of one command.
 #[derive(Debug)]
 pub struct Progress {
@@ -46,7 +48,7 @@ impl Progress {
                 bar.set_length(all);
                 bar.set_position(done);
             }
-            None if is_new => eprintln!("{step}"),
+            None if is_new => tell(step),
             None => {}
         }
     }

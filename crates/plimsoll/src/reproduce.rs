@@ -24,7 +24,7 @@ use crate::arguments::ReproduceOptions;
 use crate::exhibits::{CAUSES, CLAIMS_LOCK, EXHIBITS, Source};
 use crate::experiment::Experiment;
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, tell};
 use crate::run::{blocks_max, core_count, longest, say_how_long, terms};
 use crate::study::default_place;
 use crate::targets::TARGETS;
@@ -64,7 +64,7 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
     } else {
         print(&reproduction::render(&exhibits))?;
     }
-    eprintln!("written: {written}");
+    tell(format_args!("written: {written}"));
     let failed = options.page.is_none() && exhibits.iter().any(Exhibit::has_failed);
     Ok(match (stopped, failed) {
         (true, _) => ExitCode::from(INTERRUPTED),
@@ -171,7 +171,7 @@ fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure
     let plan = experiment.plan;
     match read_results(place) {
         Ok(results) if results.runs_left == 0 && has_claims_of(&results, plan) => {
-            eprintln!("{}: was run before, kept", plan.name);
+            tell(format_args!("{}: was run before, kept", plan.name));
             return Ok(results);
         }
         Err(error @ RunDirectoryError::Newer { .. }) => return Err(Failure::input(error)),
@@ -179,7 +179,7 @@ fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure
     }
     match RunDirectory::open(place) {
         Ok(found) => {
-            eprintln!("{}: goes on after {} of {} runs", plan.name, found.records.len(), plan.run_count());
+            tell(format_args!("{}: goes on after {} of {} runs", plan.name, found.records.len(), plan.run_count()));
             experiment.resume(found).map(|ended| ended.results)
         }
         Err(RunDirectoryError::NotARun { .. }) => {

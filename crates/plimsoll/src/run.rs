@@ -20,7 +20,7 @@ use plimsoll_machine::space::available_memory;
 use crate::arguments::{CoreCount, RunOptions, UntilDecidedOptions};
 use crate::experiment::{Ended, Experiment};
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, tell};
 use crate::study::default_place;
 use crate::targets::TARGETS;
 
@@ -128,7 +128,7 @@ pub fn say_how_long(plan: &Plan, runs: usize, yes: bool) -> Result<(), Failure> 
             "{told}; if that is what you want, say --yes, else sweep fewer values or measure shorter"
         )));
     }
-    eprintln!("{told}");
+    tell(told);
     Ok(())
 }
 
@@ -152,19 +152,19 @@ pub fn show(ended: &Ended, json: bool) -> Result<ExitCode, Failure> {
     let files: Vec<_> = ended.files.iter().map(|file| file.display().to_string()).collect();
     if json {
         print_json(&ended.results)?;
-        eprintln!("written: {}", files.join(", "));
+        tell(format_args!("written: {}", files.join(", ")));
     } else {
         print(&table::render(&ended.results, &table::Options { files, colour: false }))?;
     }
     let undecided = ended.results.count_claims(ClaimVerdict::Undecided);
     if undecided > 0 {
         let claims = if undecided == 1 { "1 claim is".to_owned() } else { format!("{undecided} claims are") };
-        eprintln!("{claims} undecided: the bound is within the noise; --until-decided runs more repeats");
+        tell(format_args!("{claims} undecided: the bound is within the noise; --until-decided runs more repeats"));
     }
     if ended.stopped
         && let Some(folder) = ended.files.first().and_then(|file| file.parent())
     {
-        eprintln!("go on with: plimsoll run --resume {}", folder.display());
+        tell(format_args!("to continue: plimsoll run --resume {}", folder.display()));
     }
     Ok(if ended.stopped { ExitCode::from(INTERRUPTED) } else { exit_code(&ended.results) })
 }

@@ -21,6 +21,7 @@ use crate::failure::Failure;
 use crate::hog;
 use crate::interrupt;
 use crate::loading::parse_target;
+use crate::output::tell;
 use crate::progress::Progress;
 use crate::provenance::Beginning;
 use crate::run::{say_how_long, show};
@@ -43,7 +44,7 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     RunDirectory::check_place(&place).map_err(begin_failure)?;
     let Pilot { chosen, opened } = pilot(&study, &options.target.target)?;
     if let Some(why) = &chosen.too_short {
-        eprintln!("windows will be too short: {why}");
+        tell(format_args!("windows will be too short: {why}"));
     }
     let text = study.experiment(chosen.lengths);
     let plan = plan(&text, &options.target.target)?;

@@ -160,3 +160,16 @@ fn a_reader_that_has_seen_enough_is_no_fault() {
     let output = std::process::Command::new("sh").args(["-c", &command]).output().unwrap();
     assert_eq!(said(&output), "");
 }
+
+/// Story: what went to stderr was lost with a panic where nobody read it, as behind `2>&1 | head`.
+#[test]
+fn a_reader_of_stderr_that_has_gone_changes_no_exit_code() {
+    let code = |arguments: &[&str]| {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut program = std::process::Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+        program.args(arguments).stdout(writer.try_clone().unwrap()).stderr(writer).status().unwrap().code()
+    };
+    assert_eq!(code(&["bench", "rows:0.001", "--seconds", "0.1", "--warmup", "0"]), Some(0));
+    assert_eq!(code(&["bench", "no_such_workload"]), Some(2));
+}

@@ -15,7 +15,7 @@
 //! transactions of the lowest class are enough.
 //! [`DiskShare`] says how much of a disk less important work may read, and [`Spin`] how long a relay polls before it sleeps. [`class_proposal`] proposes classes from what was seen at a server.
 //!
-//! [`WaitCounts`] are lengths of waits as the engine counts them and as they are told.
+//! [`WaitCounts`] are lengths of waits as the engine counts them and as they are reported.
 //! [`ParallelismPolicy`] says how many partitions each pipeline of a query is given, [`PARALLELISM_POLICIES`] is the list of those that exist.
 //!
 //! [`cache_class`] says which ways of the last-level cache an operator may fill.

@@ -33,7 +33,7 @@ pub const DEGREE_MAX: u32 = 1024;
 /// What is known of a pipeline before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PipelineFacts {
-    /// The rows that are expected to enter it; `None` if nobody can tell.
+    /// The rows that are expected to enter it; `None` if that is not known.
     pub rows: Option<u64>,
     /// The most partitions that its source can be cut into; at least 1.
     pub degree_max: u32,
@@ -90,7 +90,7 @@ pub trait ParallelismPolicy: Debug + Send + Sync {
         dop
     }
 
-    /// Whether runs have to be measured and told to the history.
+    /// Whether runs have to be measured and reported to the history.
     fn learns(&self) -> bool {
         false
     }

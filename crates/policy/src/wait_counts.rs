@@ -51,7 +51,7 @@ impl WaitCounts {
         self.len() == 0
     }
 
-    /// The wait that a share of them, 0 to 1, did not exceed; the upper end of its bucket, so that it is never told shorter than it
+    /// The wait that a share of them, 0 to 1, did not exceed; the upper end of its bucket, so that it is never reported as shorter than it
     /// was. `None` if there are none.
     pub fn at_most(&self, share: f64) -> Option<Duration> {
         let wanted = ((self.len() as f64 * share).ceil() as u64).max(1);

@@ -274,6 +274,9 @@ pub enum DatabaseError {
     /// Another transaction changed what this one has read: run it again.
     #[error("conflict with a concurrent transaction")]
     Conflict,
+    /// The server cannot be reached, or lets nobody in now. The text says which one.
+    #[error("{0}")]
+    Unreachable(String),
     /// The connection to the server is gone: it was shut down, it crashed, or somebody ended this session.
     #[error("the connection was lost: {0}")]
     ConnectionLost(String),
@@ -306,6 +309,11 @@ pub struct Refusal {
 }
 
 impl DatabaseError {
+    /// Whether the server is out of reach: it cannot be connected to, or a connection was lost.
+    pub fn is_server_lost(&self) -> bool {
+        matches!(self, DatabaseError::Unreachable(_) | DatabaseError::ConnectionLost(_))
+    }
+
     /// Whether the same transaction may succeed when it is run again.
     pub fn is_retryable(&self) -> bool {
         matches!(self, DatabaseError::Deadlock | DatabaseError::Preempted | DatabaseError::Conflict)

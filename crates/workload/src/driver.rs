@@ -265,7 +265,7 @@ impl DriveError {
     pub fn is_server_lost(&self) -> bool {
         match self {
             DriveError::ServerLost { .. } => true,
-            DriveError::NoSession { error, .. } => matches!(error, DatabaseError::ConnectionLost(_)),
+            DriveError::NoSession { error, .. } => error.is_server_lost(),
             _ => false,
         }
     }

@@ -57,7 +57,7 @@ pub struct CopyState {
     pub delta_bytes: Option<u64>,
     /// Versions of the copy that are alive now. A count; `None` where there are no versions.
     pub versions: Option<u64>,
-    /// How long commits so far were kept waiting by whoever reads or applies changes, and by each other meanwhile; `None` if that
+    /// How long commits so far were kept waiting by readers, by the application of changes, and by each other meanwhile; `None` if that
     /// is not known.
     pub blocked: Option<WaitCounts>,
 }
@@ -97,7 +97,7 @@ pub struct Freshness {
     /// instead of at the beginning of each query.
     #[serde(default)]
     pub staleness_us: Option<Spread>,
-    /// How long commits were kept waiting by whoever reads or applies changes, and by each other meanwhile, microseconds.
+    /// How long commits were kept waiting by readers, by the application of changes, and by each other meanwhile, microseconds.
     #[serde(default)]
     pub blocked_us: Option<Tail>,
 }

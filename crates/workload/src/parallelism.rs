@@ -34,7 +34,7 @@ pub struct Learning {
 }
 
 impl Parallelism {
-    /// The figures; `None` if there was no search, because nothing repeated or nobody learns.
+    /// The figures; `None` if there was no search, because nothing repeated or nothing is learned.
     pub fn learning(&self) -> Option<Learning> {
         let searches = || self.templates.iter().flat_map(|template| &template.searches);
         let count = searches().count();

@@ -126,6 +126,7 @@ mod tests {
 
     use super::*;
     use crate::delta::batch::Image;
+    use crate::query::printed::rows;
     use crate::table::heap::Heap;
     use crate::table::layout::ColumnSet;
     use crate::value::{ColumnSpec, ColumnType, Value};
@@ -173,11 +174,8 @@ mod tests {
     fn check_segments(table: &ColumnTable, chunk: usize, segments: &[Arc<Segment>], expect: &str) -> Chunk {
         let folded = fold(table, chunk, &layout(), segments).unwrap();
         let batch = folded.to_batch(table.schema()).unwrap();
-        let row = |at: usize| {
-            let [id, name] = [0, 1].map(|column| arrow::util::display::array_value_to_string(batch.column(column), at));
-            format!("{} {}", id.unwrap(), name.unwrap())
-        };
-        assert_eq!((0..batch.num_rows()).map(row).collect::<Vec<_>>().join(", "), expect);
+        let lines: Vec<_> = rows(&[batch]).into_iter().map(|row| row.join(" ")).collect();
+        assert_eq!(lines.join(", "), expect);
         folded
     }
 

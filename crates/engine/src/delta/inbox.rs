@@ -64,7 +64,7 @@ pub(super) struct InboxCounts {
     pub(super) stall_time: Duration,
     /// Commits that were published when the delta was full.
     pub(super) overruns: u64,
-    /// How long commits waited for whoever was at the inbox: never for room or the end of a blocking propagation.
+    /// How long commits waited for the lock of the inbox. Waits for room and for the end of a blocking propagation are not in it.
     pub(super) waits: WaitCounts,
 }
 

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int32Array, Int64Array, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use arrow::util::display::array_value_to_string;
 use plimsoll_policy::Priority;
 
 use super::*;
 use crate::columns::ColumnSnapshot;
 use crate::engine::{Engine, EngineOptions};
+use crate::query::printed::sorted_rows;
 use crate::table::heap::RowId;
 use crate::table::layout::{ColumnSet, TableSpec};
 use crate::table::stored::{RowImage, apply_image};
@@ -112,15 +112,6 @@ fn load(set: &TableSet) {
 /// The rows of a table in order.
 type Rows = Vec<Vec<String>>;
 
-fn rows_of(batches: &[RecordBatch]) -> Rows {
-    let row = |batch: &RecordBatch, at: usize| {
-        batch.columns().iter().map(|column| array_value_to_string(column, at).unwrap()).collect()
-    };
-    let mut rows: Rows = batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| row(batch, at))).collect();
-    rows.sort_unstable();
-    rows
-}
-
 /// What a query that reads this snapshot sees of a table: the chunks, the overlay over them.
 fn contents(snapshot: &ColumnSnapshot, table: &str) -> Rows {
     let version = snapshot.version(table).unwrap();
@@ -139,7 +130,7 @@ fn contents(snapshot: &ColumnSnapshot, table: &str) -> Rows {
         }
         batches.extend(overlay.map(|overlay| overlay.images.clone()));
     }
-    rows_of(&batches)
+    sorted_rows(&batches)
 }
 
 fn all_contents(snapshot: &ColumnSnapshot) -> Vec<Rows> {
@@ -175,7 +166,7 @@ fn rows_by_number(set: &TableSet) -> Vec<RowWords> {
 /// Rows of a table as a query shows them.
 fn shown(rows: &RowWords, (layout, schema): &(RowLayout, SchemaRef)) -> Rows {
     let images: Vec<_> = rows.values().map(|words| RowImage { layout, words }).collect();
-    rows_of(&[batch_of(&images, schema).unwrap()])
+    sorted_rows(&[batch_of(&images, schema).unwrap()])
 }
 
 fn layouts() -> Vec<(RowLayout, SchemaRef)> {

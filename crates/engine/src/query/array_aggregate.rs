@@ -30,7 +30,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, Statistics, internal_err};
-use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::datasource::source::DataSource;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
@@ -104,7 +104,7 @@ impl ArrayAggregateExec {
             Some(projection) => projection.projection_expr().unproject_expr(expression),
             None => Ok(Arc::clone(expression)),
         };
-        let layout = Layout::new(first, column_scan(scan)?, &resolve)?;
+        let layout = Layout::new(first, ColumnScan::of(scan)?, &resolve)?;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(last.schema()),
             Partitioning::UnknownPartitioning(1),
@@ -229,7 +229,7 @@ impl ExecutionPlan for ArrayAggregateExec {
         _config: &ConfigOptions,
     ) -> Result<FilterDescription> {
         // A condition on keys removes whole groups, so that it may as well be asked of the rows.
-        let keys = column_scan(&self.scan).map(|scan| self.same_columns(scan)).unwrap_or_default();
+        let keys = ColumnScan::of(&self.scan).map(|scan| self.same_columns(scan)).unwrap_or_default();
         let child = ChildFilterDescription::from_child_with_allowed_indices(&filters, keys, &self.scan)?;
         Ok(FilterDescription::new().with_child(child))
     }
@@ -239,7 +239,7 @@ impl ExecutionPlan for ArrayAggregateExec {
             return internal_err!("an array aggregation has one partition, not a partition {partition}");
         }
         let memory = MemoryConsumer::new("ArrayAggregate").register(context.memory_pool());
-        match column_scan(&self.scan) {
+        match ColumnScan::of(&self.scan) {
             Some(scan) if memory.try_grow(self.layout.thread_bytes * scan.partitions()).is_ok() => {
                 Ok(self.run(scan, memory, &context))
             }
@@ -255,16 +255,11 @@ impl ExecutionPlan for ArrayAggregateExec {
     }
 
     fn statistics_from_inputs(&self, _inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        let rows = column_scan(&self.scan).map_or(usize::MAX, ColumnScan::expected_rows);
+        let rows = ColumnScan::of(&self.scan).map_or(usize::MAX, ColumnScan::expected_rows);
         let mut statistics = Statistics::new_unknown(&self.schema());
         statistics.num_rows = Precision::Inexact(self.layout.groups.min(rows));
         Ok(Arc::new(statistics))
     }
-}
-
-/// The scan that a plan is, if that is one of ours.
-fn column_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&ColumnScan> {
-    plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ColumnScan>()
 }
 
 /// A chain of operators over another leaf.

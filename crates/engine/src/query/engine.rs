@@ -196,7 +196,7 @@ impl QueryEngine {
         Ok(QueryEngine { options, threads, learner, runtime, grant, idle: Arc::default(), usage: Mutex::default() })
     }
 
-    /// What was learned about degrees of parallelism; `None` if nobody decides about pipelines.
+    /// What was learned about degrees of parallelism; `None` without a policy for pipelines.
     pub fn parallelism(&self) -> Option<ParallelismFigures> {
         self.learner.as_ref().map(|learner| learner.figures())
     }

@@ -102,8 +102,7 @@ fn with_bits(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPl
     let kept = join.left().schema().field(key.index()).data_type().clone();
     let mut found = None;
     let probe = Arc::clone(join.right()).transform_up(|node| {
-        let scan = node.downcast_ref::<DataSourceExec>();
-        let scan = scan.and_then(|scan| scan.data_source().downcast_ref::<ColumnScan>()).filter(|_| found.is_none());
+        let scan = ColumnScan::of(&node).filter(|_| found.is_none());
         let Some((scan, bits)) = scan.and_then(|scan| scan_with_bits(scan, expression_id, &kept)) else {
             return Ok(Transformed::no(node));
         };

@@ -27,16 +27,16 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{ColumnStatistics, Constraint, Constraints, Result, Statistics};
-use datafusion::datasource::source::{DataSource, OpenArgs};
+use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
-use datafusion::physical_plan::DisplayFormatType;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use itertools::Itertools;
 
 use crate::columns::statistics::DistinctCount;
@@ -94,13 +94,18 @@ impl ColumnScan {
         })
     }
 
+    /// The scan that a plan is, if it is one of ours.
+    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<&ColumnScan> {
+        plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<ColumnScan>()
+    }
+
     /// The same scan, which does not tell in which order its rows come: a plan for it is right for any number of partitions.
     #[must_use]
     pub fn without_order(self) -> Self {
         ColumnScan { tells_order: false, ..self }
     }
 
-    /// The same scan by at most so many partitions; with one, it tells in which order its rows come.
+    /// The same scan by at most this many partitions; with one, it tells in which order its rows come.
     #[must_use]
     pub fn with_partitions(&self, partitions: usize) -> Self {
         let partitions = partitions.clamp(1, self.chunk_count().max(1));

@@ -20,6 +20,7 @@ mod npgsql;
 mod pooler_cases;
 mod poolers;
 mod reading;
+mod requests;
 mod retried;
 mod server;
 mod targets;

@@ -10,6 +10,7 @@ use std::thread;
 use super::client::{Answer, Client, Refusal, message};
 use super::drivers::load::Load;
 use super::governed::Governed;
+use super::requests::{bind, describe, execute, parse, query, sync};
 use super::server::Server;
 
 /// How a session is reset that has prepared statements, which stay.
@@ -26,10 +27,6 @@ const TYPES: [&str; 3] = [
     "SELECT typ.oid, att.attname, att.atttypid FROM pg_type AS typ JOIN pg_attribute AS att ON att.attrelid = typ.typrelid \
      WHERE typ.typtype = 'c' AND att.attnum > 0 AND NOT att.attisdropped ORDER BY typ.oid, att.attnum",
 ];
-
-fn query(sql: &str) -> Vec<u8> {
-    message(b'Q', format!("{sql}\0").as_bytes())
-}
 
 /// A connection as the driver has it.
 struct Connector {
@@ -65,9 +62,7 @@ impl Connector {
     }
 
     fn prepare(&mut self, (name, sql): Command<'_>) {
-        let parse = message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes());
-        let describe = message(b'D', format!("S{name}\0").as_bytes());
-        self.command(&[parse, describe, message(b'S', b"")].concat(), 1).unwrap();
+        self.command(&[parse(name, sql), describe(name), sync()].concat(), 1).unwrap();
         self.has_prepared = true;
     }
 
@@ -76,17 +71,17 @@ impl Connector {
         let mut bytes = Vec::new();
         for (name, sql) in commands {
             if name.is_empty() {
-                bytes.extend(message(b'P', format!("\0{sql}\0\0\0").as_bytes()));
+                bytes.extend(parse("", sql));
             }
-            bytes.extend(message(b'B', format!("\0{name}\0\0\0\0\0\0\0").as_bytes()));
+            bytes.extend(bind(name, &[]));
             bytes.extend(message(b'D', b"P\0"));
-            bytes.extend(message(b'E', &[0; 5]));
+            bytes.extend(execute());
             if barriers {
-                bytes.extend(message(b'S', b""));
+                bytes.extend(sync());
             }
         }
         if !barriers {
-            bytes.extend(message(b'S', b""));
+            bytes.extend(sync());
         }
         self.command(&bytes, if barriers { commands.len() } else { 1 })
     }

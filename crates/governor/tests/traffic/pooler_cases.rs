@@ -9,8 +9,9 @@ mod messages;
 mod operating;
 mod replication;
 
-use super::client::{Client, Message, Place, message};
+use super::client::{Client, Message, Place};
 use super::governed::Governed;
+use super::requests::{query, sync};
 use super::server::Server;
 
 /// A step of a case.
@@ -22,57 +23,6 @@ enum Step {
     Hear(u8),
 }
 use Step::{Hear, Say};
-
-fn text(words: &str) -> Vec<u8> {
-    [words.as_bytes(), b"\0"].concat()
-}
-
-fn query(sql: &str) -> Vec<u8> {
-    message(b'Q', &text(sql))
-}
-
-fn parse(name: &str, sql: &str) -> Vec<u8> {
-    message(b'P', &[text(name), text(sql), vec![0, 0]].concat())
-}
-
-/// The unnamed portal for a statement, with parameters as text.
-fn bind(name: &str, values: &[&str]) -> Vec<u8> {
-    let count = u16::try_from(values.len()).unwrap().to_be_bytes();
-    let mut body = [&b"\0"[..], &text(name), &[0, 0], &count].concat();
-    for value in values {
-        body.extend(u32::try_from(value.len()).unwrap().to_be_bytes());
-        body.extend(value.as_bytes());
-    }
-    message(b'B', &[&body[..], &[0, 0]].concat())
-}
-
-fn execute() -> Vec<u8> {
-    message(b'E', &[0; 5])
-}
-
-fn describe(name: &str) -> Vec<u8> {
-    message(b'D', &[&b"S"[..], &text(name)].concat())
-}
-
-fn close(name: &str) -> Vec<u8> {
-    message(b'C', &[&b"S"[..], &text(name)].concat())
-}
-
-fn sync() -> Vec<u8> {
-    message(b'S', b"")
-}
-
-fn flush() -> Vec<u8> {
-    message(b'H', b"")
-}
-
-fn copy_data(line: &str) -> Vec<u8> {
-    message(b'd', line.as_bytes())
-}
-
-fn copy_done() -> Vec<u8> {
-    message(b'c', b"")
-}
 
 /// Several messages that are sent at once.
 fn say<const N: usize>(messages: [Vec<u8>; N]) -> Step {

@@ -1,7 +1,8 @@
 //! Parallel workers by class on a real server: plans have fewer, and a client that looks finds nothing changed.
 
-use super::client::{Answer, Client, message};
+use super::client::{Answer, Client};
 use super::governed::Governed;
+use super::requests::{bind, execute, parse, sync};
 use super::server::Server;
 
 /// A server whose plans are parallel wherever they can be, by two workers, and a table to scan.
@@ -39,31 +40,23 @@ fn plan(client: &mut Client, sql: &str) -> Option<u32> {
 
 /// One unit of the extended protocol that runs these statements.
 fn pipeline(client: &mut Client, statements: &[&str]) -> Answer {
-    let mut bytes = Vec::new();
-    for sql in statements {
-        bytes.extend(message(b'P', format!("\0{sql}\0\0\0").as_bytes()));
-        bytes.extend(message(b'B', b"\0\0\0\0\0\0\0\0"));
-        bytes.extend(message(b'E', b"\0\0\0\0\0"));
-    }
-    bytes.extend(message(b'S', b""));
-    client.send(&bytes).unwrap();
-    client.answer().unwrap()
+    let each = statements.iter().flat_map(|sql| [parse("", sql), bind("", &[]), execute()]);
+    unit(client, each.collect())
 }
 
 /// Runs a statement that the session has prepared under that name, without sending its text again.
-fn execute(client: &mut Client, name: &str) -> Answer {
-    let mut bytes = message(b'B', format!("\0{name}\0\0\0\0\0\0\0").as_bytes());
-    bytes.extend(message(b'E', b"\0\0\0\0\0"));
-    bytes.extend(message(b'S', b""));
-    client.send(&bytes).unwrap();
-    client.answer().unwrap()
+fn execute_prepared(client: &mut Client, name: &str) -> Answer {
+    unit(client, vec![bind(name, &[]), execute()])
 }
 
 /// Prepares a statement, alone in its unit.
 fn prepare(client: &mut Client, name: &str, sql: &str) {
-    let parse = message(b'P', format!("{name}\0{sql}\0\0\0").as_bytes());
-    client.send(&[parse, message(b'S', b"")].concat()).unwrap();
-    client.answer().unwrap();
+    unit(client, vec![parse(name, sql)]);
+}
+
+fn unit(client: &mut Client, messages: Vec<Vec<u8>>) -> Answer {
+    client.send(&[messages.concat(), sync()].concat()).unwrap();
+    client.answer().unwrap()
 }
 
 #[test]
@@ -161,14 +154,14 @@ fn prepared_statements_resets_and_rollbacks_leave_nothing_behind() {
     // A unit that only names a statement is limited as well, alone and in a block, before and after the block fails or ends.
     let mut low = governed.client("low", server.database());
     prepare(&mut low, "plan", EXPLAIN);
-    assert_eq!(planned(&execute(&mut low, "plan")), Some(1), "alone");
+    assert_eq!(planned(&execute_prepared(&mut low, "plan")), Some(1), "alone");
     for end in ["COMMIT", "ROLLBACK", "SELECT 1 / 0", "ABORT"] {
         low.query("BEGIN").unwrap();
-        assert_eq!(planned(&execute(&mut low, "plan")), Some(1), "in a block");
+        assert_eq!(planned(&execute_prepared(&mut low, "plan")), Some(1), "in a block");
         if low.query(end).is_err() {
             low.query("ROLLBACK").unwrap();
         }
-        assert_eq!(planned(&execute(&mut low, "plan")), Some(1), "after {end}");
+        assert_eq!(planned(&execute_prepared(&mut low, "plan")), Some(1), "after {end}");
     }
     // What pools send between two clients. Each works as without a limit, and the next client is limited again.
     for reset in ["DISCARD ALL", "RESET ALL", "DEALLOCATE ALL", "SET SESSION AUTHORIZATION DEFAULT; RESET ALL"] {

@@ -353,8 +353,14 @@ pub(super) fn shown_comparison(operator: Operator, left: f64, right: f64) -> Str
     format!("{left} {} {right}", operator.symbol())
 }
 
-/// So many significant digits, all digits before the point, and no zeros at the end: `5.6`, `0.95`, `12000`.
+/// A number with this many significant digits, all digits before the point, and no zeros at the end: `5.6`, `0.95`, `12000`. From ten
+/// million up, which nobody reads at a glance, in millions or billions: `23.3 G`.
 pub(crate) fn shown(number: f64, digits: i32) -> String {
+    match number.abs() {
+        large if large >= 1e9 => return format!("{} G", shown(number / 1e9, digits)),
+        large if large >= 1e7 => return format!("{} M", shown(number / 1e6, digits)),
+        _ => {}
+    }
     let before = if number == 0.0 { 1 } else { number.abs().log10().floor() as i32 + 1 };
     let text = format!("{number:.*}", (digits - before).clamp(0, 20) as usize);
     if !text.contains('.') {

@@ -2,17 +2,17 @@
 
 use plimsoll_workload::freshness::{Freshness, Spread, Tail};
 
-use super::{Figure, Found, Merge, Of, Read, Reading, Unit, by, known};
+use super::{Figure, Found, Reading, Unit, known, of_run};
 
 pub(super) const FIGURES: &[Figure] = &[
-    copy(
+    of_run(
         "device.freshness.lambda",
         "lambda",
         Unit::ChangesPerSecond,
         "changes that transactions published: tuples of the embedded engine, bytes of log of a server with a standby",
         |of| plain(of, |one| one.lambda, "nothing was published, or nobody looked twice"),
     ),
-    copy(
+    of_run(
         "device.freshness.mu",
         "mu",
         Unit::ChangesPerSecond,
@@ -25,102 +25,100 @@ pub(super) const FIGURES: &[Figure] = &[
             )
         },
     ),
-    copy(
+    of_run(
         "device.freshness.mu_merge",
         "mu_merge",
         Unit::ChangesPerSecond,
         "changes that queries merged per second of merging; null of a standby, whose queries merge none",
         |of| plain(of, |one| one.mu_merge, "queries merged no changes"),
     ),
-    copy(
+    of_run(
         "device.freshness.busy",
         "propagation_busy",
         Unit::Share,
         "part of the time in which changes were being applied to the copy",
         |of| plain(of, |one| one.busy, "the target does not tell when it applies changes"),
     ),
-    copy(
+    of_run(
         "device.freshness.lag_us.p50",
         "lag_p50",
         Unit::Microseconds,
         "age of the oldest change that the copy lacked, at most so much for half of the time; 0 while it lacked none",
         |of| spread(of, |one| one.lag_us, |lag| lag.p50),
     ),
-    copy("device.freshness.lag_us.p95", "lag_p95", Unit::Microseconds, "the same for 95 % of the time", |of| {
+    of_run("device.freshness.lag_us.p95", "lag_p95", Unit::Microseconds, "the same for 95 % of the time", |of| {
         spread(of, |one| one.lag_us, |lag| lag.p95)
     }),
-    copy("device.freshness.lag_us.max", "lag_max", Unit::Microseconds, "the same for all of the time", |of| {
+    of_run("device.freshness.lag_us.max", "lag_max", Unit::Microseconds, "the same for all of the time", |of| {
         spread(of, |one| one.lag_us, |lag| lag.max)
     }),
-    copy(
+    of_run(
         "device.freshness.lag_changes.p50",
         "lag_changes_p50",
         Unit::Changes,
         "changes that were published and not applied, at most so many for half of the time",
         |of| spread(of, |one| one.lag_changes, |lag| lag.p50),
     ),
-    copy("device.freshness.lag_changes.p95", "lag_changes_p95", Unit::Changes, "the same for 95 % of the time", |of| {
-        spread(of, |one| one.lag_changes, |lag| lag.p95)
-    }),
-    copy("device.freshness.lag_changes.max", "lag_changes_max", Unit::Changes, "the same for all of the time", |of| {
-        spread(of, |one| one.lag_changes, |lag| lag.max)
-    }),
-    copy(
+    of_run(
+        "device.freshness.lag_changes.p95",
+        "lag_changes_p95",
+        Unit::Changes,
+        "the same for 95 % of the time",
+        |of| spread(of, |one| one.lag_changes, |lag| lag.p95),
+    ),
+    of_run(
+        "device.freshness.lag_changes.max",
+        "lag_changes_max",
+        Unit::Changes,
+        "the same for all of the time",
+        |of| spread(of, |one| one.lag_changes, |lag| lag.max),
+    ),
+    of_run(
         "device.freshness.delta_bytes",
         "delta_bytes",
         Unit::Bytes,
         "the most memory that changes took which were not applied; null of a standby, where they lie in its log",
         |of| plain(of, |one| one.delta_bytes, "the target keeps no changes in memory"),
     ),
-    copy(
+    of_run(
         "device.freshness.versions",
         "copy_versions",
         Unit::Count,
         "the most versions of the copy that were alive; null of a standby",
         |of| plain(of, |one| one.versions, "the target keeps no versions of the copy"),
     ),
-    copy(
+    of_run(
         "device.freshness.staleness_us.p50",
         "staleness_p50",
         Unit::Microseconds,
         "age of the oldest published change that a query beginning then would not have read, for half of the time; 0 if it would have read all",
         |of| spread(of, |one| one.staleness_us, |age| age.p50),
     ),
-    copy(
+    of_run(
         "device.freshness.staleness_us.p95",
         "staleness_p95",
         Unit::Microseconds,
         "the same for 95 % of the time",
         |of| spread(of, |one| one.staleness_us, |age| age.p95),
     ),
-    copy(
+    of_run(
         "device.freshness.staleness_us.max",
         "staleness_max",
         Unit::Microseconds,
         "the same for all of the time",
         |of| spread(of, |one| one.staleness_us, |age| age.max),
     ),
-    copy(
+    of_run(
         "device.freshness.blocked_us.p999",
         "blocked_p999",
         Unit::Microseconds,
         "how long 99.9 % of the commits at most waited where changes are published, for a snapshot, a fold or another commit; null of fewer than 10,000",
         |of| tail(of, |tail| tail.p999),
     ),
-    copy("device.freshness.blocked_us.max", "blocked_max", Unit::Microseconds, "the longest of these waits", |of| {
+    of_run("device.freshness.blocked_us.max", "blocked_max", Unit::Microseconds, "the longest of these waits", |of| {
         tail(of, |tail| tail.max)
     }),
 ];
-
-const fn copy(
-    key: &'static str,
-    function: &'static str,
-    unit: Unit,
-    meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
-) -> Figure {
-    Figure { key, unit, meaning, merge: Merge::Runs, of: Of::Run, claim: by(function), read: Read::Plain(read) }
-}
 
 fn plain(of: &Reading<'_>, which: fn(&Freshness) -> Option<f64>, why: &str) -> Found {
     known(which(freshness(of)?), why)

@@ -2,34 +2,34 @@
 
 use plimsoll_workload::parallelism::Learning;
 
-use super::{Figure, Found, Merge, Of, Read, Reading, Unit, by, known};
+use super::{Figure, Reading, Unit, known, of_run};
 
 /// What makes them known where they are not.
 const NOT_SETTLED: &str = "no search has ended; give it a longer warm-up";
 
 pub(super) const FIGURES: &[Figure] = &[
-    learned(
+    of_run(
         "device.learning.settled",
         "searches_settled",
         Unit::Share,
         "part of the searches for degrees of parallelism, one for each query template and load, that had ended",
         |of| Ok(learning(of)?.settled),
     ),
-    learned(
+    of_run(
         "device.learning.runs_to_best",
         "runs_to_best",
         Unit::Count,
         "the run in which the best degrees were first tried, mean over searches that had ended",
         |of| known(learning(of)?.runs_to_best, NOT_SETTLED),
     ),
-    learned(
+    of_run(
         "device.learning.speed_up",
         "learned_speed_up",
         Unit::Ratio,
         "time of serial runs over that of the best degrees, geometric mean over searches that had ended",
         |of| known(learning(of)?.speed_up, NOT_SETTLED),
     ),
-    learned(
+    of_run(
         "device.learning.regret",
         "regret",
         Unit::Share,
@@ -37,16 +37,6 @@ pub(super) const FIGURES: &[Figure] = &[
         |of| known(learning(of)?.regret, "no query has repeated"),
     ),
 ];
-
-const fn learned(
-    key: &'static str,
-    function: &'static str,
-    unit: Unit,
-    meaning: &'static str,
-    read: fn(&Reading<'_>) -> Found,
-) -> Figure {
-    Figure { key, unit, meaning, merge: Merge::Runs, of: Of::Run, claim: by(function), read: Read::Plain(read) }
-}
 
 fn learning<'a>(of: &'a Reading<'_>) -> Result<&'a Learning, String> {
     let none =

@@ -73,7 +73,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// A run of an arm of a setting that began so many seconds after its experiment, and that has no figures yet.
+    /// A run of an arm of a setting that began `at_s` seconds after its experiment, and that has no figures yet.
     pub(crate) fn new(id: RunId, setting: &Setting, arm: &Arm, at_s: f64) -> Self {
         Point {
             setting: setting.swept.clone(),

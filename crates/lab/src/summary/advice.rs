@@ -25,6 +25,9 @@ pub(super) fn advice(workloads: &[Workload], side_by_side: Option<Interval>) -> 
     let mut causes_told: Vec<std::mem::Discriminant<Cause>> = Vec::new();
     for (workload, verdict) in by_harm {
         let others = workloads.iter().map(|w| w.name).filter(|&name| name != workload.name).collect::<Vec<_>>();
+        if is_not_compared(workload) {
+            continue;
+        }
         sentences.push(effect(workload, verdict, &list(&others)));
         if is_unharmed(workload, verdict) || !matches!(verdict, Verdict::Slower | Verdict::NoDifference(_)) {
             continue;
@@ -54,6 +57,11 @@ fn harm(workload: &Workload, verdict: Verdict) -> f64 {
         Verdict::NoDifference(_) => 0.5,
         Verdict::Faster => 0.0,
     }
+}
+
+/// Whether a workload has nothing alone to be compared with, because that was never run: `bench` runs the mix only.
+fn is_not_compared(workload: &Workload) -> bool {
+    workload.alone.runs.is_empty() && workload.alone.left_out == 0
 }
 
 fn is_unharmed(workload: &Workload, verdict: Verdict) -> bool {

@@ -244,6 +244,7 @@ fn advice_survives_holes() {
         &["Beside b, a completes 0 requests, against 100 /s alone"],
     );
     check_advice(&advice_of((&[100.0], &[]), (&[100.0], &[]), |did| did), &["0 of its runs together are valid"]);
+    assert_eq!(advice_of((&[], &[100.0]), (&[], &[90.0]), |did| did), [""; 0], "nothing was run alone");
     check_advice(
         &advice_of((&[100.0], &[300.0]), (&[100.0], &[90.0]), |did| did),
         &["b: no difference seen", "ask what else changed"],

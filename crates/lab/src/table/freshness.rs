@@ -58,7 +58,7 @@ fn cells(freshness: &Freshness) -> [String; 6] {
 
 /// A name longer than its column stands on a line of its own.
 fn row(name: &str, [published, applied, busy, half, most, all]: [String; 6]) -> String {
-    let figures = format!("{published:>16}{applied:>16}{busy:>6}{half:>9}{most:>9}{all:>9}");
+    let figures = format!("{published:>16}{applied:>16}{busy:>7}{half:>9}{most:>9}{all:>9}");
     match name.chars().count() {
         0..=10 => format!("  {name:<11}{figures}"),
         _ => format!("  {name}\n  {:<11}{figures}", ""),
@@ -83,6 +83,9 @@ mod tests {
         let text = lines(&results).join("\n");
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(!text.contains("queries merge"), "{text}");
+        let tuples = Freshness { unit: ChangeUnit::Tuples, lambda: Some(1.05e6), mu: Some(3.19e6), ..slow };
+        results.estimates.iter_mut().for_each(|cell| cell.device.freshness = Some(tuples));
+        assert!(lines(&results).join("\n").contains(" 1.05 M tuples/s 3.19 M tuples/s "));
         results.estimates.iter_mut().for_each(|cell| {
             let none = Some(Spread { p50: Some(0.0), p95: Some(0.0), max: Some(0.0) });
             cell.device.freshness = Some(Freshness { staleness_us: none, ..fixture::copy::standby() });

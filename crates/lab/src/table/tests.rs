@@ -179,7 +179,9 @@ fn lines_fit_and_colour_is_opt_in() {
         assert!(line.chars().count() <= WIDTH, "{} columns: {line}", line.chars().count());
         assert_eq!(line, line.trim_end(), "nothing trails");
     }
-    assert!(plain.contains("and 4 more, in the report"));
+    assert!(plain.contains("and 4 more, with --json"));
+    let written = Options { files: vec!["report.html".to_owned()], ..Options::default() };
+    assert!(render(&results, &written).contains("and 4 more, in the report"));
     assert!(!plain.contains('\x1b'));
     let coloured = render(&results, &Options { files: Vec::new(), colour: true });
     assert!(coloured.contains("\x1b[1;33mWarnings\x1b[0m"));

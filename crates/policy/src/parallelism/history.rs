@@ -19,7 +19,7 @@ const LOAD_MARGIN: f64 = 0.2;
 pub struct LoadBucket(u8);
 
 impl LoadBucket {
-    /// The level of so many runnable threads per core, which was this one before.
+    /// The level of a load in runnable threads per core, where the level has been `before`.
     fn of(load: f64, before: Option<LoadBucket>) -> Self {
         let level = |load: f64| LoadBucket(LOAD_EDGES.iter().filter(|edge| load >= **edge).count() as u8);
         let Some(before) = before else { return level(load) };
@@ -122,7 +122,7 @@ impl DegreeHistory {
         self.searches.iter().min_by_key(|(other, _)| other.0.abs_diff(load.0)).map(|(_, search)| search)
     }
 
-    /// A run has ended with an answer. One that failed or was cancelled says nothing about its degrees and is not told.
+    /// A run has ended with an answer. One that failed or was cancelled says nothing about its degrees and is not reported.
     pub fn ran(&mut self, run: &QueryRun<'_>) {
         let search = run.assigned.load.and_then(|load| self.searches.get_mut(&load));
         // The plan may have changed while the query ran.

@@ -14,6 +14,9 @@ pub enum WireError {
     /// The server refused; the connection is as good as before.
     #[error("{0}")]
     Server(Box<ServerError>),
+    /// There is no connection: the server could not be reached, or lets nobody in now.
+    #[error("{0}")]
+    Unreachable(String),
     /// The connection is gone, or what came over it made no sense; it cannot be used any more.
     #[error("{0}")]
     Lost(String),
@@ -35,6 +38,7 @@ impl WireError {
 impl From<WireError> for DatabaseError {
     fn from(error: WireError) -> Self {
         match error {
+            WireError::Unreachable(why) => DatabaseError::Unreachable(why),
             WireError::Lost(why) => DatabaseError::ConnectionLost(why),
             WireError::Server(error) if error.code == "40001" => DatabaseError::Conflict,
             other => DatabaseError::Failed(other.to_string()),

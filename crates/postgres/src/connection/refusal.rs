@@ -10,7 +10,7 @@ use crate::url::{ServerHost, ServerUrl};
 pub(super) fn unreachable(error: &io::Error, url: &ServerUrl) -> WireError {
     let address = url.address();
     if let Some(remedy) = tls_remedy(error) {
-        return WireError::Lost(format!("cannot encrypt the connection to {address}: {error}; {remedy}"));
+        return WireError::Unreachable(format!("cannot encrypt the connection to {address}: {error}; {remedy}"));
     }
     let remedy = match (error.kind(), &url.host) {
         (ErrorKind::NotFound, ServerHost::Socket(_)) => "; is a server running here, with that folder and port?",
@@ -19,7 +19,7 @@ pub(super) fn unreachable(error: &io::Error, url: &ServerUrl) -> WireError {
         (ErrorKind::WouldBlock | ErrorKind::TimedOut, _) => "; no answer in time (connect_timeout)",
         _ => "",
     };
-    WireError::Lost(format!("cannot connect to {address}: {error}{remedy}"))
+    WireError::Unreachable(format!("cannot connect to {address}: {error}{remedy}"))
 }
 
 /// A password is asked for and none is known.
@@ -39,7 +39,7 @@ pub(super) fn explain(error: WireError, url: &ServerUrl) -> WireError {
         "42501" => format!("grant it: GRANT CONNECT ON DATABASE \"{database}\" TO \"{user}\""),
         "53300" => "use fewer clients, or raise max_connections".to_owned(),
         // The server is starting, stopping or recovering: no session has begun, and a later one may.
-        "57P01" | "57P02" | "57P03" => return WireError::Lost(format!("{address}: {error}")),
+        "57P01" | "57P02" | "57P03" => return WireError::Unreachable(format!("{address}: {error}")),
         _ => return WireError::Server(error),
     };
     error.hint = Some(error.hint.map_or(remedy.clone(), |hint| format!("{hint} {remedy}")));

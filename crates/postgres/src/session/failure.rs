@@ -50,7 +50,7 @@ pub(super) fn of_setting(error: WireError, options: &SessionOptions) -> Database
 fn of(error: WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseError {
     let WireError::Server(server) = &error else {
         return match error {
-            WireError::Lost(why) => DatabaseError::ConnectionLost(why),
+            lost @ (WireError::Unreachable(_) | WireError::Lost(_)) => lost.into(),
             other => DatabaseError::Failed(told(&other)),
         };
     };
@@ -136,6 +136,8 @@ mod tests {
         assert!(matches!(cancelled, DatabaseError::Refused(_)), "{cancelled:?}");
         let lost = of_query("x", WireError::Lost("gone".to_owned()));
         assert_eq!(lost, DatabaseError::ConnectionLost("gone".to_owned()));
+        let never = of_query("x", WireError::Unreachable("cannot connect to host".to_owned()));
+        assert!(never.is_server_lost() && never.to_string() == "cannot connect to host", "{never}");
     }
 
     #[test]

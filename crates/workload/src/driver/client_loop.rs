@@ -257,7 +257,7 @@ impl Failures {
         self.in_a_row += 1;
         let workload = || team.workload.to_owned();
         // What the other clients measure from here on is no longer what was asked for.
-        if matches!(error, DatabaseError::ConnectionLost(_)) {
+        if error.is_server_lost() {
             return Err(DriveError::ServerLost { workload: workload(), client, error });
         }
         if first && team.failed_at_once.fetch_add(1, Ordering::Relaxed) + 1 == team.clients {

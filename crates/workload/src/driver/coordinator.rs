@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::board::Board;
 use super::client_loop::{ClientLoop, Signals, Team};
 use super::clock::{Clock, MonotonicClock, Nanos};
-use super::doubt::doubts;
+use super::doubt::{doubts, told_once};
 use super::driven::About;
 use super::pacing::{Arrivals, Pacing, Urgency};
 use super::recorder::{Bounds, Recorder};
@@ -98,10 +98,7 @@ pub(super) fn run(
         driven.measured.window.doubts = doubts;
     }
     let measured = workloads.iter().map(|driven| &driven.measured);
-    let doubted = measured.clone().flat_map(|workload| {
-        let told = |doubt| format!("workload {} {doubt}", workload.name);
-        workload.window.doubts.iter().map(told)
-    });
+    let doubted = told_once(measured.clone().map(|workload| (&*workload.name, &*workload.window.doubts)));
     let silent = measured.filter(|workload| workload.all.locks.is_none());
     let warnings = silent.map(|workload| {
         let name = &workload.name;

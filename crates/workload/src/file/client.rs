@@ -182,7 +182,7 @@ impl State {
 
     /// An error that another attempt does not mend, with the statement, its parameters by the names of their slots, and its place.
     fn told(&self, execute: &Execute, names: &[String], error: DatabaseError) -> DatabaseError {
-        if error.is_retryable() || matches!(error, DatabaseError::ConnectionLost(_)) {
+        if error.is_retryable() || error.is_server_lost() {
             return error;
         }
         let shown = |slot: &usize| format!(":{} = {}", names[*slot], self.slots[*slot].shown());

@@ -10,7 +10,11 @@ use super::{BENCHMARKS, suggestion};
 #[non_exhaustive]
 pub enum BenchmarkError {
     /// There is no benchmark of that name.
-    #[error("there is no workload `{name}`{}; there are {}", suggestion(nearest), names())]
+    #[error(
+        "there is no workload `{name}`{}; there are {}, and your own as file:PATH (docs/workloads.md)",
+        suggestion(nearest),
+        names()
+    )]
     Unknown {
         /// The name given.
         name: String,
@@ -81,8 +85,7 @@ pub enum BenchmarkError {
 }
 
 fn names() -> String {
-    let own = format!("`file:PATH` ({})", crate::file::ABOUT);
-    BENCHMARKS.iter().map(|entry| format!("`{}` ({})", entry.name, entry.about)).chain([own]).join(", ")
+    BENCHMARKS.iter().map(|entry| entry.name).join(", ")
 }
 
 fn parameters(name: &str, known: &[Parameter]) -> String {

@@ -23,10 +23,10 @@ fn names_and_scales_are_read_and_errors_say_what_to_do() {
     for (spec, expect) in [
         ("tpc-c", "did you mean `tpcc`?"),
         ("TPCH", "did you mean `tpch`?"),
-        ("file", "there are `tpcc` (TPC-C: order entry"),
+        ("file", "there are tpcc, tpcb"),
         ("file:", "no file is named"),
         ("file:none:4", "none:4: No such file"),
-        ("oracle", "there is no workload `oracle`; there are `tpcc` (TPC-C: order entry"),
+        ("oracle", "there is no workload `oracle`; there are tpcc, tpcb"),
         ("tpcc:", "the scale `` of `tpcc` is no number; write for example tpcc:1"),
         ("tpcc:NaN", "is no number"),
         ("tpcc:0", "tpcc has no scale 0; give a whole number from 1 to 100000 (warehouses)"),
@@ -97,6 +97,13 @@ fn the_ends_of_every_scale_can_be_made() {
             assert_eq!(made(entry.name, Some(scale), json!({})).unwrap().1, scale);
         }
     }
+}
+
+#[test]
+fn an_unknown_name_is_answered_with_the_nearest_and_all_others_in_a_line() {
+    let told = made("tcpc", None, json!({})).err().unwrap().to_string();
+    assert!(told.starts_with("there is no workload `tcpc` (did you mean `tpcc`?); there are tpcc, "), "{told}");
+    assert!(told.contains("file:PATH (docs/workloads.md)") && told.len() < 300, "{told}");
 }
 
 /// One row of the table in the user's guide.

@@ -26,7 +26,7 @@ fn loading_in_several_threads_gives_rows_the_numbers_of_their_positions() {
     let batch = snapshot.table("entry").unwrap().to_batches().unwrap().remove(0);
     for (&number, words) in &rows[ENTRY] {
         let row = shown(&BTreeMap::from([(number, words.clone())]), &layouts()[ENTRY]);
-        assert_eq!(rows_of(&[batch.slice(number as usize, 1)]), row);
+        assert_eq!(sorted_rows(&[batch.slice(number as usize, 1)]), row);
     }
     assert!(set.freshness().is_none() && set.delta().is_none(), "nothing is published where nobody asked for it");
     add(&engine, &set, 5000);
@@ -170,7 +170,7 @@ fn a_query_that_lasts_holds_up_no_commit_and_its_memory_is_bounded_and_told() {
         assert!(all_contents(&held) == expect, "{when_full:?}: what the query reads has changed");
         let freshness = set.freshness().unwrap();
         assert_eq!(freshness.commits, 601);
-        assert!(freshness.old_versions > 0, "its cost is told: {freshness:?}");
+        assert!(freshness.old_versions > 0, "its cost is reported: {freshness:?}");
         match when_full {
             WhenFull::Stall => assert!(freshness.stalls > 0 && freshness.overruns == 0, "{freshness:?}"),
             WhenFull::Grow => assert!(freshness.stalls == 0 && freshness.overruns > 0, "{freshness:?}"),

@@ -57,7 +57,7 @@ impl Program {
             let (step, from) = self.add(cast.expr(), scope)?;
             let from_type = cast.expr().data_type(scope.schema).ok()?;
             // Into a type that holds every value of the first one, so that it cannot fail.
-            if digits(&of_type)? < digits(&from_type)? {
+            if digits(&of_type)?.start() < digits(&from_type)?.end() {
                 return None;
             }
             self.rescaled(step, from, scale)?
@@ -144,7 +144,7 @@ impl Program {
 pub struct Registers(Vec<Vec<i64>>);
 
 impl Registers {
-    /// Room for so many rows.
+    /// Room for this many rows.
     pub fn new(program: &Program, rows_max: usize) -> Self {
         let fill = |step: &Step| if let Step::Literal(value) = step { *value } else { 0 };
         Registers(program.steps.iter().map(|step| vec![fill(step); rows_max]).collect())
@@ -204,12 +204,15 @@ fn scale(of_type: &DataType) -> Option<i8> {
     }
 }
 
-/// How many digits a type has before the point, at least.
-fn digits(of_type: &DataType) -> Option<i16> {
+/// How many digits numbers of a type have before the point: up to the first number all of them are there, beyond the last none.
+fn digits(of_type: &DataType) -> Option<RangeInclusive<i16>> {
     match of_type {
-        DataType::Decimal128(precision, scale) => Some(i16::from(*precision) - i16::from(*scale)),
-        DataType::Int64 => Some(19),
-        DataType::Int32 => Some(10),
+        DataType::Decimal128(precision, scale) => {
+            let digits = i16::from(*precision) - i16::from(*scale);
+            Some(digits..=digits)
+        }
+        DataType::Int64 => Some(18..=19),
+        DataType::Int32 => Some(9..=10),
         _ => None,
     }
 }

@@ -47,7 +47,7 @@ struct Total {
 }
 
 impl Totals {
-    /// The bytes that [`Totals::new`] takes, and adding so many rows later.
+    /// The bytes that [`Totals::new`] takes, and those that adding `rows` rows takes later.
     pub fn bytes(groups: usize, sums: &[Sum], rows: usize) -> usize {
         let places = (groups + 1) * turns(groups);
         let wide = sums.iter().filter(|sum| sum.rows_max() < rows as u64).count();

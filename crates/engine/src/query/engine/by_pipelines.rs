@@ -55,7 +55,7 @@ impl QueryEngine {
     }
 }
 
-/// Plans a query by pipelines; `None` if that cannot be done, which the learner has been told.
+/// Plans a query by pipelines; `None` if that cannot be done, which the learner then knows.
 async fn plan(
     planner: Planner,
     sql: String,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrow::util::display::array_value_to_string;
 
 use crate::columns::{ColumnSnapshot, ColumnTable};
+use crate::query::printed::rows;
 use crate::query::{QueryEngine, QueryOptions};
 
 /// A column of a test table: `row % modulus`, shifted by one where it is a reference.
@@ -149,12 +149,6 @@ fn an_outer_join_that_is_turned_returns_its_columns_in_order() {
     let output = engine().query(&harbour(), sql, None).unwrap();
     let names: Vec<_> = output.batches[0].schema().fields().iter().map(|field| field.name().clone()).collect();
     assert_eq!(names, ["v_id", "v_ship", "v_port", "v_days", "s_id", "s_flag", "s_name"]);
-    let rows: Vec<String> = output.batches.iter().flat_map(lines).collect();
+    let rows: Vec<_> = rows(&output.batches).into_iter().map(|row| row.join(" ")).collect();
     assert_eq!(rows, ["3 3 3 3 3 3 word 3", "43 43 43 3   "]);
-}
-
-fn lines(batch: &RecordBatch) -> Vec<String> {
-    let cell = |column: &ArrayRef, row| array_value_to_string(column, row).unwrap();
-    let line = |row| batch.columns().iter().map(|column| cell(column, row)).collect::<Vec<_>>().join(" ");
-    (0..batch.num_rows()).map(line).collect()
 }

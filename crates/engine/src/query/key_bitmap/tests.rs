@@ -1,7 +1,6 @@
 //! Joins with bitmaps of their keys give the answers of DataFusion without.
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array};
-use arrow::util::display::array_value_to_string;
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use rand::{RngExt, SeedableRng};
@@ -9,6 +8,7 @@ use rand_pcg::Pcg64;
 
 use super::*;
 use crate::columns::{ColumnSnapshot, ColumnTable};
+use crate::query::printed::sorted_rows;
 use crate::query::{QueryEngine, QueryOptions};
 
 /// A number of rows with a key that may be null, an integer of half its size, and a plain one.
@@ -35,15 +35,6 @@ const JOINS: [(&str, bool); 7] = [
     ("select v.n, s.n from voyage v, ship s where v.key + 1 = s.key and s.n < 20", false),
 ];
 
-fn rows(batches: &[RecordBatch]) -> Vec<Vec<String>> {
-    let cell = |column: &ArrayRef, row| array_value_to_string(column, row).unwrap();
-    let row = |batch: &RecordBatch, row| batch.columns().iter().map(|column| cell(column, row)).collect();
-    let mut rows: Vec<_> =
-        batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |number| row(batch, number))).collect();
-    rows.sort();
-    rows
-}
-
 #[test]
 fn answers_are_those_of_hash_tables_alone() {
     for seed in 0..8 {
@@ -61,14 +52,15 @@ fn answers_are_those_of_hash_tables_alone() {
         }
         let snapshot = Arc::new(ColumnSnapshot::new("as loaded", tables));
         for (sql, has_bits) in JOINS {
-            let expect = rows(&runtime.block_on(async { context.sql(sql).await.unwrap().collect().await.unwrap() }));
+            let expect =
+                sorted_rows(&runtime.block_on(async { context.sql(sql).await.unwrap().collect().await.unwrap() }));
             for dop in [1, 3] {
                 let options = QueryOptions { dop, workers: 2, batch_rows: 500, ..QueryOptions::default() };
                 let engine = QueryEngine::new(options).unwrap();
                 let plan = engine.explain(&snapshot, sql, None).unwrap();
                 assert_eq!(plan.contains("KeyBitmapExec"), has_bits, "{sql}:\n{plan}");
                 let output = engine.query(&snapshot, sql, None).unwrap();
-                assert_eq!(rows(&output.batches), expect, "seed {seed}, degree {dop}: {sql}\n{plan}");
+                assert_eq!(sorted_rows(&output.batches), expect, "seed {seed}, degree {dop}: {sql}\n{plan}");
             }
         }
     }

@@ -87,7 +87,7 @@ pub struct TemplateFigures {
 }
 
 impl Learner {
-    /// A learner that has seen nothing. Its queries have at most `degree_max` partitions for each pipeline, on so many threads.
+    /// A learner that has seen nothing. Its queries have at most `degree_max` partitions for each pipeline, on `cores` threads.
     pub fn new(policy: Arc<dyn ParallelismPolicy>, degree_max: usize, cores: usize, load: LoadProbe) -> Self {
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX).max(1);
         Learner {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// The weight of the newest look at the load. One look counts threads that are runnable at one moment, which says little.
 const NEWEST: f64 = 0.2;
 
-/// Tells how many threads are runnable now on the whole machine, the calling one not included; `None` if nobody knows. A value, for
+/// Tells how many threads are runnable now on the whole machine, the calling one not included; `None` if that is not known. A value, for
 /// the engine does not ask the kernel and tests have no machine.
 #[derive(Clone)]
 pub struct LoadProbe(Arc<dyn Fn() -> Option<u32> + Send + Sync>);

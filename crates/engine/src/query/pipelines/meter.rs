@@ -21,7 +21,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ReplaceChildrenOptions};
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
 };
@@ -37,7 +37,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct PipelineMeters(Mutex<Vec<Vec<Spent>>>);
 
 impl PipelineMeters {
-    /// What each of so many pipelines took. Complete once all streams of the query are gone.
+    /// What each pipeline took, of at least this many. Complete once all streams of the query are gone.
     pub fn costs(&self, pipelines: usize) -> Vec<PipelineCost> {
         let mut spent = self.0.lock();
         let count = pipelines.max(spent.len());
@@ -156,9 +156,8 @@ impl ExecutionPlan for MeterExec {
         Ok(Arc::new(MeterExec { input, ..Self::clone(&self) }))
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.pop().expect("an operator with one input gets one child");
-        Ok(Arc::new(MeterExec { input, ..Self::clone(&self) }))
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
@@ -224,7 +223,7 @@ impl Stream for Metered {
 }
 
 impl Metered {
-    /// Tells what it took since it last told.
+    /// Reports what it took since its last report.
     fn report(&mut self) {
         self.meters.add(self.pipeline, self.partition, std::mem::take(&mut self.own));
     }
@@ -247,7 +246,7 @@ impl Drop for Metered {
 mod tests {
     use super::*;
 
-    /// Uses the CPU for about so long.
+    /// Uses the CPU for about this long.
     fn work(length: Duration) {
         let begin = thread_cpu();
         while thread_cpu() - begin < length {

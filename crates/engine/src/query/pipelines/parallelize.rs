@@ -13,7 +13,7 @@
 //! Which pipelines there are does not depend on degrees, so that equal plans have equal lists of pipelines. The rule builds the plan
 //! twice: serially, to see the pipelines, and with the degrees chosen for them.
 //!
-//! A plan with an operator that is not in this list stays as it is, and the request is told which operator it was. So does one that
+//! A plan with an operator that is not in this list stays as it is, and the request names the operator. So does one that
 //! DataFusion's own check of plans refuses. Scans of the plan must claim no order ([`ColumnScan::without_order`]): a sort that was left
 //! out because one partition is in order would be missing with two.
 //!

@@ -1,24 +1,12 @@
 # Rails' ActiveRecord: transactions with row locks, optimistic locks and savepoints, while others hold the same rows. See ../README.md.
 
-require "active_record"
+require_relative "active_record_hot"
 
 CONTENDERS = 4
 ROUNDS = 10
 RETRIED = [ActiveRecord::SerializationFailure, ActiveRecord::Deadlocked, ActiveRecord::StaleObjectError].freeze
 
-ActiveRecord::Base.establish_connection(
-  adapter: "postgresql",
-  host: ENV.fetch("PGHOST"),
-  port: ENV.fetch("PGPORT").to_i,
-  username: ENV.fetch("PGUSER"),
-  password: ENV.fetch("PGPASSWORD"),
-  database: ENV.fetch("PGDATABASE"),
-  pool: CONTENDERS + 1
-)
-
-class Hot < ActiveRecord::Base
-  self.table_name = "hot"
-end
+connect(pool: CONTENDERS + 1)
 
 class Item < ActiveRecord::Base
   self.table_name = "record_items"

@@ -1,19 +1,8 @@
 # Rails' ActiveRecord: `annotate` adds the tag to the queries of a relation. See ../README.md.
 
-require "active_record"
+require_relative "active_record_hot"
 
-ActiveRecord::Base.establish_connection(
-  adapter: "postgresql",
-  host: ENV.fetch("PGHOST"),
-  port: ENV.fetch("PGPORT").to_i,
-  username: ENV.fetch("PGUSER"),
-  password: ENV.fetch("PGPASSWORD"),
-  database: ENV.fetch("PGDATABASE")
-)
-
-class Hot < ActiveRecord::Base
-  self.table_name = "hot"
-end
+connect
 
 # Asked for at the first use, which would else be within the first transaction, before its first tag.
 Hot.columns

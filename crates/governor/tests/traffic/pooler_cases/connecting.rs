@@ -76,7 +76,7 @@ fn startup_parameters_and_refusals_are_the_servers() {
     assert!(refused.contains("Refused") || refused.contains("Lost"), "{refused}");
 }
 
-/// A new certificate is shown to whoever comes after a reload. Sessions go on, and a client that hangs up without a word of TLS is no warning.
+/// Connections after a reload are shown the new certificate. Sessions go on, and a client that hangs up without a word of TLS is no warning.
 #[test]
 fn certificates_change_with_a_reload() {
     tool("psql", "postgresql-client");

@@ -1,11 +1,9 @@
 //! COPY, prepared statements, pipelines, and messages of any size.
 
-use super::super::client::Message;
+use super::super::client::{Message, message};
+use super::super::requests::{bind, close, copy_data, copy_done, describe, execute, flush, parse, query, sync, text};
 use super::Step::{Hear, Say};
-use super::{
-    Step, World, bind, close, copy_data, copy_done, describe, execute, flush, message, parse, play, query, say, sync,
-    text,
-};
+use super::{Step, World, play, say};
 
 /// COPY by each protocol, with rows that are good or bad, ended before or after the server has refused a row.
 #[test]

@@ -36,7 +36,7 @@ fn a_server_may_be_restarted() {
     governed.assert_alive();
 }
 
-/// Work goes on through several pauses, and nobody is told an error. While the console has paused everybody, nobody is inside.
+/// Work goes on through several pauses, and no client gets an error. While the console has paused everybody, nobody is inside.
 #[test]
 fn pauses_hold_work_up_and_lose_none() {
     let server = Server::start();

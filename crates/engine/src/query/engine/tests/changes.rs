@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use arrow::array::{Date32Array, Decimal128Array, Int32Array, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::util::display::array_value_to_string;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
 use crate::columns::{Chunk, ChunkOverlay, Overlay, SnapshotTable};
+use crate::query::printed::rows;
 
 #[derive(Debug, Clone)]
 struct Ship {
@@ -222,12 +222,8 @@ const QUERIES: &[&str] = &[
     "select id, 100 / draft from ship where 100 / draft > 10 and kind like 'kind%' and tons > 10",
 ];
 
-fn rows(output: &QueryOutput) -> Vec<String> {
-    let row = |batch: &RecordBatch, row: usize| {
-        let cells = batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap());
-        cells.collect::<Vec<_>>().join(" | ")
-    };
-    output.batches.iter().flat_map(|batch| (0..batch.num_rows()).map(move |at| row(batch, at))).collect()
+fn lines(output: &QueryOutput) -> Vec<String> {
+    rows(&output.batches).into_iter().map(|row| row.join(" | ")).collect()
 }
 
 fn check(engine: &QueryEngine, world: &World, dop: usize, seed: u64) {
@@ -236,11 +232,11 @@ fn check(engine: &QueryEngine, world: &World, dop: usize, seed: u64) {
     for sql in QUERIES {
         let ask = |snapshot| {
             let output = engine.query(snapshot, sql, Some(dop));
-            let mut rows = rows(&output.unwrap_or_else(|error| panic!("seed {seed}: {error} in {sql}")));
+            let mut lines = lines(&output.unwrap_or_else(|error| panic!("seed {seed}: {error} in {sql}")));
             if !sql.contains(" order by ") || sql.contains(" over ") {
-                rows.sort();
+                lines.sort();
             }
-            rows
+            lines
         };
         let (found, expected) = (ask(&changed), ask(&plain));
         assert!(found == expected, "seed {seed}, dop {dop}: {sql}\nfound {found:#?}\nexpected {expected:#?}");
@@ -317,7 +313,7 @@ fn merging_is_counted_and_a_table_without_changes_needs_none() {
     let engine = QueryEngine::new(QueryOptions { dop: 1, workers: 1, ..QueryOptions::default() }).unwrap();
     let snapshot = Arc::new(ColumnSnapshot::at("changed", 1, [one_image(0)]));
     let explained = engine.query(&snapshot, "explain analyze select sum(id) from ship", None).unwrap();
-    let text = rows(&explained).join("\n");
+    let text = lines(&explained).join("\n");
     assert!(text.contains("merged_tuples=1") && text.contains("merge_time="), "{text}");
     assert!(engine.usage().merge_time > std::time::Duration::ZERO);
 
@@ -329,7 +325,7 @@ fn merging_is_counted_and_a_table_without_changes_needs_none() {
         let plan = engine.explain(&snapshot, "select count(*), min(day) from ship", None).unwrap();
         assert!(!plan.contains("DataSourceExec"), "answered from statistics: {plan}");
         let explained = engine.query(&snapshot, "explain analyze select sum(id) from ship", None).unwrap();
-        assert!(!rows(&explained).join("\n").contains("merge_time"));
+        assert!(!lines(&explained).join("\n").contains("merge_time"));
         assert_eq!(explained.usage.merged_tuples, 0);
     }
 }
