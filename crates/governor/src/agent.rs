@@ -61,8 +61,8 @@ const EVERY: Duration = Duration::from_millis(50);
 /// with the server's share, and each keeps somebody important from a core for as long as it has that. Most live for a fraction of a second.
 const WORKERS_EVERY: Duration = Duration::from_millis(1);
 
-/// After a look for workers that took long, as with thousands of processes, this many times as long passes without one.
-const WORKERS_REST_FACTOR: u32 = 20;
+/// After a look for workers this many times as long as it took passes without one: with hundreds of sessions one takes longer.
+const WORKERS_REST_FACTOR: u32 = 50;
 
 /// Between two changes because transactions of other classes were let in, so that sessions that change with each do not
 /// keep a core busy.
