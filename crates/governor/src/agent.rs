@@ -8,7 +8,7 @@
 //!
 //! A process keeps the share of its session's last transaction until one of another class is let in, which rings the
 //! watcher's bell: the change comes within a tenth of a millisecond or so, and after a millisecond where many change. New
-//! parallel workers are looked for every 5 ms while somebody who may have some is at work. All else that may have happened
+//! parallel workers are looked for every millisecond while somebody who may have some is at work. All else that may have happened
 //! (settings, processes that could not be touched) is seen in a walk over all sessions every 50 ms.
 //!
 //! Everything is put back when the governor ends, when shares are turned off, and for a class that becomes untouched. A
@@ -58,8 +58,11 @@ use workers::Workers;
 const EVERY: Duration = Duration::from_millis(50);
 
 /// Between two looks for new parallel workers, while a class that has a share of its own has somebody inside: workers begin
-/// with the server's share, and most of them live for a fraction of a second.
-const WORKERS_EVERY: Duration = Duration::from_millis(5);
+/// with the server's share, and each keeps somebody important from a core for as long as it has that. Most live for a fraction of a second.
+const WORKERS_EVERY: Duration = Duration::from_millis(1);
+
+/// After a look for workers this many times as long as it took passes without one: with hundreds of sessions one takes longer.
+const WORKERS_REST_FACTOR: u32 = 50;
 
 /// Between two changes because transactions of other classes were let in, so that sessions that change with each do not
 /// keep a core busy.
@@ -166,7 +169,7 @@ impl Agent {
                     self.bring_all(settings, postmaster, now);
                 }
                 if looks_for_workers {
-                    self.look_for_workers(postmaster, now);
+                    self.look_for_workers(postmaster, false, now);
                 }
             }
             _ => self.put_back(),
@@ -176,9 +179,6 @@ impl Agent {
         }
         if changes {
             (self.are_changes_due, self.next_changes) = (false, now + CHANGES_EVERY);
-        }
-        if looks_for_workers {
-            self.next_workers = now + WORKERS_EVERY;
         }
         self.publish();
     }
@@ -220,8 +220,10 @@ impl Agent {
         self.server.is_ok() && (has_any || self.disk.is_wanted(settings))
     }
 
-    fn look_for_workers(&mut self, postmaster: ProcessIdentity, now: Instant) {
-        self.workers.tend(&mut self.hands, &mut self.groups, self.disk.is_counting(), postmaster, now);
+    fn look_for_workers(&mut self, postmaster: ProcessIdentity, walks: bool, now: Instant) {
+        let began = Instant::now();
+        self.workers.tend(&mut self.hands, &mut self.groups, self.disk.is_counting(), walks, postmaster, now);
+        self.next_workers = now + WORKERS_EVERY.max(began.elapsed() * WORKERS_REST_FACTOR);
     }
 
     /// Goes over all sessions, then over the workers that some of them lead.
@@ -242,7 +244,7 @@ impl Agent {
         }
         self.hands.begin();
         self.bring_all(settings, postmaster, now);
-        self.look_for_workers(postmaster, now);
+        self.look_for_workers(postmaster, true, now);
         self.hands.end();
         self.groups.keep(|process| self.hands.was_asked_for(process));
         let governor = &self.governor;

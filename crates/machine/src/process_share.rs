@@ -184,6 +184,12 @@ pub fn children(host: &Host, process: i32) -> Option<Vec<i32>> {
     text.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
+/// The number that the kernel has given to a process or thread last, on all of the machine as far as this process sees it: as long as it stays
+/// the same, none has begun. `None` where the kernel does not tell.
+pub fn newest_process(host: &Host) -> Option<i32> {
+    host.text("/proc/loadavg")?.rsplit_once(' ')?.1.parse().ok()
+}
+
 /// What a process calls itself (`/proc/PID/cmdline`, arguments with spaces between); `None` if it has ended.
 pub fn title(host: &Host, process: i32) -> Option<String> {
     let text = host.text(format!("/proc/{process}/cmdline"))?;

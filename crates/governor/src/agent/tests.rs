@@ -6,3 +6,4 @@ mod idle;
 mod limited;
 mod made_up;
 mod real;
+mod workers;

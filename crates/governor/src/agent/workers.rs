@@ -1,12 +1,13 @@
 //! Parallel workers: processes of the server that work for another of its processes, and get what that one gets.
 //!
-//! They are the server's children and say in their titles whom they work for. A child's title is read once.
+//! They are the server's children and say in their titles whom they work for. A child's title is read once, and children are listed anew
+//! only if a process has begun on this machine since all of them had a title, so that a look costs little more than one read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use plimsoll_machine::process_identity::ProcessIdentity;
-use plimsoll_machine::process_share::{children, title};
+use plimsoll_machine::process_share::{children, newest_process, title};
 
 use super::groups::Groups;
 use super::hands::Hands;
@@ -19,6 +20,8 @@ pub(super) struct Workers {
     led_by: BTreeMap<i32, i32>,
     /// Children that are no workers.
     others: BTreeSet<i32>,
+    /// The machine's newest process when children were listed last; `None` if one of them had no title yet.
+    newest: Option<i32>,
 }
 
 /// What a title says of whom the process works for.
@@ -39,12 +42,14 @@ impl Workers {
     }
 
     /// Brings every worker to its leader's share, and to its groups.
-    /// Even if nobody has a share or a group, they are looked for if they `count`.
+    /// Even if nobody has a share or a group, they are looked for if they `count`. A walk lists children whether or not a process has begun,
+    /// and so forgets those that have ended.
     pub(super) fn tend(
         &mut self,
         hands: &mut Hands,
         groups: &mut Groups,
         count: bool,
+        walks: bool,
         postmaster: ProcessIdentity,
         now: Instant,
     ) {
@@ -54,11 +59,25 @@ impl Workers {
         if self.led_by.is_empty() && are_untouched {
             return;
         }
-        // A kernel that does not list children leaves workers as they are.
-        let Some(children) = children(hands.host(), postmaster.id) else { return };
+        // Asked before children are listed: a process that begins in between is found by the next look.
+        let newest = newest_process(hands.host());
+        if walks || newest.is_none() || newest != self.newest {
+            let have_titles = self.list(hands, postmaster);
+            self.newest = newest.filter(|_| have_titles);
+        }
+        for (worker, leader) in &self.led_by {
+            hands.bring(*worker, shares.get(leader).copied().unwrap_or(CpuShare::Untouched), postmaster);
+            groups.follow(*worker, *leader, postmaster, now);
+        }
+    }
+
+    /// Lists the server's children; whether all of them have titles. A kernel that does not list them leaves workers as they are.
+    fn list(&mut self, hands: &Hands, postmaster: ProcessIdentity) -> bool {
+        let Some(children) = children(hands.host(), postmaster.id) else { return false };
         let children: BTreeSet<i32> = children.into_iter().collect();
         self.led_by.retain(|worker, _| children.contains(worker));
         self.others.retain(|other| children.contains(other));
+        let mut have_titles = true;
         for child in children {
             if self.led_by.contains_key(&child) || self.others.contains(&child) {
                 continue;
@@ -66,13 +85,10 @@ impl Workers {
             match title(hands.host(), child).map_or(Says::NothingYet, |title| says(&title)) {
                 Says::WorksFor(leader) => drop(self.led_by.insert(child, leader)),
                 Says::Other => drop(self.others.insert(child)),
-                Says::NothingYet => {}
+                Says::NothingYet => have_titles = false,
             }
         }
-        for (worker, leader) in &self.led_by {
-            hands.bring(*worker, shares.get(leader).copied().unwrap_or(CpuShare::Untouched), postmaster);
-            groups.follow(*worker, *leader, postmaster, now);
-        }
+        have_titles
     }
 }
 

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,7 +11,7 @@ use plimsoll_machine::change::Changes;
 use plimsoll_machine::host::Host;
 use plimsoll_policy::{ClassIndex, Login};
 
-use crate::agent::{Agent, CHANGES_EVERY, EVERY, ServerHere, WORKERS_EVERY};
+use crate::agent::{Agent, CHANGES_EVERY, EVERY, ServerHere};
 use crate::governor::{Governor, Heard};
 use crate::registry::{BackendKey, Phase, SessionCard};
 use crate::settings::{Cpu, CpuShare, Settings, for_tests};
@@ -288,44 +287,6 @@ fn only_what_nobody_else_wants() {
     machine.write("/proc/sys/kernel/sched_autogroup_enabled", "0\n");
     machine.walk(&mut machine.agent());
     assert!(!machine.lever("cpu shares").1.contains("autogroup"));
-}
-
-#[test]
-fn workers_have_what_their_leader_has() {
-    let machine = Machine::new(|_| {});
-    let low = machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.process(300, POSTMASTER, "postgres", "postgres: parallel worker for PID 201 ");
-    machine.process(301, POSTMASTER, "postgres", "postgres: parallel worker for PID 4711 ");
-    machine.process(302, POSTMASTER, "postgres", "/usr/bin/postgres -D /data");
-    machine.walk(&mut agent);
-    let nice = |process| machine.share(process).0;
-    assert_eq!((nice(300), nice(301), nice(302)), (10, 0, 0));
-    machine.write("/proc/302/cmdline", "postgres: parallel worker for PID 201 \0");
-    machine.end(300);
-    machine.walk(&mut agent);
-    assert_eq!(nice(302), 10, "it had its parent's title for a moment");
-    low.state().served = HIGH;
-    machine.walk(&mut agent);
-    assert_eq!((nice(201), nice(302)), (0, 0));
-}
-
-/// Once they were looked for in the walks only, and ran for up to 50 ms as if they were the server's own.
-#[test]
-fn new_workers_are_looked_for_often_while_somebody_may_have_some() {
-    let machine = Machine::new(|_| {});
-    machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
-    let (settings, began) = (machine.governor.settings(), agent.next - EVERY);
-    assert_eq!(agent.due(began), Some(EVERY), "nobody is at work");
-    machine.governor.statistics.class(LOW).inside.store(1, Ordering::Relaxed);
-    assert_eq!(agent.due(began), Some(WORKERS_EVERY));
-    machine.process(300, POSTMASTER, "postgres", "postgres: parallel worker for PID 201 ");
-    agent.tend(&settings, began + WORKERS_EVERY / 2);
-    assert_eq!(machine.share(300).0, 0);
-    agent.tend(&settings, began + WORKERS_EVERY);
-    assert_eq!(machine.share(300).0, 10);
 }
 
 #[test]
