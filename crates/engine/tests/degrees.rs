@@ -2,9 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Float64Type, Schema};
@@ -12,48 +10,20 @@ use arrow::util::display::array_value_to_string;
 use plimsoll_engine::columns::{ColumnSnapshot, ColumnTable};
 use plimsoll_engine::query::threads::QueryThreads;
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions};
-use plimsoll_policy::{Assigned, DegreeHistory, ParallelismFacts, ParallelismPolicy, parallelism_policy};
+use plimsoll_policy::{ParallelismPolicy, parallelism_policy};
 use plimsoll_workload::tpch::queries::QUERIES;
 use plimsoll_workload::tpch::tables::SCHEMA;
 
 #[path = "../benches/tpch/data.rs"]
 #[allow(dead_code, reason = "the bench exports the data, too")]
 mod data;
+#[path = "common/degrees_by_chance.rs"]
+mod degrees_by_chance;
+
+use degrees_by_chance::{DEGREE_MAX, DegreesByChance};
 
 /// Lineitem then has ten chunks, orders three, and the other tables one or two.
 const SCALE: f64 = 0.1;
-
-/// The largest degree.
-const DEGREE_MAX: u32 = 16;
-
-/// A degree for each pipeline by chance; equal seeds give equal degrees.
-#[derive(Debug)]
-struct Random(AtomicU64);
-
-impl Random {
-    fn policy(seed: u64) -> Arc<dyn ParallelismPolicy> {
-        Arc::new(Random(AtomicU64::new(seed)))
-    }
-
-    /// SplitMix64.
-    fn next(&self) -> u64 {
-        let mut z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
-impl ParallelismPolicy for Random {
-    fn name(&self) -> Cow<'static, str> {
-        "random".into()
-    }
-
-    fn degrees(&self, facts: &ParallelismFacts<'_>, _: &mut DegreeHistory) -> Assigned {
-        let degree = |most: u32| 1 + (self.next() % u64::from(most.min(DEGREE_MAX))) as u32;
-        Assigned::fixed(facts.pipelines.iter().map(|pipeline| degree(pipeline.degree_max)).collect())
-    }
-}
 
 fn engine(policy: Option<Arc<dyn ParallelismPolicy>>) -> QueryEngine {
     let options = QueryOptions { dop: 1, workers: 2, parallelism: policy, ..QueryOptions::default() };
@@ -64,7 +34,7 @@ fn engine(policy: Option<Arc<dyn ParallelismPolicy>>) -> QueryEngine {
 fn engines() -> Vec<(String, QueryEngine)> {
     let fixed = (1..=DEGREE_MAX).map(|degree| format!("static({degree})"));
     let fixed = fixed.map(|name| (name.clone(), engine(parallelism_policy(&name))));
-    let drawn = (1..=12).map(|seed| (format!("seed {seed}"), engine(Some(Random::policy(seed)))));
+    let drawn = (1..=12).map(|seed| (format!("seed {seed}"), engine(Some(DegreesByChance::policy(seed)))));
     fixed.chain(drawn).collect()
 }
 
@@ -120,6 +90,48 @@ fn the_queries_of_tpch_have_the_same_answers_at_every_degree() {
             "{name}: every plan of TPC-H can be cut into pipelines, but not those with {unknown:?}"
         );
     }
+}
+
+/// How often each operator of our own stands in a plan.
+fn own_operators(plan: &str) -> [usize; 2] {
+    ["ArrayAggregateExec", "KeyBitmapExec"].map(|name| plan.matches(name).count())
+}
+
+#[test]
+fn pipelines_have_the_engines_own_operators_wherever_the_planner_has_them() {
+    let snapshot = tpch();
+    let mut all = [0, 0];
+    for degree in [1, 2, 4] {
+        let options = QueryOptions { dop: degree, workers: 2, ..QueryOptions::default() };
+        let planner = QueryEngine::new(options.clone()).unwrap();
+        let parallelism = parallelism_policy(&format!("static({degree})"));
+        let pipelines = QueryEngine::new(QueryOptions { parallelism, ..options }).unwrap();
+        for query in &QUERIES {
+            let sql = query.validation_sql(SCALE);
+            let expect = planner.explain(&snapshot, &sql, None).unwrap();
+            let had = pipelines.explain(&snapshot, &sql, None).unwrap();
+            assert!(had.contains("MeterExec"), "the plan that runs is shown:\n{had}");
+            let [arrays, bitmaps] = own_operators(&expect);
+            assert_eq!(own_operators(&had), [arrays, bitmaps], "{} at {degree}:\n{expect}\n{had}", query.name);
+            all = [all[0] + arrays, all[1] + bitmaps];
+        }
+    }
+    assert!(all[0] >= 6 && all[1] >= 30, "TPC-H has many of them: {all:?}");
+}
+
+#[test]
+fn the_threads_of_an_aggregation_in_arrays_are_its_scans_pipeline() {
+    let snapshot = tpch();
+    let engine = engine(parallelism_policy("static(4)"));
+    let sql = QUERIES.iter().find(|query| query.name == "q1").unwrap().validation_sql(SCALE);
+    let plan = engine.explain(&snapshot, &sql, None).unwrap();
+    assert!(plan.contains("ArrayAggregateExec") && !plan.contains("RepartitionExec"), "{plan}");
+    let learning = self::engine(parallelism_policy("adaptive"));
+    for _ in 0..3 {
+        answer(&learning, &snapshot, &sql, false);
+    }
+    let figures = learning.parallelism().unwrap();
+    assert_eq!(figures.templates[0].pipelines, "lineitem, array aggregate, sort");
 }
 
 #[test]

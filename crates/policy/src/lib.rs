@@ -52,8 +52,9 @@ pub use lock_scheduler::{
 };
 pub use mpl_search::{EndedWork, MplBounds, MplMove, MplSearch, MplSeen, MplWhy};
 pub use parallelism::{
-    Assigned, Convergence, DEGREE_MAX, DegreeHistory, LoadBucket, PARALLELISM_POLICIES, ParallelismFacts,
-    ParallelismKind, ParallelismPolicy, PipelineCost, PipelineFacts, QueryRun, parallelism_policy,
+    Assigned, Convergence, DEGREE_MAX, Decision, DegreeHistory, DegreeLearner, LoadBucket, PARALLELISM_POLICIES,
+    ParallelismFacts, ParallelismFigures, ParallelismKind, ParallelismLimits, ParallelismPolicy, PipelineCost,
+    PipelineFacts, QueryRun, TemplateFigures, parallelism_policy, query_template,
 };
 pub use preemption::{
     Action, Activity, Cycle, CycleLoss, Edge, Outlook, PREEMPTION_POLICIES, PreemptionKind, PreemptionPolicy, Price,

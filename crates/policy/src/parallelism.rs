@@ -11,14 +11,17 @@
 //! | `cost` | cores divided by active queries, and no more than the rows are worth |
 //!
 //! The three are those compared by "Multi-core column-store parallelization under concurrent workload". No degree is above what
-//! the pipeline allows, or below 1.
+//! the pipeline allows, or below 1. [`DegreeLearner`] is all that a host of a policy needs: it keeps the histories of templates and
+//! counts the queries that run.
 
 mod adaptive;
 mod cost;
 mod history;
 mod judge;
+mod learner;
 mod search;
 mod static_degree;
+mod template;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -26,6 +29,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use history::{Assigned, Convergence, DegreeHistory, LoadBucket};
+pub use learner::{Decision, DegreeLearner, ParallelismFigures, ParallelismLimits, TemplateFigures};
+pub use template::template as query_template;
 
 /// The largest degree that can be asked for.
 pub const DEGREE_MAX: u32 = 1024;

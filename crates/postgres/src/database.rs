@@ -12,15 +12,19 @@ mod ownership;
 mod schema_sql;
 mod standby;
 
+use std::sync::Arc;
+
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Mutex, RwLock};
 use plimsoll_workload::activity::ActivityWatch;
 use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session};
 use plimsoll_workload::freshness::CopyWatch;
+use plimsoll_workload::parallelism::{Parallelism, untaught};
 use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::activity::{Asker, Watch};
 use crate::connection::{Connection, WireError, past_conflicts};
+use crate::degrees::QueryDegrees;
 use crate::governor::{GovernorError, GovernorProcess, GovernorSettings};
 use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
@@ -42,6 +46,8 @@ pub struct PostgresDatabase {
     users: Mutex<Vec<String>>,
     /// What is between clients and the server. Before that, which it is connected to.
     governor: Mutex<Option<GovernorProcess>>,
+    /// Who decides the degrees of queries of a server of ours; `None` if the server does.
+    degrees: Mutex<Option<Arc<QueryDegrees>>>,
     server: Server,
 }
 
@@ -61,16 +67,17 @@ impl PostgresDatabase {
         let mut connection = Connection::open(&url)?;
         let location = Location::of(&mut connection, &warnings)?;
         let server = Server::Given { location, settings: RwLock::new(settings) };
-        let (users, loaders, governor) = Default::default();
-        Ok(PostgresDatabase { url, warnings, loaders, users, governor, server })
+        let (users, loaders, governor, degrees) = Default::default();
+        Ok(PostgresDatabase { url, warnings, loaders, users, governor, degrees, server })
     }
 
     /// A server of our own, which ends with this value. A governor that its settings ask for is not there yet.
     pub fn private(server: PrivateServer) -> Self {
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
+        let degrees = Mutex::new(QueryDegrees::of(server.settings(), None));
         let server = Server::Private(Box::new(RwLock::new(server)));
         let (warnings, loaders, users, governor) = Default::default();
-        PostgresDatabase { url, warnings, loaders, users, governor, server }
+        PostgresDatabase { url, warnings, loaders, users, governor, degrees, server }
     }
 
     /// Puts the governor that the settings ask for between clients and the server, or takes away one that they do not ask
@@ -175,10 +182,13 @@ impl PostgresDatabase {
             }
         };
         let Server::Private(server) = &self.server else { unreachable!("only a server of ours has a standby") };
+        // Before the server's lock, in whose hold `set_option` takes this one.
+        let degrees = self.degrees.lock().clone();
         let options = SessionOptions {
             tells_class: false,
             names_class: false,
             snapshot: "as replayed",
+            degrees,
             ..SessionOptions::from(&server.read().settings().on_standby())
         };
         let told = |error| with_fault(error, &|| self.standby_fault());
@@ -196,10 +206,11 @@ impl PostgresDatabase {
     }
 
     fn session_options(&self) -> SessionOptions {
-        match &self.server {
+        let options = match &self.server {
             Server::Private(server) => SessionOptions::from(server.read().settings()),
             Server::Given { settings, .. } => SessionOptions::from(&*settings.read()),
-        }
+        };
+        SessionOptions { degrees: self.degrees.lock().clone(), ..options }
     }
 
     /// A connection for everything but clients' work.
@@ -274,7 +285,12 @@ impl Database for PostgresDatabase {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.warnings.told()
+        let untaught = self.degrees.lock().as_ref().and_then(|degrees| untaught(&degrees.figures()));
+        self.warnings.told().into_iter().chain(untaught).collect()
+    }
+
+    fn parallelism(&self) -> Option<Parallelism> {
+        self.degrees.lock().as_ref().map(|degrees| degrees.figures().into())
     }
 
     fn proxy(&self) -> Option<i32> {
@@ -320,7 +336,10 @@ impl Database for PostgresDatabase {
                 }
                 // They would not survive a restart.
                 self.loaders.lock().clear();
-                match server.apply(changed).map_err(failed)? {
+                let applied = server.apply(changed).map_err(failed)?;
+                let mut degrees = self.degrees.lock();
+                *degrees = QueryDegrees::of(server.settings(), degrees.take());
+                match applied {
                     Applied::NeedsNewServer => OptionChange::NeedsReopening,
                     Applied::Restarted => {
                         // It has lost the server that it knew.

@@ -46,7 +46,7 @@ pub use error::ServerError;
 use home::{Home, default_bases};
 pub use installation::{Installation, SUPPORTED, Version};
 pub use leftovers::clean_up_leftovers;
-pub use options::{Effect, SERVER_OPTIONS, ServerOption};
+pub use options::{DOP_MAX, Effect, SERVER_OPTIONS, ServerOption};
 use running::Running;
 pub use settings::{Isolation, ServerSettings};
 use standby::Standby;

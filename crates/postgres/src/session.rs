@@ -4,12 +4,16 @@ mod backend_share;
 mod failure;
 mod statement_map;
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use plimsoll_policy::{CpuScheduler, Priority};
 use plimsoll_workload::database::{DatabaseError, QueryAnswer, QueryPlan, Session, SessionUsage};
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use crate::arrow_rows;
 use crate::connection::{Connection, Prepared, TransactionState, WireError};
+use crate::degrees::{self, QueryDegrees};
 use crate::governor::{CLASSES, class_of, name_of_class, tagged};
 use crate::plan;
 use crate::server::ServerSettings;
@@ -34,6 +38,8 @@ pub struct SessionOptions {
     pub names_class: bool,
     /// Which state of the data queries read: `now`, `as replayed`.
     pub snapshot: &'static str,
+    /// Who decides the degree of parallelism of each query; `None` if the server does.
+    pub degrees: Option<Arc<QueryDegrees>>,
 }
 
 impl From<&ServerSettings> for SessionOptions {
@@ -45,6 +51,7 @@ impl From<&ServerSettings> for SessionOptions {
             tells_class: settings.governor().is_some_and(|governor| !governor.mode.beside),
             names_class: settings.governor().is_some_and(|governor| governor.mode.beside),
             snapshot: "now",
+            degrees: None,
         }
     }
 }
@@ -69,6 +76,9 @@ pub struct PostgresSession {
     is_open: bool,
     share: BackendShare,
     snapshot: &'static str,
+    degrees: Option<Arc<QueryDegrees>>,
+    /// The degree that the session is set to; `None` if that is not known.
+    degree: Option<u32>,
     /// What statements without a result of interest write to.
     nothing: Rows,
 }
@@ -107,6 +117,8 @@ impl PostgresSession {
             is_open: false,
             share,
             snapshot: options.snapshot,
+            degrees: options.degrees.clone(),
+            degree: None,
             nothing: Rows::new(),
         })
     }
@@ -119,6 +131,8 @@ impl PostgresSession {
     /// Rolls back what is left of a transaction in which something failed, so that the session can go on.
     fn recover(&mut self) {
         self.is_open = false;
+        // A setting is rolled back with the transaction that it was made in.
+        self.degree = None;
         if self.connection.lost().is_none() && self.connection.transaction_state() != TransactionState::Idle {
             // Nothing is left to be done where this fails: the connection is lost, and the next call says so.
             let _ = self.connection.execute(&self.rollback, &[], &mut self.nothing);
@@ -137,6 +151,20 @@ impl PostgresSession {
         let Some(class) = self.name_due.take_if(|_| !self.is_open) else { return Ok(()) };
         self.connection.run(&naming(class))?;
         self.named = Some(class);
+        Ok(())
+    }
+
+    /// Lets so many processes work on the queries that follow, if that is not so already.
+    fn set_degree(&mut self, degree: u32) -> Result<(), DatabaseError> {
+        if self.degree == Some(degree) {
+            return Ok(());
+        }
+        let sql = tagged(&degrees::setting(degree), self.class).into_owned();
+        self.connection.run(&sql).map_err(|error| {
+            self.recover();
+            self.cancelled(&error).unwrap_or_else(|| failure::of_command(&sql, error))
+        })?;
+        self.degree = Some(degree);
         Ok(())
     }
 
@@ -181,7 +209,8 @@ fn opening(schema: Option<&str>, options: &SessionOptions) -> String {
     for (name, value) in &options.settings {
         sql += &format!("SET {} = {};", escape_identifier(name), escape_literal(value));
     }
-    sql
+    // After the settings: `dop` sets the number of workers, too.
+    sql + &options.degrees.as_ref().map(|degrees| degrees.opening()).unwrap_or_default()
 }
 
 impl Session for PostgresSession {
@@ -226,21 +255,31 @@ impl Session for PostgresSession {
 
     fn rollback(&mut self) -> Result<(), DatabaseError> {
         self.ended()?;
+        self.degree = None;
         let rolled_back = self.connection.execute(&self.rollback, &[], &mut self.nothing);
         rolled_back.map_err(|error| failure::of_command("ROLLBACK", error))
     }
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
         self.name_class().map_err(|error| failure::of_command("SET application_name", error))?;
+        let run = self.degrees.as_ref().map(|degrees| degrees.begin(sql));
+        run.as_ref().map_or(Ok(()), |run| self.set_degree(run.degree()))?;
+        let began = Instant::now();
         let answered = arrow_rows::query(&mut self.connection, &tagged(sql, self.class));
         let batches = answered.map_err(|error| {
             self.recover();
             self.cancelled(&error).unwrap_or_else(|| failure::of_query(sql, error))
         })?;
+        if let Some(run) = run {
+            run.answered(began.elapsed());
+        }
         Ok(QueryAnswer { batches, snapshot: self.snapshot.to_owned() })
     }
 
     fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
+        if let Some(degree) = self.degrees.as_ref().map(|degrees| degrees.next(sql)) {
+            self.set_degree(degree)?;
+        }
         let explain = format!("EXPLAIN (FORMAT JSON, COSTS OFF) {sql}");
         let text = self.connection.text(&explain).map_err(|error| {
             self.recover();

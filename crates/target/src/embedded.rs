@@ -281,7 +281,7 @@ impl Database for Embedded {
     }
 
     fn parallelism(&self) -> Option<Parallelism> {
-        self.queries.read().parallelism().map(parallelism::shown)
+        self.queries.read().parallelism().map(Parallelism::from)
     }
 
     fn warnings(&self) -> Vec<String> {

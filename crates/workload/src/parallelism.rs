@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_policy::{Convergence, ParallelismFigures, TemplateFigures};
 use serde::{Deserialize, Serialize};
 
 /// What was learned since the database was opened, or since the way to choose was changed.
@@ -89,6 +90,53 @@ pub struct DegreeSearch {
     pub regret_s: Option<f64>,
     /// How often the search began again because the times of the best had changed.
     pub reopened: u32,
+}
+
+impl From<ParallelismFigures> for Parallelism {
+    fn from(figures: ParallelismFigures) -> Self {
+        Parallelism {
+            policy: figures.policy,
+            templates: figures.templates.into_iter().map(TemplateParallelism::from).collect(),
+            templates_once: figures.once,
+            unknown_plans: figures.unknown,
+        }
+    }
+}
+
+impl From<TemplateFigures> for TemplateParallelism {
+    fn from(figures: TemplateFigures) -> Self {
+        TemplateParallelism {
+            template: figures.template,
+            pipelines: figures.pipelines.split(", ").map(str::to_owned).collect(),
+            searches: figures.searches.into_iter().map(DegreeSearch::from).collect(),
+        }
+    }
+}
+
+impl From<Convergence> for DegreeSearch {
+    fn from(found: Convergence) -> Self {
+        DegreeSearch {
+            load: found.load.to_string(),
+            best: found.best,
+            is_settled: found.is_settled,
+            runs: found.runs,
+            runs_to_best: found.runs_to_best,
+            best_s: found.typical.map(|time| time.as_secs_f64()),
+            speed_up: found.speed_up,
+            regret_s: found.regret.map(|time| time.as_secs_f64()),
+            reopened: found.reopened,
+        }
+    }
+}
+
+/// What a reader of figures must know of templates from which nothing could be learned; `None` if there are none.
+pub fn untaught(figures: &ParallelismFigures) -> Option<String> {
+    let once = figures.once;
+    (figures.policy == "adaptive" && once > 0).then(|| {
+        format!(
+            "{once} query templates have run only once, with the largest degree: `parallelism=adaptive` learns from templates that repeat"
+        )
+    })
 }
 
 #[cfg(test)]

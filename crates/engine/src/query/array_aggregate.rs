@@ -53,6 +53,7 @@ use itertools::Itertools;
 
 use crate::query::array_aggregate::layout::Layout;
 use crate::query::array_aggregate::run::{Results, add_up};
+use crate::query::pipelines::meter::{MeterExec, PipelineMeter};
 use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::morsels::Morsels;
 
@@ -87,6 +88,8 @@ pub struct ArrayAggregateExec {
     phases: Arc<dyn ExecutionPlan>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
+    /// Measures the threads, if somebody wants to know.
+    meter: Option<PipelineMeter>,
 }
 
 impl ArrayAggregateExec {
@@ -117,7 +120,13 @@ impl ArrayAggregateExec {
             phases: Arc::clone(node),
             properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
             metrics: ExecutionPlanMetricsSet::new(),
+            meter: None,
         })
+    }
+
+    /// The same over a scan of the same columns in another number of partitions, whose work is measured: it ends their pipeline.
+    pub fn over(&self, scan: Arc<dyn ExecutionPlan>, meter: PipelineMeter) -> Self {
+        ArrayAggregateExec { scan, metrics: ExecutionPlanMetricsSet::new(), meter: Some(meter), ..self.clone() }
     }
 
     /// The same by DataFusion's operators.
@@ -126,6 +135,10 @@ impl ArrayAggregateExec {
             return internal_err!("the last phase of an aggregation is one");
         };
         let first = with_leaf(last.input(), &self.scan)?;
+        let first = match &self.meter {
+            Some(meter) => Arc::new(MeterExec::new(first, meter.clone())),
+            None => first,
+        };
         let one = Arc::new(CoalescePartitionsExec::new(first));
         let (groups, functions, filters) =
             (last.group_expr().clone(), last.aggr_expr().to_vec(), last.filter_expr().to_vec());
@@ -151,7 +164,7 @@ impl ArrayAggregateExec {
         context: &Arc<TaskContext>,
     ) -> SendableRecordBatchStream {
         let (layout, schema) = (Arc::clone(&self.layout), self.schema());
-        let (scan, context) = (scan.clone(), Arc::clone(context));
+        let (scan, context, meter) = (scan.clone(), Arc::clone(context), self.meter.clone());
         let output = BaselineMetrics::new(&self.metrics, 0);
         let time = output.elapsed_compute().clone();
         let results = async move {
@@ -161,7 +174,11 @@ impl ArrayAggregateExec {
                 let queue = Some(Arc::clone(&queue));
                 let morsels = Morsels::new(&scan, &layout.columns, partition, queue, &context);
                 let of_scan = BaselineMetrics::new(&scan.metrics(), partition);
-                SpawnedTask::spawn(add_up(Arc::clone(&layout), morsels, of_scan))
+                let work = add_up(Arc::clone(&layout), morsels, of_scan);
+                match meter.clone() {
+                    Some(meter) => SpawnedTask::spawn(meter.measure(partition, work)),
+                    None => SpawnedTask::spawn(work),
+                }
             };
             let threads = (0..scan.partitions()).map(thread).collect();
             let batch_rows = context.session_config().batch_size();

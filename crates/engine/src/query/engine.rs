@@ -17,7 +17,7 @@ use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptim
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
-use plimsoll_policy::ParallelismPolicy;
+use plimsoll_policy::{ParallelismFigures, ParallelismPolicy};
 
 use crate::columns::folder::DEFAULT_FOLDER;
 use crate::columns::{ColumnSnapshot, DiskFolder};
@@ -27,7 +27,7 @@ use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::join_order::JoinOrder;
 use crate::query::key_bitmap::KeyBitmaps;
 use crate::query::pipelines::parallelize::{ChooseDegrees, Parallelize, Request, RequestSlot};
-use crate::query::pipelines::{Learner, LoadProbe, ParallelismFigures};
+use crate::query::pipelines::{Learner, LoadProbe};
 use crate::query::provider::SnapshotSchema;
 use crate::query::threads::{QueryThreads, ThreadPools};
 use crate::query::usage::{QueryUsage, UsageMeter};
@@ -268,13 +268,25 @@ impl QueryEngine {
         }
     }
 
-    /// The plan of a query as text, for people.
+    /// The plan that the next run of a query would have, as text for people.
     pub fn explain(&self, snapshot: &Arc<ColumnSnapshot>, sql: &str, dop: Option<usize>) -> Result<String, QueryError> {
-        let planner = self.planner(snapshot, Degrees::Same(dop.unwrap_or(self.options.dop).max(1)))?;
-        let sql = sql.to_string();
-        let plan =
-            self.threads.lease()?.run(async move { planner.plan(&sql).await }).map_err(QueryError::Panicked)??;
+        let by_pipelines = match (&self.learner, dop) {
+            (Some(learner), None) => self.next_plan(learner, snapshot, sql)?,
+            _ => None,
+        };
+        let plan = by_pipelines.map_or_else(|| self.plan_at(dop.unwrap_or(self.options.dop), snapshot, sql), Ok)?;
         Ok(displayable(plan.as_ref()).set_show_statistics(true).indent(false).to_string())
+    }
+
+    fn plan_at(
+        &self,
+        dop: usize,
+        snapshot: &Arc<ColumnSnapshot>,
+        sql: &str,
+    ) -> Result<Arc<dyn ExecutionPlan>, QueryError> {
+        let planner = self.planner(snapshot, Degrees::Same(dop.max(1)))?;
+        let sql = sql.to_string();
+        self.threads.lease()?.run(async move { planner.plan(&sql).await }).map_err(QueryError::Panicked)?
     }
 
     /// An idle planner, or a new one, that knows the tables of a snapshot.
@@ -344,8 +356,8 @@ fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rules for a plan of one degree; aggregation in arrays before exchanges are planned for what is left; and bitmaps of
-/// join keys at the end.
+/// DataFusion's rules and our operators: aggregation in arrays before exchanges are planned for what is left, and bitmaps of join keys
+/// at the end.
 fn rules_of_one_degree() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     let place = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name()).unwrap_or(rules.len());
@@ -354,10 +366,10 @@ fn rules_of_one_degree() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's rules, and ours before plans get what depends on their final shape: yields to other tasks, and the filters that
-/// operators make up while they run. Our own operators are left out: they have their degree from their scan.
+/// The same, and pipelines are made parallel before plans get what depends on their final shape: yields to other tasks, and the filters
+/// that operators make up while they run.
 fn rules_of_pipelines(parallelize: Parallelize) -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules = PhysicalOptimizer::new().rules;
+    let mut rules = rules_of_one_degree();
     let place = rules.iter().position(|rule| rule.name() == "EnsureCooperative").expect("DataFusion has that rule");
     rules.insert(place, Arc::new(parallelize));
     rules

@@ -5,14 +5,11 @@
 //! end of the query. A plan made for one partition is [rebuilt](parallelize) so that each pipeline has a given number of partitions,
 //! with exchanges only where they are needed. [Meters](meter) at the ends of pipelines tell what each took.
 //!
-//! Who decides is [`plimsoll_policy::ParallelismPolicy`]; what it learns from is kept for each [`template`] by the
+//! Who decides is [`plimsoll_policy::ParallelismPolicy`]; what it learns from is kept for each template by the
 //! [`Learner`], which knows degrees and times, but no plans: plans depend on the snapshot.
 
 pub mod learner;
-pub mod load;
 pub mod meter;
 pub mod parallelize;
-pub mod template;
 
-pub use learner::{Learner, ParallelismFigures, TemplateFigures};
-pub use load::LoadProbe;
+pub use learner::{Learner, LoadProbe};

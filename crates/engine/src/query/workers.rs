@@ -51,6 +51,11 @@ impl Workers {
         self.threads.lock().iter().copied().collect()
     }
 
+    /// Tasks that have begun and not ended.
+    pub fn tasks(&self) -> usize {
+        self.runtime.as_ref().map_or(0, |runtime| runtime.metrics().num_alive_tasks())
+    }
+
     /// Runs a task on the workers while the calling thread sleeps. A panic in the task comes back as its message.
     pub fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
         let runtime = self.runtime.as_ref().expect("the runtime is only taken when the workers are dropped");

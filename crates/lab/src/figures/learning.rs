@@ -39,7 +39,9 @@ pub(super) const FIGURES: &[Figure] = &[
 ];
 
 fn learning<'a>(of: &'a Reading<'_>) -> Result<&'a Learning, String> {
-    let none =
-        || "nothing is learned about degrees of parallelism; `embedded:` does with `parallelism=adaptive`".to_owned();
+    let none = || {
+        "nothing is learned about degrees of parallelism; `embedded:` and `postgres:` do with `parallelism=adaptive`"
+            .to_owned()
+    };
     of.device.learning.as_ref().ok_or_else(none)
 }

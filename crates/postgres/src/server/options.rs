@@ -8,11 +8,14 @@ mod list;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_policy::{CPU_SCHEDULERS, CpuScheduler, PREEMPTION_POLICIES, PreemptionPolicy, Target};
+use plimsoll_policy::{
+    CPU_SCHEDULERS, CpuScheduler, PARALLELISM_POLICIES, PREEMPTION_POLICIES, PreemptionPolicy, Target,
+    parallelism_policy,
+};
 use serde_json::Value;
 
 use super::quantity::{format_bytes, format_time, parse_bytes, parse_time};
-pub use list::SERVER_OPTIONS;
+pub use list::{DOP_MAX, SERVER_OPTIONS};
 
 /// When a new value of an option takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,6 +77,8 @@ pub(super) enum Kind {
     /// A CPU scheduler by name. Here nobody is asked when one transaction stands in another's way, so that it must not
     /// matter.
     CpuPolicy,
+    /// Who decides the degree of parallelism of each query.
+    Parallelism,
     /// Whom a governor rolls back for others.
     Preemption,
     /// What a governor promises, or `none`.
@@ -148,6 +153,10 @@ impl Kind {
                 .find(|word| **word == text || word.replace(' ', "-") == text)
                 .map(|word| Setting::Word(word)),
             Kind::CpuPolicy => cpu_policies().find(|name| *name == text).map(Setting::Word),
+            Kind::Parallelism if text == "planner" => Some(Setting::Word("planner")),
+            Kind::Parallelism => parallelism_policy(text)
+                .filter(|policy| policy.degree_max(1) <= DOP_MAX)
+                .map(|policy| Setting::Text(policy.name().into_owned())),
             Kind::Preemption => PreemptionPolicy::parse(text).map(|policy| Setting::Text(policy.to_string())),
             Kind::Target if text == "none" => Some(Setting::None),
             Kind::Target => text.parse().ok().map(|target: Target| Setting::Text(target.to_string())),
@@ -192,6 +201,11 @@ impl Kind {
             Kind::CpuPolicy => {
                 let names = or(cpu_policies().map(|name| format!("`{name}`")).collect());
                 format!("{names}; the others must be asked when one transaction waits for another")
+            }
+            Kind::Parallelism => {
+                let policies = PARALLELISM_POLICIES.iter().map(|kind| kind.example);
+                let names = or(["planner"].into_iter().chain(policies).map(|name| format!("`{name}`")).collect());
+                format!("{names}; a degree is from 1 to {DOP_MAX}")
             }
             Kind::Preemption => or(PREEMPTION_POLICIES
                 .iter()

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::host::Host;
-use plimsoll_policy::{CpuScheduler, cpu_scheduler};
+use plimsoll_policy::{CpuScheduler, ParallelismLimits, ParallelismPolicy, cpu_scheduler, parallelism_policy};
 use plimsoll_workload::registry::nearest;
 use serde_json::Value;
 
@@ -118,6 +119,16 @@ impl ServerSettings {
             Setting::Count(dop) => dop,
             _ => 1,
         }
+    }
+
+    /// Who decides the degree of each query; `None` if that is the server.
+    pub fn parallelism(&self) -> Option<Arc<dyn ParallelismPolicy>> {
+        parallelism_policy(&self.named("parallelism").text())
+    }
+
+    /// What they may use.
+    pub fn parallelism_limits(&self) -> ParallelismLimits {
+        ParallelismLimits { cores: self.machine.cores.max(1), degree_max: self.dop() }
     }
 
     /// The governor between clients and the server; `None` if there is none.
@@ -240,7 +251,7 @@ impl ServerSettings {
         let named = |name: &str| vec![(name.to_owned(), value.text())];
         match (option.name, &value) {
             // Not the server's business, but ours.
-            ("allow_tmpfs" | "bin_folder" | "cpu_policy" | "folder" | "standby", _) => Vec::new(),
+            ("allow_tmpfs" | "bin_folder" | "cpu_policy" | "folder" | "parallelism" | "standby", _) => Vec::new(),
             (name, _) if name.starts_with("governor") => Vec::new(),
             ("isolation", _) => named("default_transaction_isolation"),
             ("max_standby_streaming_delay", Setting::Word(_)) => vec![(option.name.to_owned(), "-1".to_owned())],

@@ -5,6 +5,7 @@ mod benchmarks;
 mod login;
 mod loss;
 mod ownership;
+mod parallelism;
 mod sessions;
 mod shared;
 mod values;

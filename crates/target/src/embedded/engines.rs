@@ -6,9 +6,8 @@
 
 use std::sync::Arc;
 
-use plimsoll_engine::query::pipelines::ParallelismFigures;
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
-use plimsoll_policy::{ParallelismPolicy, Priority};
+use plimsoll_policy::{ParallelismFigures, ParallelismPolicy, Priority};
 
 use super::EmbeddedOptions;
 

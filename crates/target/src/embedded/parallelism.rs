@@ -1,48 +1,15 @@
-//! What the engine learned about degrees of parallelism, as results show it, and what a reader must know of it.
+//! Who decides about degrees of parallelism in the engine, and what a reader of its figures must know.
 
 use std::sync::Arc;
 
 use plimsoll_engine::query::QueryOptions;
-use plimsoll_engine::query::pipelines::{ParallelismFigures, TemplateFigures};
-use plimsoll_policy::{Convergence, DEGREE_MAX, PARALLELISM_POLICIES, ParallelismPolicy, parallelism_policy};
-use plimsoll_workload::parallelism::{DegreeSearch, Parallelism, TemplateParallelism};
+use plimsoll_policy::{DEGREE_MAX, PARALLELISM_POLICIES, ParallelismFigures, ParallelismPolicy, parallelism_policy};
+use plimsoll_workload::parallelism::untaught;
 
 use super::options::one_of;
 
 /// DataFusion's planner decides, for all of a plan at once.
 const PLANNER: &str = "planner";
-
-/// The engine's figures in the words of results.
-pub(super) fn shown(figures: ParallelismFigures) -> Parallelism {
-    Parallelism {
-        policy: figures.policy,
-        templates: figures.templates.into_iter().map(template).collect(),
-        templates_once: figures.once,
-        unknown_plans: figures.unknown,
-    }
-}
-
-fn template(figures: TemplateFigures) -> TemplateParallelism {
-    TemplateParallelism {
-        template: figures.template,
-        pipelines: figures.pipelines.split(", ").map(str::to_owned).collect(),
-        searches: figures.searches.into_iter().map(search).collect(),
-    }
-}
-
-fn search(found: Convergence) -> DegreeSearch {
-    DegreeSearch {
-        load: found.load.to_string(),
-        best: found.best,
-        is_settled: found.is_settled,
-        runs: found.runs,
-        runs_to_best: found.runs_to_best,
-        best_s: found.typical.map(|time| time.as_secs_f64()),
-        speed_up: found.speed_up,
-        regret_s: found.regret.map(|time| time.as_secs_f64()),
-        reopened: found.reopened,
-    }
-}
 
 /// Who decides about degrees of parallelism; `None` for the planner. `others` are words that the option knows besides.
 pub(super) fn parallelism(value: &str, others: &[&'static str]) -> Result<Option<Arc<dyn ParallelismPolicy>>, String> {
@@ -76,12 +43,7 @@ pub(super) fn warnings(options: &QueryOptions, figures: Option<&ParallelismFigur
         ));
     }
     let Some(figures) = figures else { return told };
-    if figures.policy == "adaptive" && figures.once > 0 {
-        told.push(format!(
-            "{} query templates have run only once, with the largest degree: `parallelism=adaptive` learns from templates that repeat",
-            figures.once
-        ));
-    }
+    told.extend(untaught(figures));
     for (operator, runs) in &figures.unknown {
         told.push(format!(
             "{runs} runs had one degree of parallelism for the whole plan, dop={}, because plans with {operator} are not cut into \

@@ -6,14 +6,14 @@ use std::time::Instant;
 use arrow::record_batch::RecordBatch;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use parking_lot::Mutex;
+use plimsoll_policy::{Decision, query_template};
 
 use super::{Degrees, Planner, QueryEngine};
 use crate::columns::ColumnSnapshot;
 use crate::query::QueryError;
-use crate::query::pipelines::learner::{Decision, Learner};
+use crate::query::pipelines::learner::Learner;
 use crate::query::pipelines::meter::PipelineMeters;
 use crate::query::pipelines::parallelize::{ChooseDegrees, Request};
-use crate::query::pipelines::template::template;
 use crate::query::usage::UsageMeter;
 
 /// A plan with a degree for each pipeline, and what is needed to learn from its run.
@@ -34,7 +34,7 @@ impl QueryEngine {
         meter: &Arc<UsageMeter>,
     ) -> Result<Vec<RecordBatch>, QueryError> {
         let _active = learner.begin();
-        let template: Arc<str> = template(sql).into();
+        let template: Arc<str> = query_template(sql).into();
         if learner.is_unknown(&template) {
             return self.run_at(self.options.dop, snapshot, sql, meter);
         }
@@ -52,6 +52,24 @@ impl QueryEngine {
         let pipelines = decision.assigned.degrees.len();
         learner.ran(&template, &decision, began.elapsed(), &meters.costs(pipelines));
         Ok(batches)
+    }
+
+    /// The plan that the next run of a query would have; `None` if it cannot be cut into pipelines. Nothing is learned from the question.
+    pub(super) fn next_plan(
+        &self,
+        learner: &Arc<Learner>,
+        snapshot: &Arc<ColumnSnapshot>,
+        sql: &str,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>, QueryError> {
+        let planner = self.planner(snapshot, Degrees::OfPipelines)?;
+        let (learner, sql) = (Arc::clone(learner), sql.to_owned());
+        let planning = async move {
+            let template = query_template(&sql);
+            let choose: ChooseDegrees = Box::new(move |pipelines| learner.would_decide(&template, pipelines));
+            planner.plan_by_pipelines(&sql, choose).await
+        };
+        let (plan, request) = self.threads.lease()?.run(planning).map_err(QueryError::Panicked)??;
+        Ok(matches!(request, Request::Done(_)).then_some(plan))
     }
 }
 

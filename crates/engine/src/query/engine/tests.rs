@@ -8,6 +8,7 @@ use super::*;
 use crate::columns::table::CHUNK_ROWS;
 use crate::columns::{ColumnStore, ColumnTable};
 
+mod cancelled;
 mod changes;
 
 fn table(rows: i64) -> Arc<ColumnTable> {

@@ -9,7 +9,8 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
@@ -98,24 +99,73 @@ fn measured<T>(work: impl FnOnce() -> T) -> (T, Spent) {
     (answer, own)
 }
 
-/// The end of a pipeline. It passes everything on.
+/// Where one pipeline notes what it takes.
 #[derive(Debug, Clone)]
-pub struct MeterExec {
-    input: Arc<dyn ExecutionPlan>,
+pub struct PipelineMeter {
     pipeline: usize,
     meters: Arc<PipelineMeters>,
 }
 
+impl PipelineMeter {
+    /// The pipeline of that number.
+    pub fn new(pipeline: usize, meters: Arc<PipelineMeters>) -> Self {
+        PipelineMeter { pipeline, meters }
+    }
+
+    /// Does a partition's work, and notes what that took, even if it is dropped half way.
+    pub async fn measure<T>(self, partition: usize, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        let mut taken = Taken::new(self, partition);
+        poll_fn(|context| taken.measure(|| work.as_mut().poll(context))).await
+    }
+}
+
+/// What a partition of a pipeline has taken since it last told. It tells when it is dropped.
+struct Taken {
+    meter: PipelineMeter,
+    partition: usize,
+    own: Spent,
+}
+
+impl Taken {
+    fn new(meter: PipelineMeter, partition: usize) -> Self {
+        Taken { meter, partition, own: Spent::default() }
+    }
+
+    fn measure<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let (answer, own) = measured(work);
+        self.own.add(own);
+        answer
+    }
+
+    fn report(&mut self) {
+        self.meter.meters.add(self.meter.pipeline, self.partition, std::mem::take(&mut self.own));
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.report();
+    }
+}
+
+/// The end of a pipeline. It passes everything on.
+#[derive(Debug, Clone)]
+pub struct MeterExec {
+    input: Arc<dyn ExecutionPlan>,
+    meter: PipelineMeter,
+}
+
 impl MeterExec {
-    /// Measures `input` as the pipeline of that number.
-    pub fn new(input: Arc<dyn ExecutionPlan>, pipeline: usize, meters: Arc<PipelineMeters>) -> Self {
-        MeterExec { input, pipeline, meters }
+    /// Measures `input` as this pipeline.
+    pub fn new(input: Arc<dyn ExecutionPlan>, meter: PipelineMeter) -> Self {
+        MeterExec { input, meter }
     }
 }
 
 impl DisplayAs for MeterExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MeterExec: pipeline={}", self.pipeline)
+        write!(f, "MeterExec: pipeline={}", self.meter.pipeline)
     }
 }
 
@@ -162,8 +212,7 @@ impl ExecutionPlan for MeterExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, context)?;
-        let meters = Arc::clone(&self.meters);
-        Ok(Box::pin(Metered { input, meters, pipeline: self.pipeline, partition, own: Spent::default() }))
+        Ok(Box::pin(Metered { input, taken: Taken::new(self.meter.clone(), partition) }))
     }
 
     fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
@@ -199,20 +248,17 @@ impl ExecutionPlan for MeterExec {
 
 struct Metered {
     input: SendableRecordBatchStream,
-    meters: Arc<PipelineMeters>,
-    pipeline: usize,
-    partition: usize,
-    own: Spent,
+    taken: Taken,
 }
 
 impl Stream for Metered {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let (answer, own) = measured(|| self.input.as_mut().poll_next(context));
-        self.own.add(own);
+        let Metered { input, taken } = &mut *self;
+        let answer = taken.measure(|| input.as_mut().poll_next(context));
         if matches!(answer, Poll::Ready(None)) {
-            self.report();
+            taken.report();
         }
         answer
     }
@@ -222,23 +268,9 @@ impl Stream for Metered {
     }
 }
 
-impl Metered {
-    /// Reports what it took since its last report.
-    fn report(&mut self) {
-        self.meters.add(self.pipeline, self.partition, std::mem::take(&mut self.own));
-    }
-}
-
 impl RecordBatchStream for Metered {
     fn schema(&self) -> SchemaRef {
         self.input.schema()
-    }
-}
-
-impl Drop for Metered {
-    fn drop(&mut self) {
-        // A limit above may have had enough.
-        self.report();
     }
 }
 

@@ -5,6 +5,7 @@
 //! - a scan is cut into as many partitions as its pipeline has;
 //! - an aggregation is done at once if both its input and its output have one partition. Otherwise each partition of the input is
 //!   aggregated by itself, and the groups are put together by one partition, or by several that share them by hash;
+//! - an aggregation in arrays has a thread for each partition of its scan, and one partition of groups;
 //! - a sort is done by each partition, and the sorted partitions are merged;
 //! - the build side of a hash join is collected once and shared by the partitions of the probe side, or, if it is large, both sides are
 //!   distributed by hash over the partitions of the probe side;
@@ -19,6 +20,8 @@
 //!
 //! [`ColumnScan::without_order`]: crate::query::scan::ColumnScan::without_order
 
+mod aggregates;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,7 +32,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_expr::Partitioning;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::sanity_checker::SanityCheckPlan;
-use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::empty::EmptyExec;
@@ -49,7 +52,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use parking_lot::Mutex;
 use plimsoll_policy::{DEGREE_MAX, PipelineFacts};
 
-use crate::query::pipelines::meter::{MeterExec, PipelineMeters};
+use crate::query::array_aggregate::ArrayAggregateExec;
+use crate::query::pipelines::meter::{MeterExec, PipelineMeter, PipelineMeters};
 use crate::query::scan::ColumnScan;
 
 /// What the rule found in a plan.
@@ -211,7 +215,11 @@ impl<'a> Builder<'a> {
 
     /// Ends a pipeline as it is.
     fn end(&self, open: Open) -> Arc<dyn ExecutionPlan> {
-        Arc::new(MeterExec::new(open.plan, open.pipeline, Arc::clone(&self.meters)))
+        Arc::new(MeterExec::new(open.plan, self.meter(open.pipeline)))
+    }
+
+    fn meter(&self, pipeline: usize) -> PipelineMeter {
+        PipelineMeter::new(pipeline, Arc::clone(&self.meters))
     }
 
     /// Ends a pipeline and puts its partitions together.
@@ -231,6 +239,9 @@ impl<'a> Builder<'a> {
         }
         if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
             return self.aggregate(plan, aggregate);
+        }
+        if let Some(aggregate) = plan.downcast_ref::<ArrayAggregateExec>() {
+            return self.array_aggregate(plan, aggregate);
         }
         if let Some(sort) = plan.downcast_ref::<SortExec>() {
             return self.sort(plan, sort);
@@ -298,62 +309,6 @@ impl<'a> Builder<'a> {
         Open { plan, pipeline }
     }
 
-    fn aggregate(&mut self, plan: &Arc<dyn ExecutionPlan>, aggregate: &AggregateExec) -> Rebuilt<Open> {
-        // What was planned as two steps begins as one: the input of both is that of the first.
-        let first = match aggregate.mode() {
-            AggregateMode::Single | AggregateMode::SinglePartitioned => aggregate,
-            AggregateMode::Final | AggregateMode::FinalPartitioned => below_coalesce(aggregate.input())
-                .downcast_ref::<AggregateExec>()
-                .filter(|below| *below.mode() == AggregateMode::Partial)
-                .ok_or_else(|| Stop::Unknown("AggregateExec".to_owned()))?,
-            _ => return Err(Stop::Unknown("AggregateExec".to_owned())),
-        };
-        let input = self.open(first.input())?;
-        let is_ordered = aggregate.aggr_expr().iter().any(|function| !function.order_bys().is_empty());
-        let is_whole = is_ordered || aggregate.limit_options().is_some();
-        let has_groups = !first.group_expr().expr().is_empty();
-        let (pipeline, degree) =
-            self.begin("aggregate", plan.as_ref(), if has_groups && !is_whole { DEGREE_MAX } else { 1 });
-        let is_one_step = *aggregate.mode() == AggregateMode::Single;
-        if is_whole && !is_one_step {
-            return Err(Stop::Unknown("AggregateExec".to_owned()));
-        }
-        if is_whole {
-            let input = self.single(input);
-            return Ok(Open { plan: with_inputs(plan, vec![input])?, pipeline });
-        }
-        if is_one_step && input.partitions() == 1 && degree == 1 {
-            let (from, plan) = (input.pipeline, with_inputs(plan, vec![input.plan])?);
-            return Ok(Open { plan: self.end(Open { plan, pipeline: from }), pipeline });
-        }
-        Ok(Open { plan: self.two_steps(first, input, degree)?, pipeline })
-    }
-
-    fn two_steps(&self, first: &AggregateExec, input: Open, degree: usize) -> Rebuilt<Arc<dyn ExecutionPlan>> {
-        let (group_by, schema) = (first.group_expr(), first.input_schema());
-        let filters = first.filter_expr().to_vec();
-        let partial = AggregateExec::try_new(
-            AggregateMode::Partial,
-            group_by.clone(),
-            first.aggr_expr().to_vec(),
-            filters.clone(),
-            input.plan,
-            Arc::clone(&schema),
-        )?;
-        // Functions may change with the order of their input (the first value of reversed rows is the last one).
-        let functions = partial.aggr_expr().to_vec();
-        let partial = Open { plan: Arc::new(partial), pipeline: input.pipeline };
-        let group_by = group_by.as_final();
-        let (mode, exchanged) = if degree == 1 {
-            (AggregateMode::Final, self.single(partial))
-        } else {
-            let by_group = Partitioning::Hash(group_by.input_exprs(), degree);
-            let exchange = RepartitionExec::try_new(self.end(partial), by_group)?;
-            (AggregateMode::FinalPartitioned, Arc::new(exchange) as Arc<dyn ExecutionPlan>)
-        };
-        Ok(Arc::new(AggregateExec::try_new(mode, group_by, functions, filters, exchanged, schema)?))
-    }
-
     fn sort(&mut self, plan: &Arc<dyn ExecutionPlan>, sort: &SortExec) -> Rebuilt<Open> {
         let input = self.open(sort.input())?;
         let (pipeline, _) = self.begin("sort", plan.as_ref(), 1);
@@ -415,11 +370,6 @@ fn only_child(plan: &Arc<dyn ExecutionPlan>) -> Rebuilt<&Arc<dyn ExecutionPlan>>
         [child] => Ok(child),
         _ => Err(Stop::Unknown(plan.name().to_owned())),
     }
-}
-
-/// The operator whose partitions are put together here, or the plan itself.
-fn below_coalesce(plan: &Arc<dyn ExecutionPlan>) -> &Arc<dyn ExecutionPlan> {
-    plan.downcast_ref::<CoalescePartitionsExec>().map_or(plan, CoalescePartitionsExec::input)
 }
 
 /// The same operator on other inputs.

@@ -12,7 +12,7 @@ const TIB: u64 = 1 << 40;
 
 /// The most processes that may work on one query. The server is started with room for so many workers, so that a sweep
 /// over degrees of parallelism needs no restarts.
-const DOP_MAX: u32 = 64;
+pub const DOP_MAX: u32 = 64;
 
 /// Every option, by name.
 pub static SERVER_OPTIONS: &[ServerOption] = &[
@@ -246,6 +246,16 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         kind: Kind::Bytes { least: 32 * MIB, most: |_| TIB },
         // Five minutes at the rate at which a few cores write.
         default: |_| Setting::Bytes(4 * GIB),
+    },
+    ServerOption {
+        name: "parallelism",
+        about: "who decides how many processes work on a query: `planner`, the server, up to `dop`; `static(n)`; `adaptive`, learned from \
+                runs of the same query; `cost`, by cores and active queries",
+        effect: Effect::Session,
+        // The load of the machine counts, and only of ours is it known.
+        for_any_server: false,
+        kind: Kind::Parallelism,
+        default: |_| Setting::Word("planner"),
     },
     ServerOption {
         name: "random_page_cost",
