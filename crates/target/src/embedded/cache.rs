@@ -39,14 +39,18 @@ pub(super) struct CacheBinding {
 
 #[derive(Debug)]
 enum State {
-    Bound {
-        groups: ClassGroups,
-        home: CacheHome,
-        /// Bytes of the ways that may be filled.
-        bytes: u64,
-    },
+    Bound(Box<Bound>),
     /// For this reason.
     Unbound(String),
+}
+
+/// The groups, and the ways that their masks were chosen from.
+#[derive(Debug)]
+struct Bound {
+    groups: ClassGroups,
+    home: CacheHome,
+    /// Bytes of the ways that may be filled.
+    bytes: u64,
 }
 
 /// The cache in the policy's words.
@@ -67,23 +71,22 @@ fn masks(home: &CacheHome) -> Result<Vec<CacheMask>, Unbound> {
     Ok(CacheClass::ALL.into_iter().map(|class| CacheMask(masks.of(class).0)).collect())
 }
 
-impl State {
-    fn make(host: &Host, state: &Path) -> Result<State, Unbound> {
+impl Bound {
+    fn make(host: &Host, state: &Path) -> Result<Bound, Unbound> {
         let names = CacheClass::ALL.map(CacheClass::name);
         let groups = ClassGroups::make(host, state, &names, masks)?;
         let home = groups.home()?;
         let bytes = ways(&home)?.allowed_bytes();
-        Ok(State::Bound { groups, home, bytes })
+        Ok(Bound { groups, home, bytes })
     }
 
     /// Follows the ways that the process may fill.
     fn follow(&mut self) -> Result<(), Unbound> {
-        let State::Bound { groups, home, bytes } = self else { return Ok(()) };
-        let now = groups.home()?;
-        if now != *home {
-            groups.set_masks(&masks(&now)?)?;
-            *bytes = ways(&now)?.allowed_bytes();
-            *home = now;
+        let now = self.groups.home()?;
+        if now != self.home {
+            self.groups.set_masks(&masks(&now)?)?;
+            self.bytes = ways(&now)?.allowed_bytes();
+            self.home = now;
         }
         Ok(())
     }
@@ -97,14 +100,17 @@ impl CacheBinding {
 
     fn make_on(host: &Host, state: &Path) -> Self {
         let last = MachineFacts::read().caches.into_iter().max_by_key(|cache| cache.level);
-        let state = State::make(host, state).unwrap_or_else(|reason| State::Unbound(reason.to_string()));
+        let made = Bound::make(host, state).map(|bound| State::Bound(Box::new(bound)));
+        let state = made.unwrap_or_else(|reason| State::Unbound(reason.to_string()));
         CacheBinding { state: Mutex::new(state), machine_bytes: last.map(|cache| cache.size_bytes) }
     }
 
     /// Follows limits of the experiment. Done for each session, before it runs anything.
     pub(super) fn follow(&self) {
         let mut state = self.state.lock();
-        if let Err(reason) = state.follow() {
+        if let State::Bound(bound) = &mut *state
+            && let Err(reason) = bound.follow()
+        {
             *state = State::Unbound(reason.to_string());
         }
     }
@@ -112,7 +118,7 @@ impl CacheBinding {
     /// What a reader of figures must know; `None` if all threads are bound.
     pub(super) fn warning(&self) -> Option<String> {
         let reason = match &*self.state.lock() {
-            State::Bound { groups, .. } => groups.fault()?,
+            State::Bound(bound) => bound.groups.fault()?,
             State::Unbound(reason) => reason.clone(),
         };
         Some(format!("cache_classes=on, but the classes of queries are not bound to ways of the cache: {reason}"))
@@ -122,8 +128,8 @@ impl CacheBinding {
 impl CacheBinder for CacheBinding {
     fn bind(&self, thread: i32, class: CacheClass) {
         let mut state = self.state.lock();
-        if let State::Bound { groups, .. } = &*state
-            && let Err(error) = groups.put(thread, class as usize)
+        if let State::Bound(bound) = &*state
+            && let Err(error) = bound.groups.put(thread, class as usize)
         {
             *state = State::Unbound(error.to_string());
         }
@@ -131,7 +137,7 @@ impl CacheBinder for CacheBinding {
 
     fn cache_bytes(&self) -> Option<u64> {
         match &*self.state.lock() {
-            State::Bound { bytes, .. } => Some(*bytes),
+            State::Bound(bound) => Some(bound.bytes),
             State::Unbound(_) => self.machine_bytes,
         }
     }
