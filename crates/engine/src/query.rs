@@ -4,7 +4,8 @@
 //! evaluate conditions on compressed columns ([`scan`]), real statistics ([`selectivity`]), the order of joins ([`join_order`]), and
 //! aggregation in arrays straight from the columns ([`array_aggregate`]). [`QueryEngine`] puts them together and owns the threads
 //! that queries run on. How much memory a query may keep is said by its [`grant`]; [`usage`] counts what it takes from the disk. A
-//! query has one degree of parallelism, or one for each of its [`pipelines`], and runs on [`threads`] of all queries or of its own.
+//! query has one degree of parallelism, or one for each of its [`pipelines`], and runs on [`threads`] of all queries or of its own. With cache classes its parts are [`jobs`] on threads
+//! of their class.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,6 +28,7 @@ pub mod array_aggregate;
 pub mod engine;
 pub mod estimate;
 pub mod grant;
+pub mod jobs;
 pub mod join_order;
 pub mod key_bitmap;
 pub mod pipelines;

@@ -6,7 +6,8 @@
 //! mounts the file system, and it never changes the default group.
 //!
 //! In reading order: [`Resctrl::open`] finds the mount or says why there is none ([`Absent`]), [`Capabilities`] is what can be
-//! shared out, [`Group`] is one share, [`subject`] puts whole processes into a group. [`ResctrlFiles`] is the seam below
+//! shared out, [`Group`] is one share, [`subject`] puts whole processes into a group,
+//! [`class_groups`] some threads of this process into groups with fewer ways. [`ResctrlFiles`] is the seam below
 //! which a test puts a fake kernel.
 //!
 //! What shows that a limit bites is what the group's own counters show. Sapphire Rapids has a direct proof besides: its event
@@ -16,6 +17,7 @@ mod absent;
 mod bandwidth;
 mod cache;
 mod capabilities;
+pub mod class_groups;
 pub(crate) mod conflict;
 mod files;
 mod group;

@@ -8,6 +8,7 @@ use plimsoll_machine::hog::pirate::{Validation, validate};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{default_state_folder, restore_left_over};
 use plimsoll_machine::memory_speed::{MemorySpeed, Options};
+use plimsoll_machine::own_group;
 use plimsoll_machine::{Description, MachineFacts};
 use plimsoll_target::clean_up_leftovers;
 use serde::Serialize;
@@ -95,6 +96,11 @@ impl fmt::Display for Probed {
 /// Undoes what a killed plimsoll has left.
 fn restore(json: bool) -> Result<ExitCode, Failure> {
     let mut restored = restore_left_over(&Host::real(), &default_state_folder()).map_err(Failure::world)?;
+    for of_process in own_group::restore_left_over(&Host::real(), &default_state_folder()) {
+        let of_process = of_process.map_err(Failure::world)?;
+        restored.undone.extend(of_process.undone);
+        restored.failed.extend(of_process.failed);
+    }
     restored.undone.extend(clean_up_leftovers());
     if json {
         print_json(&restored)?;

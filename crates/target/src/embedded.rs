@@ -1,8 +1,10 @@
 //! The embedded engine as a database under test: `embedded:`.
 
 mod access;
+mod cache;
 mod engines;
 mod freshness;
+pub(crate) mod option_checks;
 pub(crate) mod options;
 mod parallelism;
 pub(crate) mod placement;
@@ -19,6 +21,7 @@ use parking_lot::RwLock;
 use plimsoll_engine::columns::DiskFolder;
 use plimsoll_engine::columns::folder::{DEFAULT_FOLDER, FolderError};
 use plimsoll_engine::delta::DeltaOptions;
+use plimsoll_engine::query::jobs::{CacheSwitch, JobFigures};
 use plimsoll_engine::query::pipelines::LoadProbe;
 use plimsoll_engine::query::{QueryError, QueryOptions, QueryUsage};
 use plimsoll_engine::table::layout::TableSpec;
@@ -34,6 +37,7 @@ use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
 use crate::open::TargetError;
+use cache::CacheBinding;
 pub use engines::HighParallelism;
 use engines::QueryEngines;
 use freshness::DeltaWatch;
@@ -52,6 +56,10 @@ pub struct EmbeddedOptions {
     pub has_own_workers: bool,
     /// Who decides about queries of high priority, in an engine of their own; `None` if they are like all others.
     pub high_queries: Option<HighParallelism>,
+    /// Whether operators of queries run on threads of their cache class.
+    pub cache_classes: bool,
+    /// When these threads are bound to their class.
+    pub cache_switch: CacheSwitch,
     /// Whether the column copy is kept in files, read from the disk by every scan, instead of in memory.
     pub columns_in_files: bool,
     /// Where these files are.
@@ -76,6 +84,8 @@ impl Default for EmbeddedOptions {
             },
             has_own_workers: false,
             high_queries: None,
+            cache_classes: false,
+            cache_switch: CacheSwitch::default(),
             columns_in_files: false,
             column_folder: DEFAULT_FOLDER.into(),
             log: LogOptions::default(),
@@ -94,7 +104,7 @@ impl EmbeddedOptions {
             let (name, value) = option.split_once('=').ok_or_else(|| TargetError::NoValue(option.to_owned()))?;
             set(&mut options, name, value)?;
         }
-        options::conflict(&options).map_or(Ok(options), |conflict| Err(TargetError::Conflict(conflict)))
+        option_checks::conflict(&options).map_or(Ok(options), |conflict| Err(TargetError::Conflict(conflict)))
     }
 }
 
@@ -123,6 +133,8 @@ pub struct Embedded {
     /// The options as they are now.
     options: RwLock<EmbeddedOptions>,
     queries: RwLock<QueryEngines>,
+    /// What binds threads of queries to their cache class; `None` if they have none.
+    cache: RwLock<Option<Arc<CacheBinding>>>,
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
     schemas: RwLock<HashMap<String, Arc<TableSet>>>,
@@ -133,10 +145,11 @@ pub struct Embedded {
 impl Embedded {
     /// An empty database, or the one in the data folder.
     pub fn new(options: EmbeddedOptions) -> Result<Self, OpenError> {
-        if let Some(lacking) = options::lacking(&options) {
+        if let Some(lacking) = option_checks::lacking(&options) {
             return Err(OpenError::Lacking(lacking));
         }
-        let queries = RwLock::new(QueryEngines::start(&options)?);
+        let cache = cache::binding(&options, None);
+        let queries = RwLock::new(QueryEngines::start(&options, cache.as_ref())?);
         let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
         let engine = Engine::open(options.engine.clone(), &options.log)?;
         // Where loading was interrupted, tables are left that nobody knows of.
@@ -144,13 +157,18 @@ impl Embedded {
             engine.drop_tables_outside_sets();
         }
         let is_placed = AtomicBool::new(options.placement != Placement::default());
-        let (options, schemas) = (RwLock::new(options), RwLock::default());
-        Ok(Embedded { engine, options, queries, column_folder, schemas, is_placed })
+        let (options, cache, schemas) = (RwLock::new(options), RwLock::new(cache), RwLock::default());
+        Ok(Embedded { engine, options, queries, cache, column_folder, schemas, is_placed })
     }
 
     /// What all queries of sessions opened since the last change of an option took from the disk.
     pub fn query_usage(&self) -> QueryUsage {
         self.queries.read().usage()
+    }
+
+    /// What became of the jobs of queries since the last change of an option; `None` without `cache_classes`.
+    pub fn cache_jobs(&self) -> Option<JobFigures> {
+        self.queries.read().common.jobs()
     }
 
     /// What the log has done so far; `None` without a log.
@@ -220,6 +238,9 @@ impl Database for Embedded {
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let tables = self.tables(schema)?;
         let queries = self.queries.read().clone();
+        if let Some(cache) = &*self.cache.read() {
+            cache.follow();
+        }
         // Relaxed: what is placed is read under the lock of the options.
         let placement = self.is_placed.load(Ordering::Relaxed).then(|| self.options.read().placement.clone());
         if let Some(placement) = &placement {
@@ -263,7 +284,9 @@ impl Database for Embedded {
             self.is_placed.store(true, Ordering::Relaxed);
         }
         // Queries keep nothing between sessions but their threads and plans.
-        let queries = QueryEngines::start(&changed);
+        let cache = cache::binding(&changed, self.cache.read().as_ref());
+        let queries = QueryEngines::start(&changed, cache.as_ref());
+        *self.cache.write() = cache;
         *self.queries.write() = queries.map_err(|error| DatabaseError::Failed(error.to_string()))?;
         *options = changed;
         Ok(OptionChange::Applied)
@@ -287,7 +310,8 @@ impl Database for Embedded {
     fn warnings(&self) -> Vec<String> {
         let figures = self.queries.read().parallelism();
         let options = self.options.read();
-        let cautions = options::caution(&options).into_iter();
+        let unbound = self.cache.read().as_ref().and_then(|cache| cache.warning());
+        let cautions = option_checks::caution(&options).into_iter().chain(unbound);
         cautions.chain(parallelism::warnings(&options.queries, figures.as_ref())).collect()
     }
 

@@ -11,7 +11,7 @@ use plimsoll_workload::database::{Database, DatabaseError, Room};
 use plimsoll_workload::registry::suggestion;
 use serde_json::Value;
 
-use crate::embedded::{self, Embedded, EmbeddedOptions, options};
+use crate::embedded::{self, Embedded, EmbeddedOptions, option_checks, options};
 
 /// The target that is meant when none is named.
 pub const DEFAULT_URL: &str = "embedded:";
@@ -142,7 +142,7 @@ impl Target {
             return Err(TargetError::ServerOption(conflict));
         }
         if let Kind::Embedded(known) = &target.kind
-            && let Some(conflict) = options::conflict(known)
+            && let Some(conflict) = option_checks::conflict(known)
         {
             return Err(TargetError::Conflict(conflict));
         }
@@ -227,7 +227,7 @@ impl Target {
     /// Refuses what this machine does not have of what the options ask for; [`open`](Self::open) does so, too.
     pub fn check_machine(&self) -> Result<(), OpenError> {
         let Kind::Embedded(known) = &self.kind else { return Ok(()) };
-        options::lacking(known).map_or(Ok(()), |lacking| Err(embedded::OpenError::Lacking(lacking).into()))
+        option_checks::lacking(known).map_or(Ok(()), |lacking| Err(embedded::OpenError::Lacking(lacking).into()))
     }
 
     /// Opens it.

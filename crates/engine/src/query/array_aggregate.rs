@@ -129,6 +129,11 @@ impl ArrayAggregateExec {
         ArrayAggregateExec { scan, metrics: ExecutionPlanMetricsSet::new(), meter: Some(meter), ..self.clone() }
     }
 
+    /// Whether rows are added up by keys, and not all together.
+    pub fn has_keys(&self) -> bool {
+        !self.layout.keys.is_empty()
+    }
+
     /// The same by DataFusion's operators.
     pub fn by_hashing(&self) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(last) = self.phases.downcast_ref::<AggregateExec>() else {

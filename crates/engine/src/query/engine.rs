@@ -17,19 +17,20 @@ use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptim
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
-use plimsoll_policy::{ParallelismFigures, ParallelismPolicy};
+use plimsoll_policy::{ParallelismFigures, ParallelismPolicy, query_template};
 
 use crate::columns::folder::DEFAULT_FOLDER;
 use crate::columns::{ColumnSnapshot, DiskFolder};
 use crate::query::QueryError;
 use crate::query::array_aggregate::ArrayAggregation;
 use crate::query::grant::{MemoryGrant, exhausted};
+use crate::query::jobs::{CacheJobs, JobFigures, JobPlanner};
 use crate::query::join_order::JoinOrder;
 use crate::query::key_bitmap::KeyBitmaps;
 use crate::query::pipelines::parallelize::{ChooseDegrees, Parallelize, Request, RequestSlot};
 use crate::query::pipelines::{Learner, LoadProbe};
 use crate::query::provider::SnapshotSchema;
-use crate::query::threads::{QueryThreads, ThreadPools};
+use crate::query::threads::{Pool, QueryThreads, ThreadPools};
 use crate::query::usage::{QueryUsage, UsageMeter};
 
 /// How many idle planners are kept: more clients than this rarely plan at the same time.
@@ -58,6 +59,8 @@ pub struct QueryOptions {
     pub parallelism: Option<Arc<dyn ParallelismPolicy>>,
     /// How busy the machine is, for `parallelism`.
     pub load: LoadProbe,
+    /// How queries are divided into jobs by their use of the cache; `None` if they are not.
+    pub cache: Option<CacheJobs>,
     /// The name of the worker threads.
     pub thread_name: String,
     /// Rows per batch.
@@ -77,6 +80,7 @@ impl Default for QueryOptions {
             query_threads: QueryThreads::default(),
             parallelism: None,
             load: LoadProbe::blind(),
+            cache: None,
             thread_name: "query".to_string(),
             batch_rows: 16 * 1024,
             memory_grant_mib: None,
@@ -102,6 +106,7 @@ pub struct QueryEngine {
     options: QueryOptions,
     threads: ThreadPools,
     learner: Option<Arc<Learner>>,
+    jobs: Option<Arc<JobPlanner>>,
     runtime: Arc<RuntimeEnv>,
     grant: Option<MemoryGrant>,
     idle: Arc<IdlePlanners>,
@@ -187,13 +192,29 @@ impl QueryEngine {
         let granted =
             |mebibytes| DiskFolder::open(&options.spill_folder).map(|folder| MemoryGrant::new(mebibytes, folder));
         let grant = options.memory_grant_mib.map(granted).transpose()?;
-        let threads = ThreadPools::start(options.query_threads, options.workers, &options.thread_name)?;
+        let jobs = options.cache.clone().map(JobPlanner::new).map(Arc::new);
+        let of_jobs = jobs.as_ref().map(|jobs| (jobs.options.clone(), Arc::clone(&jobs.counts)));
+        let threads = ThreadPools::start(options.query_threads, options.workers, &options.thread_name, of_jobs)?;
         let learner = |policy: &Arc<dyn ParallelismPolicy>| {
             Arc::new(Learner::new(Arc::clone(policy), options.dop, options.workers, options.load.clone()))
         };
         let learner = options.parallelism.as_ref().map(learner);
         let runtime = Arc::default();
-        Ok(QueryEngine { options, threads, learner, runtime, grant, idle: Arc::default(), usage: Mutex::default() })
+        Ok(QueryEngine {
+            options,
+            threads,
+            learner,
+            jobs,
+            runtime,
+            grant,
+            idle: Arc::default(),
+            usage: Mutex::default(),
+        })
+    }
+
+    /// What became of jobs; `None` if queries are not divided into jobs.
+    pub fn jobs(&self) -> Option<JobFigures> {
+        self.jobs.as_ref().map(|jobs| jobs.figures())
     }
 
     /// What was learned about degrees of parallelism; `None` without a policy for pipelines.
@@ -239,19 +260,28 @@ impl QueryEngine {
         meter: &Arc<UsageMeter>,
     ) -> Result<Vec<RecordBatch>, QueryError> {
         let planner = self.planner(snapshot, Degrees::Same(dop.max(1)))?;
-        let sql = sql.to_string();
-        let context = self.task_context(planner.state(), meter).map_err(|error| self.execute_error(error))?;
+        let threads = self.threads.lease()?;
+        let context = self.task_context(planner.state(), meter, &threads).map_err(|error| self.execute_error(error))?;
+        let (sql, jobs) = (sql.to_string(), self.jobs.clone());
         let task = async move {
             let plan = planner.plan(&sql).await?;
-            Ok::<_, QueryError>(collect(plan, context).await)
+            Ok::<_, QueryError>(rows_of(plan, context, jobs, &sql).await)
         };
-        let answer = self.threads.lease()?.run(task).map_err(QueryError::Panicked)??;
+        let answer = threads.run(task).map_err(QueryError::Panicked)??;
         answer.map_err(|error| self.execute_error(error))
     }
 
     /// What operators find in the run of one query.
-    fn task_context(&self, state: &SessionState, meter: &Arc<UsageMeter>) -> Result<Arc<TaskContext>, DataFusionError> {
-        let config = state.config().clone().with_extension(Arc::clone(meter));
+    fn task_context(
+        &self,
+        state: &SessionState,
+        meter: &Arc<UsageMeter>,
+        threads: &Pool,
+    ) -> Result<Arc<TaskContext>, DataFusionError> {
+        let mut config = state.config().clone().with_extension(Arc::clone(meter));
+        if let Some(jobs) = threads.jobs() {
+            config = config.with_extension(Arc::clone(jobs));
+        }
         let mut context = TaskContext::from(state).with_session_config(config);
         if let Some(grant) = &self.grant {
             context = context.with_runtime(grant.runtime(&self.runtime, meter)?);
@@ -346,6 +376,21 @@ impl QueryEngine {
             None => config,
         }
     }
+}
+
+/// All rows of a plan, in jobs if it is to be divided.
+async fn rows_of(
+    plan: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    jobs: Option<Arc<JobPlanner>>,
+    sql: &str,
+) -> Result<Vec<RecordBatch>, DataFusionError> {
+    let Some(jobs) = jobs else { return collect(plan, context).await };
+    let template = query_template(sql);
+    let plan = jobs.split(&template, &plan)?;
+    let batches = collect(Arc::clone(&plan), context).await?;
+    jobs.ran(&template, &plan);
+    Ok(batches)
 }
 
 /// DataFusion's rules, and the join order where filters have just reached the tables and no column has been dropped yet.

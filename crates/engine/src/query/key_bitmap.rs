@@ -140,6 +140,11 @@ impl KeyBitmapExec {
     fn new(input: Arc<dyn ExecutionPlan>, key: usize, bits: Arc<KeyBits>) -> Self {
         KeyBitmapExec { input, key, bits, metrics: ExecutionPlanMetricsSet::new() }
     }
+
+    /// Bytes of the bits.
+    pub fn bytes(&self) -> u64 {
+        self.bits.count.div_ceil(8) as u64
+    }
 }
 
 impl DisplayAs for KeyBitmapExec {

@@ -1,10 +1,13 @@
-//! Which threads a query runs on: those that all queries share, or its own.
+//! Which threads a query runs on: those that all queries share, or its own; with cache classes, those of each class.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use plimsoll_policy::cache_class::CacheClass;
 
 use crate::query::QueryError;
+use crate::query::jobs::{CacheJobs, CacheSwitch, JobCounts, JobRunner};
 use crate::query::workers::Workers;
 
 /// Whose threads a query runs on.
@@ -37,64 +40,123 @@ pub struct ThreadPools {
     /// How many threads a pool has.
     count: usize,
     name: String,
+    /// With cache classes.
+    jobs: Option<(CacheJobs, Arc<JobCounts>)>,
     /// Every pool that was started. There are as many as queries ran at the same time, or one if it is shared.
-    all: Mutex<Vec<Arc<Workers>>>,
+    all: Mutex<Vec<Arc<Pool>>>,
     /// Pools on which no query runs.
-    idle: Mutex<Vec<Arc<Workers>>>,
+    idle: Mutex<Vec<Arc<Pool>>>,
+}
+
+/// Threads that a query runs on.
+#[derive(Debug)]
+pub struct Pool {
+    /// Those that queries begin on, and if each class has its own, those of the other classes.
+    workers: Vec<Workers>,
+    /// With cache classes.
+    jobs: Option<Arc<JobRunner>>,
+}
+
+impl Pool {
+    fn start(count: usize, name: &str, jobs: Option<&(CacheJobs, Arc<JobCounts>)>) -> Result<Self, QueryError> {
+        let Some((options, counts)) = jobs else {
+            return Ok(Pool { workers: vec![Workers::start(count, name)?], jobs: None });
+        };
+        let workers = match options.switch {
+            CacheSwitch::PerTask => vec![Workers::start(count, name)?],
+            CacheSwitch::PerPool => {
+                // The sensitive first: there queries begin.
+                let bound = CacheClass::ALL.into_iter().rev().map(|class| {
+                    let binder = Arc::clone(&options.binder);
+                    Workers::start_bound(count, name, move |thread| binder.bind(thread, class))
+                });
+                bound.collect::<Result<_, _>>()?
+            }
+        };
+        let of_class = |class: CacheClass| {
+            let place = CacheClass::Sensitive as usize - class as usize;
+            workers.get(place).unwrap_or(&workers[0]).handle().clone()
+        };
+        let runner = JobRunner::new(CacheClass::ALL.map(of_class), options, counts);
+        Ok(Pool { workers, jobs: Some(Arc::new(runner)) })
+    }
+
+    /// What runs the jobs of a query; `None` without cache classes.
+    pub fn jobs(&self) -> Option<&Arc<JobRunner>> {
+        self.jobs.as_ref()
+    }
+
+    /// Runs a task where queries begin while the calling thread sleeps. A panic in the task comes back as its message.
+    pub fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
+        match &self.jobs {
+            Some(jobs) => self.workers[0].run(jobs.stay(CacheClass::Sensitive, task)),
+            None => self.workers[0].run(task),
+        }
+    }
+
+    /// The kernel's ids of the threads.
+    pub fn thread_ids(&self) -> Vec<i32> {
+        self.workers.iter().flat_map(Workers::thread_ids).collect()
+    }
 }
 
 /// The threads of one query, for as long as it runs.
 #[derive(Debug)]
 pub struct Lease<'a> {
-    workers: Arc<Workers>,
+    pool: Arc<Pool>,
     /// `None` if the threads are shared.
     pools: Option<&'a ThreadPools>,
 }
 
 impl std::ops::Deref for Lease<'_> {
-    type Target = Workers;
+    type Target = Pool;
 
-    fn deref(&self) -> &Workers {
-        &self.workers
+    fn deref(&self) -> &Pool {
+        &self.pool
     }
 }
 
 impl Drop for Lease<'_> {
     fn drop(&mut self) {
         if let Some(pools) = self.pools {
-            pools.idle.lock().push(Arc::clone(&self.workers));
+            pools.idle.lock().push(Arc::clone(&self.pool));
         }
     }
 }
 
 impl ThreadPools {
-    /// Starts the first pool of `count` threads of this name.
-    pub fn start(whose: QueryThreads, count: usize, name: &str) -> Result<Self, QueryError> {
-        let first = Arc::new(Workers::start(count, name)?);
+    /// Starts the first pool of `count` threads of this name; with cache classes that are bound to pools, so many for each class.
+    pub(crate) fn start(
+        whose: QueryThreads,
+        count: usize,
+        name: &str,
+        jobs: Option<(CacheJobs, Arc<JobCounts>)>,
+    ) -> Result<Self, QueryError> {
+        let first = Arc::new(Pool::start(count, name, jobs.as_ref())?);
         let (all, idle) = (Mutex::new(vec![Arc::clone(&first)]), Mutex::new(vec![first]));
-        Ok(ThreadPools { whose, count, name: name.to_owned(), all, idle })
+        Ok(ThreadPools { whose, count, name: name.to_owned(), jobs, all, idle })
     }
 
     /// Threads for a query. A pool that another query has left is taken first.
     pub fn lease(&self) -> Result<Lease<'_>, QueryError> {
         if self.whose == QueryThreads::Shared {
-            return Ok(Lease { workers: Arc::clone(&self.all.lock()[0]), pools: None });
+            return Ok(Lease { pool: Arc::clone(&self.all.lock()[0]), pools: None });
         }
         let idle = self.idle.lock().pop();
-        let workers = match idle {
-            Some(workers) => workers,
+        let pool = match idle {
+            Some(pool) => pool,
             None => {
-                let workers = Arc::new(Workers::start(self.count, &self.name)?);
-                self.all.lock().push(Arc::clone(&workers));
-                workers
+                let pool = Arc::new(Pool::start(self.count, &self.name, self.jobs.as_ref())?);
+                self.all.lock().push(Arc::clone(&pool));
+                pool
             }
         };
-        Ok(Lease { workers, pools: Some(self) })
+        Ok(Lease { pool, pools: Some(self) })
     }
 
     /// The kernel's ids of all threads.
     pub fn thread_ids(&self) -> Vec<i32> {
-        self.all.lock().iter().flat_map(|workers| workers.thread_ids()).collect()
+        self.all.lock().iter().flat_map(|pool| pool.thread_ids()).collect()
     }
 }
 
@@ -104,11 +166,11 @@ mod tests {
 
     #[test]
     fn shared_threads_are_the_same_for_all_and_own_ones_are_used_again() {
-        let shared = ThreadPools::start(QueryThreads::Shared, 2, "shared").unwrap();
+        let shared = ThreadPools::start(QueryThreads::Shared, 2, "shared", None).unwrap();
         let (a, b) = (shared.lease().unwrap(), shared.lease().unwrap());
         assert_eq!((a.thread_ids(), shared.thread_ids().len()), (b.thread_ids(), 2));
 
-        let own = ThreadPools::start(QueryThreads::Own, 2, "own").unwrap();
+        let own = ThreadPools::start(QueryThreads::Own, 2, "own", None).unwrap();
         let (a, b) = (own.lease().unwrap(), own.lease().unwrap());
         let of_a = a.thread_ids();
         assert!(b.thread_ids().iter().all(|id| !of_a.contains(id)));

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::query::QueryError;
 
@@ -20,12 +20,22 @@ pub struct Workers {
 impl Workers {
     /// Starts `count` threads with this name.
     pub fn start(count: usize, name: &str) -> Result<Self, QueryError> {
+        Workers::start_bound(count, name, |_| ())
+    }
+
+    /// The same. Each thread calls `bind` with its id before it does anything else.
+    pub fn start_bound(
+        count: usize,
+        name: &str,
+        bind: impl Fn(i32) + Send + Sync + 'static,
+    ) -> Result<Self, QueryError> {
         let threads = Arc::new(Mutex::new(BTreeSet::new()));
         let (started, stopped) = (Arc::clone(&threads), Arc::clone(&threads));
         let runtime = Builder::new_multi_thread()
             .worker_threads(count.max(1))
             .thread_name(name)
             .on_thread_start(move || {
+                bind(own_id());
                 started.lock().insert(own_id());
             })
             .on_thread_stop(move || {
@@ -56,9 +66,14 @@ impl Workers {
         self.runtime.as_ref().map_or(0, |runtime| runtime.metrics().num_alive_tasks())
     }
 
+    /// Where tasks are given to the workers.
+    pub fn handle(&self) -> &Handle {
+        self.runtime.as_ref().expect("the runtime is only taken when the workers are dropped").handle()
+    }
+
     /// Runs a task on the workers while the calling thread sleeps. A panic in the task comes back as its message.
     pub fn run<T: Send + 'static>(&self, task: impl Future<Output = T> + Send + 'static) -> Result<T, String> {
-        let runtime = self.runtime.as_ref().expect("the runtime is only taken when the workers are dropped");
+        let runtime = self.handle();
         let (answer, wait) = std::sync::mpsc::sync_channel(1);
         let running = runtime.spawn(task);
         runtime.spawn(async move {

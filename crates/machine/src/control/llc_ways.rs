@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict};
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::resctrl::{Absent, CacheControl, CacheMask, Group, Resctrl, subject};
+use crate::resctrl::{Absent, ByDomain, CacheControl, CacheMask, Group, NotRead, Resctrl, subject};
 
 const KEY: &str = "llc_ways";
 
@@ -106,9 +106,33 @@ fn limit(resctrl: &Resctrl, place: &mut Place<'_>, amount: &Amount) -> Result<()
 
 /// What the group holds, bytes by domain. Nothing if that cannot be read; the end of the window says why.
 fn observed(resctrl: &Resctrl, subject: &Subject) -> Observation {
-    let occupancy = resctrl.find(&subject::group_name(subject)).and_then(|group| group.occupancy().ok());
-    let bytes = occupancy.into_iter().flatten();
+    let group = resctrl.find(&subject::group_name(subject));
+    let bytes = group.and_then(|group| held(resctrl, &group, subject).ok()).into_iter().flatten();
     bytes.map(|(domain, bytes)| (format!("occupancy_bytes.{domain}"), bytes as f64)).collect()
+}
+
+/// Bytes that the subject holds by domain, those of its classes included.
+fn held(resctrl: &Resctrl, group: &Group, subject: &Subject) -> Result<ByDomain, NotRead> {
+    let mut held = group.occupancy()?;
+    for class in subject::class_groups(resctrl, subject) {
+        for (domain, bytes) in class.occupancy()? {
+            *held.entry(domain).or_default() += bytes;
+        }
+    }
+    Ok(held)
+}
+
+/// Why a class of the subject's threads may use ways beyond the mask.
+fn class_beyond(resctrl: &Resctrl, cache: &CacheControl, subject: &Subject, mask: CacheMask) -> Option<String> {
+    subject::class_groups(resctrl, subject).iter().find_map(|class| {
+        let schemata = match class.schemata() {
+            Ok(schemata) => schemata,
+            Err(error) => return Some(error.to_string()),
+        };
+        let masks = cache.resources.iter().flat_map(|resource| schemata.masks(resource).into_values());
+        let beyond = masks.into_iter().find(|of_class| of_class.0 & !mask.0 != 0)?;
+        Some(format!("the mask {beyond} of {} has ways outside of {mask}", class.folder()))
+    })
 }
 
 fn judge(
@@ -124,10 +148,15 @@ fn judge(
         let why = format!("there is no group {}", subject::group_name(subject));
         return Ok(Verdict { achieved: None, why_not: Some(why) });
     };
-    let held = match group.occupancy() {
+    let outside = || {
+        not_in_force(cache, &group, mask)
+            .or_else(|| subject::why_outside(&group, host, subject))
+            .or_else(|| class_beyond(resctrl, cache, subject, mask))
+    };
+    let held = match held(resctrl, &group, subject) {
         Ok(held) => held,
         Err(error) => {
-            let in_force = not_in_force(cache, &group, mask).or(subject::why_outside(&group, host, subject));
+            let in_force = outside();
             let why =
                 in_force.unwrap_or_else(|| format!("the mask is in force; what it holds cannot be measured: {error}"));
             return Ok(Verdict { achieved: None, why_not: Some(why) });
@@ -135,9 +164,7 @@ fn judge(
     };
     let ways = |bytes: u64| Some(bytes as f64 / cache.way_bytes.filter(|bytes| *bytes > 0)? as f64);
     let most = held.values().max().and_then(|bytes| ways(*bytes));
-    let why_not = not_in_force(cache, &group, mask)
-        .or_else(|| subject::why_outside(&group, host, subject))
-        .or_else(|| overfull(resctrl, cache, &group, &held, earlier));
+    let why_not = outside().or_else(|| overfull(resctrl, cache, &group, &held, earlier));
     Ok(Verdict { achieved: most.map(|ways| Amount::Number((ways * 100.0).round() / 100.0)), why_not })
 }
 

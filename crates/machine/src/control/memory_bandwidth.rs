@@ -86,6 +86,11 @@ fn wanted(bandwidth: &BandwidthControl, amount: &Amount) -> Result<u32, ControlE
 /// Gives the subject's group the limit, and then the subject to the group.
 fn limit(resctrl: &Resctrl, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
     let wanted = wanted(bandwidth(resctrl, place.host).map_err(|absent| absent.error(KEY))?, amount)?;
+    if let Some(class) = subject::class_groups(resctrl, place.subject).first() {
+        // Their threads would have a limit of their own each, or none.
+        let reason = format!("some of its threads are in {} because of their cache class", class.folder());
+        return Err(Absent::because(reason, Some("set cache_classes=off")).error(KEY));
+    }
     let group = subject::enter(resctrl, place, KEY)?;
     group.undo_bandwidth().map_or(Ok(()), |undo| place.undo.note(undo))?;
     group.set_bandwidth(wanted)?;

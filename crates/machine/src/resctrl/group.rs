@@ -76,6 +76,11 @@ impl Group {
         Group { resctrl, path }
     }
 
+    /// The file system that it is in.
+    pub(super) fn resctrl(&self) -> &Resctrl {
+        &self.resctrl
+    }
+
     /// Where it is below the mount; empty for the default group.
     pub fn path(&self) -> &str {
         &self.path

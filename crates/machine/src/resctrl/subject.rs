@@ -14,6 +14,24 @@ pub fn group_name(subject: &Subject) -> String {
     format!("{PREFIX}{}-{}", std::process::id(), subject.processes.first().copied().unwrap_or(0))
 }
 
+/// The name of the group for one class of a subject's threads ([`class_groups`](super::class_groups)).
+pub(super) fn class_group_name(subject: &Subject, class: &str) -> String {
+    format!("{}-{class}", group_name(subject))
+}
+
+/// The groups for classes of a subject's threads, if there are any. Threads in them have fewer ways than the subject, never more.
+pub fn class_groups(resctrl: &Resctrl, subject: &Subject) -> Vec<Group> {
+    let prefix = class_group_name(subject, "");
+    let names = resctrl.group_names().into_iter().filter(|name| name.starts_with(&prefix));
+    names.filter_map(|name| resctrl.find(&name)).collect()
+}
+
+/// The threads that are in groups for classes.
+fn in_classes(resctrl: &Resctrl, subject: &Subject) -> BTreeSet<i32> {
+    // One that has just gone has no tasks.
+    class_groups(resctrl, subject).iter().flat_map(|group| group.tasks().unwrap_or_default()).collect()
+}
+
 /// The group of a subject, made if there is none yet. No thread is moved: first the group gets its shares, so that no thread
 /// runs with others in between; then [`move_threads`]. The threads go back to the group they came from; a place in one of its
 /// monitoring groups is not restored.
@@ -29,7 +47,8 @@ pub fn enter(resctrl: &Resctrl, place: &mut Place<'_>, control: &str) -> Result<
         place.undo.note(Undo::RemoveGroup { folder: group.folder(), tasks_to: None })?;
         return Ok(group);
     }
-    let home = home(resctrl, &threads).map_err(|absent| absent.error(control))?;
+    let own = threads.difference(&in_classes(resctrl, place.subject)).copied().collect();
+    let home = home(resctrl, &own).map_err(|absent| absent.error(control))?;
     resctrl.make(&name, home, place.undo)
 }
 
@@ -51,11 +70,13 @@ pub fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Result<(),
     Err(ControlError::Refused { doing: "move all threads to".to_owned(), path: group.folder(), error, told: None })
 }
 
-/// The threads of the subject that are not in the group.
+/// The threads of the subject that are neither in the group nor in one for a class.
 fn outside(group: &Group, host: &Host, subject: &Subject) -> Result<BTreeSet<i32>, ControlError> {
     // Threads first: one that is made in between by a member is a member, and must not look like a stranger.
     let threads = threads(host, subject);
-    Ok(threads.difference(&group.tasks()?).copied().collect())
+    let mut inside = group.tasks()?;
+    inside.extend(in_classes(group.resctrl(), subject));
+    Ok(threads.difference(&inside).copied().collect())
 }
 
 /// Why the subject is not all in its group; `None` if it is.
@@ -79,7 +100,7 @@ fn ended(subject: &Subject) -> Absent {
 }
 
 /// The folder of the group that the threads are in, to which they go back; `None` for the default group.
-fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Absent> {
+pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Absent> {
     let mut homes = Vec::new();
     for name in resctrl.group_names() {
         let Some(group) = resctrl.find(&name) else { continue };

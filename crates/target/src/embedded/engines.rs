@@ -10,6 +10,7 @@ use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
 use plimsoll_policy::{ParallelismFigures, ParallelismPolicy, Priority};
 
 use super::EmbeddedOptions;
+use super::cache::{self, CacheBinding};
 
 /// Who decides about queries of high priority where that is not who decides about all others.
 #[derive(Debug, Clone)]
@@ -28,13 +29,14 @@ pub(super) struct QueryEngines {
 }
 
 impl QueryEngines {
-    pub(super) fn start(options: &EmbeddedOptions) -> Result<Self, QueryError> {
+    pub(super) fn start(options: &EmbeddedOptions, cache: Option<&Arc<CacheBinding>>) -> Result<Self, QueryError> {
+        let common = QueryOptions { cache: cache::jobs(options, cache), ..options.queries.clone() };
         let high = |high: &HighParallelism| {
-            let options = QueryOptions { parallelism: high.parallelism.clone(), ..options.queries.clone() };
+            let options = QueryOptions { parallelism: high.parallelism.clone(), ..common.clone() };
             QueryEngine::new(options).map(Arc::new)
         };
         let high = options.high_queries.as_ref().map(high).transpose()?;
-        Ok(QueryEngines { common: Arc::new(QueryEngine::new(options.queries.clone())?), high })
+        Ok(QueryEngines { common: Arc::new(QueryEngine::new(common)?), high })
     }
 
     /// The engine of a client with this priority.

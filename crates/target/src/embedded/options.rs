@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use plimsoll_engine::Durability;
 use plimsoll_engine::delta::{Propagation, Recency, WhenFull};
+use plimsoll_engine::query::jobs::CacheSwitch;
 use plimsoll_engine::query::threads::QueryThreads;
-use plimsoll_machine::placement::{CoreSet, process_cores};
+use plimsoll_machine::placement::CoreSet;
 use plimsoll_policy::{
     CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler, parse_length, write_length,
 };
@@ -30,6 +31,28 @@ struct TargetOption {
 
 /// Every option of the embedded engine.
 static OPTIONS: &[TargetOption] = &[
+    TargetOption {
+        name: "cache_classes",
+        about: "`on`: operators of queries run on threads of their cache class, which may fill only the ways of the cache that the class uses again; \
+                unbound where the cache cannot be shared out",
+        set: |options, value| {
+            options.cache_classes = on_or_off(value)?;
+            Ok(())
+        },
+        get: |options| on_off(options.cache_classes),
+    },
+    TargetOption {
+        name: "cache_switch",
+        about: "with `cache_classes`: when a thread is bound to a class: `per_pool`, once, for each class has threads of its own; `per_task`, before \
+                work of another class than the last, for all share threads",
+        set: |options, value| {
+            let known = CacheSwitch::ALL.into_iter().find(|switch| switch.name() == value);
+            options.cache_switch =
+                known.ok_or_else(|| one_of(value, CacheSwitch::ALL.iter().map(|switch| switch.name())))?;
+            Ok(())
+        },
+        get: |options| options.cache_switch.name().into(),
+    },
     TargetOption {
         name: "checkpoint_mib",
         about: "with `data_folder`: MiB of log from one checkpoint to the next",
@@ -130,14 +153,10 @@ static OPTIONS: &[TargetOption] = &[
         name: "early_lock_release",
         about: "`on`: with a log, locks are released before the commit is on disk; `off`: held until then",
         set: |options, value| {
-            options.engine.early_lock_release = match value {
-                "on" => true,
-                "off" => false,
-                _ => return Err("`on` or `off`".to_owned()),
-            };
+            options.engine.early_lock_release = on_or_off(value)?;
             Ok(())
         },
-        get: |options| if options.engine.early_lock_release { "on" } else { "off" }.into(),
+        get: |options| on_off(options.engine.early_lock_release),
     },
     TargetOption {
         name: "log_folder",
@@ -253,14 +272,10 @@ static OPTIONS: &[TargetOption] = &[
         name: "propagation_oversubscribe",
         about: "`on`: there may be more threads of propagation than cores, which take turns",
         set: |options, value| {
-            options.propagation_oversubscribe = match value {
-                "on" => true,
-                "off" => false,
-                _ => return Err("`on` or `off`".to_owned()),
-            };
+            options.propagation_oversubscribe = on_or_off(value)?;
             Ok(())
         },
-        get: |options| if options.propagation_oversubscribe { "on" } else { "off" }.into(),
+        get: |options| on_off(options.propagation_oversubscribe),
     },
     TargetOption {
         name: "propagation_threads",
@@ -362,6 +377,18 @@ pub(super) fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Cl
     format!("{}{}", list.join(" or "), suggestion(&meant))
 }
 
+fn on_or_off(value: &str) -> Result<bool, String> {
+    match value {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("`on` or `off`".to_owned()),
+    }
+}
+
+fn on_off(is_on: bool) -> Value {
+    if is_on { "on" } else { "off" }.into()
+}
+
 fn core_set(set: &mut CoreSet, value: &str) -> Result<(), String> {
     *set = CoreSet::parse(value).ok_or("`all`, a list of cores such as `0-1,3`, or `siblings:` and a list")?;
     Ok(())
@@ -380,42 +407,6 @@ fn option_list() -> String {
 /// The names of all options.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().map(|option| option.name)
-}
-
-/// Why options cannot be had together; `None` if they can.
-pub(crate) fn conflict(options: &EmbeddedOptions) -> Option<String> {
-    if options.columns_in_files && options.delta.propagation != Propagation::Off {
-        let reason = "`column_store=file` models columns that are read from the disk, and `propagation` would move those that \
-                      change into memory; use `column_store=memory` or `propagation=off`";
-        return Some(reason.to_owned());
-    }
-    options.delta.conflict()
-}
-
-/// What options do that may not be meant; `None` if there is no such thing.
-pub(crate) fn caution(options: &EmbeddedOptions) -> Option<String> {
-    let is_meant = options.delta.propagation != Propagation::Paused || options.delta.recency != Recency::Latest;
-    (!is_meant).then(|| {
-        "propagation=paused with freshness=latest: nothing is brought to the columns, so that each query merges all changes since \
-         loading or the last check and takes longer than the one before. That measures mu_merge; for anything else say \
-         propagation=background"
-            .to_owned()
-    })
-}
-
-/// What this machine does not have of what the options ask for; `None` if it has all of it.
-pub(crate) fn lacking(options: &EmbeddedOptions) -> Option<String> {
-    if let Err(error) = options.placement.check() {
-        return Some(error.to_string());
-    }
-    let (threads, cores) = (options.delta.threads, process_cores().len().max(1));
-    let is_too_many = options.delta.propagation != Propagation::Off && threads > cores;
-    (is_too_many && !options.propagation_oversubscribe).then(|| {
-        format!(
-            "propagation_threads={threads} are more than the {cores} cores of this process, so that they would take turns; take at \
-             most {cores}, or say propagation_oversubscribe=on"
-        )
-    })
 }
 
 /// Every option with its value, for the record.

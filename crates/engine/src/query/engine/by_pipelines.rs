@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::record_batch::RecordBatch;
-use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 use plimsoll_policy::{Decision, query_template};
 
-use super::{Degrees, Planner, QueryEngine};
+use super::{Degrees, Planner, QueryEngine, rows_of};
 use crate::columns::ColumnSnapshot;
 use crate::query::QueryError;
 use crate::query::pipelines::learner::Learner;
@@ -39,15 +39,17 @@ impl QueryEngine {
             return self.run_at(self.options.dop, snapshot, sql, meter);
         }
         let planner = self.planner(snapshot, Degrees::OfPipelines)?;
-        let context = self.task_context(planner.state(), meter).map_err(|error| self.execute_error(error))?;
         let threads = self.threads.lease()?;
+        let context = self.task_context(planner.state(), meter, &threads).map_err(|error| self.execute_error(error))?;
         let planned = threads.run(plan(planner, sql.to_owned(), Arc::clone(learner), Arc::clone(&template)));
         let Some(ParallelPlan { plan, decision, meters }) = planned.map_err(QueryError::Panicked)?? else {
             drop(threads);
             return self.run_at(self.options.dop, snapshot, sql, meter);
         };
         let began = Instant::now();
-        let answer = threads.run(collect(plan, context)).map_err(QueryError::Panicked)?;
+        let (sql, jobs) = (sql.to_owned(), self.jobs.clone());
+        let task = async move { rows_of(plan, context, jobs, &sql).await };
+        let answer = threads.run(task).map_err(QueryError::Panicked)?;
         let batches = answer.map_err(|error| self.execute_error(error))?;
         let pipelines = decision.assigned.degrees.len();
         learner.ran(&template, &decision, began.elapsed(), &meters.costs(pipelines));

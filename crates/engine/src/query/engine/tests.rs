@@ -168,3 +168,19 @@ fn a_grant_needs_a_folder_on_a_disk() {
     let error = QueryEngine::new(options(Some(1))).unwrap_err().to_string();
     assert!(error.contains("/no/such/folder"), "{error}");
 }
+
+impl QueryEngine {
+    /// The plan of a query, to be looked at.
+    pub(crate) fn plan_for_test(&self, snapshot: &Arc<ColumnSnapshot>, sql: &str) -> Arc<dyn ExecutionPlan> {
+        let planner = self.planner(snapshot, Degrees::Same(self.options.dop)).unwrap();
+        let sql = sql.to_owned();
+        self.threads.lease().unwrap().run(async move { planner.plan(&sql).await }).unwrap().unwrap()
+    }
+
+    /// Runs it.
+    pub(crate) fn collect_for_test(&self, plan: &Arc<dyn ExecutionPlan>) {
+        let plan = Arc::clone(plan);
+        let task = async move { collect(plan, Arc::new(TaskContext::default())).await };
+        self.threads.lease().unwrap().run(task).unwrap().unwrap();
+    }
+}

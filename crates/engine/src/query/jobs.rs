@@ -1,0 +1,181 @@
+//! Jobs: the parts of a plan that run on threads of their own cache class, so that scans do not evict what others use again.
+//!
+//! A job is what runs between two places where rows change tasks anyhow: an exchange, or the build side of a join. Its class is that
+//! of its most sensitive operator ([`plimsoll_policy::cache_class`]); a scan with its partial aggregation is one job. Where the class
+//! changes, a [`JobExec`](exec::JobExec) stands in the plan and runs what is below it on the pool of that class. Tasks that this work
+//! starts are on the same pool. Queries begin on the pool of the sensitive class, which has the whole cache; transactions run on the
+//! threads of their clients, which are in no pool.
+//!
+//! Threads are bound to their class once, when they start, by a [`CacheBinder`]: the engine does not ask the kernel. All pools
+//! together have more threads than there are cores; which of them waits for a core is up to the kernel. With
+//! [`CacheSwitch::PerTask`] there is one pool instead, and each thread is bound anew when it polls a job of another class than the
+//! last one.
+//!
+//! How large the structure of a join will be is [estimated](sizes) when the query is planned, and corrected by what the last run of the
+//! same template took. What is not known is sensitive.
+//!
+//! The jobs of Noll et al., *Accelerating Concurrent Workloads with CPU Cache Partitioning*, V.
+
+pub mod classify;
+pub mod exec;
+pub mod sizes;
+pub mod switch;
+
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use datafusion::common::Result;
+use datafusion::physical_plan::ExecutionPlan;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use plimsoll_policy::cache_class::CacheClass;
+use tokio::runtime::Handle;
+
+use crate::query::jobs::classify::Classifier;
+use crate::query::jobs::sizes::BuildSizes;
+use crate::query::jobs::switch::{Switch, Switched};
+
+/// Binds threads to the part of the cache that a class may fill.
+pub trait CacheBinder: fmt::Debug + Send + Sync {
+    /// Binds a thread of this process, by the kernel's id, from now on. If that fails the thread goes on as it was; who asked for
+    /// classes is told by the binder, not by the engine.
+    fn bind(&self, thread: i32, class: CacheClass);
+
+    /// Bytes of the last-level cache that may be used, to compare sizes of structures with; `None` if nobody knows.
+    fn cache_bytes(&self) -> Option<u64>;
+}
+
+/// When a thread is bound to its class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum CacheSwitch {
+    /// Once, when it starts: each class has a pool.
+    #[default]
+    PerPool,
+    /// Before it polls a job of another class than the last one: all classes share a pool.
+    PerTask,
+}
+
+impl CacheSwitch {
+    /// Every choice.
+    pub const ALL: [CacheSwitch; 2] = [CacheSwitch::PerPool, CacheSwitch::PerTask];
+
+    /// Its name in options.
+    pub fn name(self) -> &'static str {
+        match self {
+            CacheSwitch::PerPool => "per_pool",
+            CacheSwitch::PerTask => "per_task",
+        }
+    }
+}
+
+/// How queries are divided into jobs.
+#[derive(Debug, Clone)]
+pub struct CacheJobs {
+    /// What binds threads.
+    pub binder: Arc<dyn CacheBinder>,
+    /// When.
+    pub switch: CacheSwitch,
+}
+
+/// What became of jobs, since the engine was made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct JobFigures {
+    /// Tasks that were handed to another class than that of the work above them, by class in the order of [`CacheClass::ALL`].
+    pub started: [u64; 3],
+    /// How often a thread was bound anew, with [`CacheSwitch::PerTask`].
+    pub switches: u64,
+    /// How long that took, in all.
+    pub switch_time: Duration,
+}
+
+/// Counts of one engine.
+///
+/// Relaxed throughout: each number stands for itself.
+#[derive(Debug, Default)]
+pub(crate) struct JobCounts {
+    started: [AtomicU64; 3],
+    switches: AtomicU64,
+    switch_nanoseconds: AtomicU64,
+}
+
+impl JobCounts {
+    fn figures(&self) -> JobFigures {
+        JobFigures {
+            started: [0, 1, 2].map(|class: usize| self.started[class].load(Ordering::Relaxed)),
+            switches: self.switches.load(Ordering::Relaxed),
+            switch_time: Duration::from_nanos(self.switch_nanoseconds.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+/// Divides the plans of an engine into jobs, and remembers how large their structures were.
+#[derive(Debug)]
+pub(crate) struct JobPlanner {
+    pub(crate) options: CacheJobs,
+    pub(crate) counts: Arc<JobCounts>,
+    sizes: BuildSizes,
+}
+
+impl JobPlanner {
+    pub(crate) fn new(options: CacheJobs) -> Self {
+        JobPlanner { options, counts: Arc::default(), sizes: BuildSizes::default() }
+    }
+
+    pub(crate) fn figures(&self) -> JobFigures {
+        self.counts.figures()
+    }
+
+    /// The plan with its jobs.
+    pub(crate) fn split(&self, template: &str, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        Classifier::new(self.options.binder.cache_bytes(), self.sizes.of(template)).split(plan)
+    }
+
+    /// A run of the plan has ended with an answer.
+    pub(crate) fn ran(&self, template: &str, plan: &Arc<dyn ExecutionPlan>) {
+        self.sizes.learn(template, plan);
+    }
+}
+
+/// Runs the jobs of a query on the pools that it was given. Operators find it among the extensions of their context.
+#[derive(Debug)]
+pub struct JobRunner {
+    /// By class, in the order of [`CacheClass::ALL`].
+    pools: [Handle; 3],
+    counts: Arc<JobCounts>,
+    /// With [`CacheSwitch::PerTask`].
+    switch: Option<Arc<Switch>>,
+}
+
+impl JobRunner {
+    /// Runs jobs of each class on its pool. With `PerTask` these are all the same.
+    pub(crate) fn new(pools: [Handle; 3], options: &CacheJobs, counts: &Arc<JobCounts>) -> Self {
+        let switch = (options.switch == CacheSwitch::PerTask)
+            .then(|| Arc::new(Switch::new(Arc::clone(&options.binder), Arc::clone(counts))));
+        JobRunner { pools, counts: Arc::clone(counts), switch }
+    }
+
+    /// The pool of a class, on which a job is about to begin.
+    fn begin(&self, class: CacheClass) -> &Handle {
+        self.counts.started[class as usize].fetch_add(1, Ordering::Relaxed);
+        &self.pools[class as usize]
+    }
+
+    /// The work as one of this class: with `PerTask`, threads that poll it are bound to the class, and so are those that poll what it
+    /// starts.
+    pub(crate) fn stay<T: Send + 'static>(
+        &self,
+        class: CacheClass,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> BoxFuture<'static, T> {
+        match &self.switch {
+            Some(switch) => Switched::new(class, Arc::clone(switch), work.boxed()).boxed(),
+            None => work.boxed(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+//! Which options cannot be had together, may not be meant, or ask for what this machine lacks.
+
+use plimsoll_engine::delta::{Propagation, Recency};
+use plimsoll_machine::placement::process_cores;
+
+use super::EmbeddedOptions;
+
+/// Why options cannot be had together; `None` if they can.
+pub(crate) fn conflict(options: &EmbeddedOptions) -> Option<String> {
+    if options.columns_in_files && options.delta.propagation != Propagation::Off {
+        let reason = "`column_store=file` models columns that are read from the disk, and `propagation` would move those that \
+                      change into memory; use `column_store=memory` or `propagation=off`";
+        return Some(reason.to_owned());
+    }
+    options.delta.conflict()
+}
+
+/// What options do that may not be meant; `None` if there is no such thing.
+pub(crate) fn caution(options: &EmbeddedOptions) -> Option<String> {
+    let is_meant = options.delta.propagation != Propagation::Paused || options.delta.recency != Recency::Latest;
+    (!is_meant).then(|| {
+        "propagation=paused with freshness=latest: nothing is brought to the columns, so that each query merges all changes since \
+         loading or the last check and takes longer than the one before. That measures mu_merge; for anything else say \
+         propagation=background"
+            .to_owned()
+    })
+}
+
+/// What this machine does not have of what the options ask for; `None` if it has all of it.
+pub(crate) fn lacking(options: &EmbeddedOptions) -> Option<String> {
+    if let Err(error) = options.placement.check() {
+        return Some(error.to_string());
+    }
+    let (threads, cores) = (options.delta.threads, process_cores().len().max(1));
+    let is_too_many = options.delta.propagation != Propagation::Off && threads > cores;
+    (is_too_many && !options.propagation_oversubscribe).then(|| {
+        format!(
+            "propagation_threads={threads} are more than the {cores} cores of this process, so that they would take turns; take at \
+             most {cores}, or say propagation_oversubscribe=on"
+        )
+    })
+}
