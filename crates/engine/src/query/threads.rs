@@ -81,6 +81,12 @@ impl Pool {
         Ok(Pool { workers, jobs: Some(Arc::new(runner)) })
     }
 
+    /// Tasks that have begun and not ended.
+    #[cfg(test)]
+    pub fn tasks(&self) -> usize {
+        self.workers.iter().map(Workers::tasks).sum()
+    }
+
     /// What runs the jobs of a query; `None` without cache classes.
     pub fn jobs(&self) -> Option<&Arc<JobRunner>> {
         self.jobs.as_ref()

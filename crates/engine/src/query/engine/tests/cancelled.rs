@@ -6,7 +6,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use plimsoll_policy::parallelism_policy;
 
 use super::*;
-use crate::query::workers::Workers;
+use crate::query::threads::Pool;
 
 /// Joins with a shared and with a distributed build side, groups that are exchanged, sorts that spill and are merged.
 const QUERIES: [&str; 4] = [
@@ -32,9 +32,9 @@ fn run(
 ) -> Option<Result<usize, DataFusionError>> {
     let meter = Arc::new(UsageMeter::default());
     let planner = engine.planner(snapshot, Degrees::OfPipelines).unwrap();
-    let context = engine.task_context(planner.state(), &meter).unwrap();
-    let pool = Arc::clone(context.memory_pool());
     let threads = engine.threads.lease().unwrap();
+    let context = engine.task_context(planner.state(), &meter, &threads).unwrap();
+    let pool = Arc::clone(context.memory_pool());
     let plan = threads.run(async move {
         let choose: ChooseDegrees = Box::new(|pipelines| vec![4; pipelines.facts.len()]);
         planner.plan_by_pipelines(sql, choose).await.unwrap().0
@@ -46,7 +46,7 @@ fn run(
     answer
 }
 
-fn nothing_is_left(threads: &Workers, pool: &Arc<dyn MemoryPool>, sql: &str) {
+fn nothing_is_left(threads: &Pool, pool: &Arc<dyn MemoryPool>, sql: &str) {
     let began = Instant::now();
     // A task that is cancelled while it works ends at its next wait.
     while threads.tasks() > 0 || pool.reserved() > 0 || Arc::strong_count(pool) > 1 {
