@@ -157,7 +157,7 @@ impl Governed {
     }
 
     /// What its HTTP address answers.
-    fn page(&self, path: &str) -> String {
+    pub fn page(&self, path: &str) -> String {
         let said = self.said();
         let page = said.lines().find_map(|line| line.split_once("the live page is at http://"));
         let page = page.expect("a governor that has started has said where its page is").1.trim_end_matches('/');
