@@ -2,39 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::atomic::AtomicBool;
+mod common;
 
-use arrow::util::display::array_value_to_string;
-use plimsoll_target::{Embedded, EmbeddedOptions};
-use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
-use plimsoll_workload::database::{Database, Session};
-use plimsoll_workload::registry::benchmark;
+use plimsoll_workload::database::Database;
 
-fn loaded(spec: &str) -> (Box<dyn Benchmark>, Embedded) {
-    let (benchmark, _) = benchmark(spec, 7).unwrap();
-    let database = Embedded::new(EmbeddedOptions::parse(["dop=2"]).unwrap()).unwrap();
-    let stop = AtomicBool::new(false);
-    benchmark.load(&database, &LoadProgress { report: &|_, _, _| (), stop: &stop }).unwrap();
-    (benchmark, database)
-}
-
-/// The rows of a query, in any order.
-fn rows(session: &mut dyn Session, sql: &str) -> Vec<String> {
-    let answer = session.query(sql).unwrap_or_else(|error| panic!("{error} in\n{sql}"));
-    let mut rows = Vec::new();
-    for batch in &answer.batches {
-        for row in 0..batch.num_rows() {
-            let cells = batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap());
-            rows.push(cells.collect::<Vec<_>>().join(" | "));
-        }
-    }
-    rows.sort();
-    rows
-}
+use common::{loaded, rows};
 
 #[track_caller]
 fn check(spec: &str, count: usize) {
-    let (benchmark, database) = loaded(spec);
+    let (benchmark, database) = loaded(spec, &["dop=2"]);
     let queries = benchmark.queries();
     assert!(queries.len() >= count, "{}", queries.len());
     let answers = || {
@@ -71,7 +47,7 @@ fn the_queries_of_tpch_have_the_same_answers_in_jobs() {
 #[test]
 fn the_operators_of_the_study_pass_their_checks_in_jobs() {
     for spec in ["scan:0.2", "group:0.2", "key_join:0.2"] {
-        let (benchmark, database) = loaded(spec);
+        let (benchmark, database) = loaded(spec, &["dop=2"]);
         for (option, value) in [("cache_classes", "on"), ("cache_switch", "per_task")] {
             database.set_option(option, value).unwrap();
             for line in benchmark.check(&database).unwrap() {

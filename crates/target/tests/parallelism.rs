@@ -2,36 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::sync::atomic::AtomicBool;
+mod common;
 
-use arrow::util::display::array_value_to_string;
 use plimsoll_policy::Priority;
 use plimsoll_target::{Embedded, EmbeddedOptions};
-use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::database::{Database, Session};
-use plimsoll_workload::registry::benchmark;
 
-fn loaded(spec: &str, options: &[&str]) -> (Box<dyn Benchmark>, Embedded) {
-    let (benchmark, _) = benchmark(spec, 7).unwrap();
-    let database = Embedded::new(EmbeddedOptions::parse(options.iter().copied()).unwrap()).unwrap();
-    let stop = AtomicBool::new(false);
-    benchmark.load(&database, &LoadProgress { report: &|_, _, _| (), stop: &stop }).unwrap();
-    (benchmark, database)
-}
-
-/// The rows of a query, in any order.
-fn rows(session: &mut dyn Session, sql: &str) -> Vec<String> {
-    let answer = session.query(sql).unwrap_or_else(|error| panic!("{error} in\n{sql}"));
-    let mut rows = Vec::new();
-    for batch in &answer.batches {
-        for row in 0..batch.num_rows() {
-            let cells = batch.columns().iter().map(|column| array_value_to_string(column, row).unwrap());
-            rows.push(cells.collect::<Vec<_>>().join(" | "));
-        }
-    }
-    rows.sort();
-    rows
-}
+use common::{loaded, rows};
 
 #[test]
 fn the_queries_of_ch_have_the_same_answers_at_every_degree() {

@@ -134,8 +134,8 @@ fn what_is_prepared_before_its_transaction_is_run_again_too() {
     assert_eq!(server.value("SELECT sum(n) FROM counter"), (2 * 16 * 25).to_string());
 }
 
-/// Each reads what another changes, and changes what another reads; what it reads is the same whatever the other has done. Only who has
-/// used up the attempts of a class sees it.
+/// Each reads what another changes, and changes what another reads; what it reads is the same whatever the other has done. Only a
+/// client whose transaction has used up its attempts sees it.
 #[test]
 fn nobody_sees_a_conflict_of_serializable_transactions() {
     let server = server("10ms");
