@@ -192,12 +192,17 @@ impl PostgresDatabase {
             ..SessionOptions::from(&server.read().settings().on_standby())
         };
         let told = |error| with_fault(error, &|| self.standby_fault());
-        if !schema.tables.is_empty() {
-            past_conflicts(|| ownership::check_present(&mut Connection::open(&url)?, schema)).map_err(told)?;
-        }
         let (name, warnings) = (schema_sql::schema_name(schema), self.warnings.clone());
-        let open = move || PostgresSession::new(Connection::open(&url)?, Some(&name), &options, &warnings);
-        Ok(Box::new(StandbySession::open(Box::new(open)).map_err(told)?))
+        let begin = move |connection| PostgresSession::new(connection, Some(&name), &options, &warnings);
+        let first = past_conflicts(|| {
+            let mut connection = Connection::open(&url)?;
+            if !schema.tables.is_empty() {
+                ownership::check_present(&mut connection, schema)?;
+            }
+            begin(connection)
+        });
+        let again = move || begin(Connection::open(&url)?);
+        Ok(Box::new(StandbySession::new(first.map_err(told)?, Box::new(again))))
     }
 
     /// Which server it is.

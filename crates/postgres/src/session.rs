@@ -154,7 +154,7 @@ impl PostgresSession {
         Ok(())
     }
 
-    /// Lets so many processes work on the queries that follow, if that is not so already.
+    /// Lets that many processes work on the queries that follow, if that is not so already.
     fn set_degree(&mut self, degree: u32) -> Result<(), DatabaseError> {
         if self.degree == Some(degree) {
             return Ok(());

@@ -149,10 +149,9 @@ pub(super) struct StandbySession {
 }
 
 impl StandbySession {
-    /// `open` begins a session.
-    pub fn open(open: Box<dyn Fn() -> Result<PostgresSession, DatabaseError> + Send>) -> Result<Self, DatabaseError> {
-        let session = past_conflicts(&open)?;
-        Ok(StandbySession { open, session, priority: Priority::default() })
+    /// `session` is the first; `open` begins another.
+    pub fn new(session: PostgresSession, open: Box<dyn Fn() -> Result<PostgresSession, DatabaseError> + Send>) -> Self {
+        StandbySession { open, session, priority: Priority::default() }
     }
 
     fn on_session<T>(
