@@ -4,6 +4,7 @@
 
 mod curves;
 mod device;
+mod line;
 mod merge;
 mod mode;
 mod near;
@@ -21,6 +22,7 @@ use crate::claim::grade::Grade;
 
 pub use curves::{Knee, KneeLevel, Scalability};
 pub use device::{Device, Unmeasured};
+pub use line::{Isolation, Kept, Line, LineStanding};
 pub(crate) use merge::mean;
 pub use mode::Mode;
 pub(crate) use near::CHANGED;
@@ -91,6 +93,9 @@ pub struct Results {
     pub claims: Vec<ClaimResult>,
     /// Sentences that follow from the numbers, most important first.
     pub advice: Vec<String>,
+    /// What isolates, where a study has tried it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Line>,
     /// What was checked of the data and the clients' input afterwards, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Vec<CheckLine>>,
