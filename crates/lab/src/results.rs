@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::grade::Grade;
 
-pub use curves::{Knee, KneeLevel, Scalability};
+pub use curves::{AxisRole, Knee, KneeLevel, Scalability};
 pub use device::{Device, Unmeasured};
 pub use line::{Isolation, Kept, Line, LineStanding};
 pub(crate) use merge::mean;
@@ -150,18 +150,6 @@ pub struct SweptAxis {
     pub values: Vec<serde_json::Value>,
     /// What it is an amount of.
     pub role: AxisRole,
-}
-
-/// What the values of a sweep are amounts of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AxisRole {
-    /// Something that work is given, of which more helps or is useless: its smallest sufficient amount is a knee.
-    Allocation,
-    /// Clients that ask at once.
-    Clients,
-    /// Anything else: the size of the data, a policy, a query.
-    Other,
 }
 
 /// A figure with its 95 % confidence interval over repeats.

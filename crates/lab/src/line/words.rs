@@ -56,7 +56,7 @@ pub(super) fn sentence(line: &Line) -> String {
         Some(LineStanding::Undecided) => {
             format!("Whether {protect} keeps {part} of its speed alone is undecided. {with}, {figures}.")
         }
-        _ if at == 0 => format!("{nothing}: {figures}."),
+        _ if at == 0 => format!("{nothing}. Beside the others as they are, {figures}."),
         _ => format!("{nothing}. The best is {}: {figures}.", best.words),
     }
 }
