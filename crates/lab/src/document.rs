@@ -232,6 +232,7 @@ pub fn document(
         runs_left: 0,
         claims: Vec::new(),
         advice: Vec::new(),
+        line: None,
         checks: None,
         warnings,
     };

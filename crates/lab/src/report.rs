@@ -29,6 +29,7 @@ mod interference;
 mod latency;
 mod layout;
 mod levers;
+mod line;
 mod lock_waiting;
 mod memory;
 mod noise;
@@ -187,6 +188,7 @@ fn parts(page: &Page) -> Vec<Part> {
             published::section_of(&page.id("published"), std::slice::from_ref(page)),
         ),
     ];
+    parts.push(part("line", "The line", line::section_of(page)));
     parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| Part { id, name, section }));
     parts.extend([
         part("policies", "Who gains, who pays", policies::section_of(page)),

@@ -4,6 +4,7 @@
 
 mod curves;
 mod device;
+mod line;
 mod merge;
 mod mode;
 mod near;
@@ -19,8 +20,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::grade::Grade;
 
-pub use curves::{Knee, KneeLevel, Scalability};
+pub use curves::{AxisRole, Knee, KneeLevel, Scalability};
 pub use device::{Device, Unmeasured};
+pub use line::{Isolation, Kept, Line, LineStanding};
 pub(crate) use merge::mean;
 pub use mode::Mode;
 pub(crate) use near::CHANGED;
@@ -91,6 +93,9 @@ pub struct Results {
     pub claims: Vec<ClaimResult>,
     /// Sentences that follow from the numbers, most important first.
     pub advice: Vec<String>,
+    /// What isolates, where a study has tried it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Line>,
     /// What was checked of the data and the clients' input afterwards, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Vec<CheckLine>>,
@@ -145,18 +150,6 @@ pub struct SweptAxis {
     pub values: Vec<serde_json::Value>,
     /// What it is an amount of.
     pub role: AxisRole,
-}
-
-/// What the values of a sweep are amounts of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AxisRole {
-    /// Something that work is given, of which more helps or is useless: its smallest sufficient amount is a knee.
-    Allocation,
-    /// Clients that ask at once.
-    Clients,
-    /// Anything else: the size of the data, a policy, a query.
-    Other,
 }
 
 /// A figure with its 95 % confidence interval over repeats.

@@ -355,6 +355,16 @@ pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
     Ok(place.join(REPORT))
 }
 
+/// Writes results and their report anew, where something has come to be known after they were complete. Both are written before either
+/// takes its name, `results.json` last.
+pub fn amend(place: &Path, results: &Results) -> Result<(), RunDirectoryError> {
+    let records = read_source(place)?.records;
+    let mut files = Partials::new(&RealDisk, place);
+    files.write(REPORT, |file| file.write_all(report::render(Source::new(results, &records)).as_bytes()))?;
+    files.write(RESULTS, |file| write_json(file, results))?;
+    Ok(files.name_all(RESULTS)?)
+}
+
 fn write_json(file: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer_pretty(file, value).map_err(io::Error::from)
 }

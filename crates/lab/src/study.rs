@@ -8,12 +8,16 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::experiment::REPEATS;
+use crate::line::{self, Attempt};
 use crate::summary::REQUESTS_MIN;
 use crate::units::{rate, seconds};
 
 mod pilot;
 
 pub use pilot::{Pilot, PilotError, run_pilot};
+
+/// The workloads of every study.
+pub const WORKLOADS: [&str; 2] = ["oltp", "olap"];
 
 /// What a study is made for.
 #[derive(Debug, Clone)]
@@ -72,12 +76,14 @@ const PROPAGATION: &str = "propagation";
 const MARGIN: f64 = 1.5;
 
 /// Who runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Runs {
+#[derive(Debug, Clone, Copy)]
+enum Runs<'a> {
     /// Each alone and all together, in blocks.
     All,
     /// All together, once.
     Pilot,
+    /// Each alone, and all together with what may isolate them.
+    Line(&'a Attempt),
 }
 
 impl Study<'_> {
@@ -131,6 +137,12 @@ impl Study<'_> {
         self.text(Runs::All, lengths)
     }
 
+    /// The experiment that measures what isolates. The protected workload has high priority in all of its runs, which means nothing
+    /// until an option of the target makes something of it.
+    pub fn line_experiment(&self, lengths: Lengths, attempt: &Attempt) -> String {
+        self.text(Runs::Line(attempt), lengths)
+    }
+
     /// Whether queries are about the rows that transactions write, and read a copy that is kept up to date: on the embedded engine,
     /// unless its options say otherwise.
     fn reads_fresh_data(&self) -> bool {
@@ -138,7 +150,7 @@ impl Study<'_> {
         self.url.starts_with("embedded:") && !is(PROPAGATION, "off") && !is("column_store", "file")
     }
 
-    fn text(&self, runs: Runs, Lengths { warmup, measure }: Lengths) -> String {
+    fn text(&self, runs: Runs<'_>, Lengths { warmup, measure }: Lengths) -> String {
         let clients = self.cores.clamp(1, CLIENTS_MAX);
         let warehouses = if self.quick { clients.min(2) } else { clients };
         let is_small = self.free_memory.is_some_and(|bytes| bytes < SMALL_MEMORY);
@@ -147,12 +159,14 @@ impl Study<'_> {
             (false, true) => 0.1,
             (false, false) => 1.0,
         };
-        let repeats = if runs == Runs::Pilot { 1 } else { REPEATS };
-        let mut text = String::from("name  = \"study\"\ntitle = \"Transactions and queries, alone and together\"\n");
-        if runs == Runs::Pilot {
-            text += "arms  = [\"together\"]\n";
-        }
-        text += "\n[target]\n";
+        let (head, repeats) = match runs {
+            Runs::All => ("name  = \"study\"\ntitle = \"Transactions and queries, alone and together\"\n", REPEATS),
+            Runs::Pilot => ("name  = \"study\"\narms  = [\"together\"]\n", 1),
+            Runs::Line(_) => {
+                ("name  = \"study-line\"\ntitle = \"What isolates transactions and queries\"\n", line::REPEATS)
+            }
+        };
+        let mut text = format!("{head}\n[target]\n");
         // JSON's text in quotes is TOML's, but for a character that only TOML wants escaped.
         let quoted = |value: &str| serde_json::Value::from(value).to_string().replace('\u{7f}', "\\u007f");
         let mut line = |line: String| writeln!(text, "{line}").expect("a string takes any text");
@@ -169,10 +183,15 @@ impl Study<'_> {
             true => ("ch\"\nparameters = { mix = \"transactions\" }", format!("ch\"\nscale   = {warehouses}")),
             false => ("tpcc\"", format!("tpch\"\nscale   = {scale}")),
         };
+        let priority = |name: &str| match runs {
+            Runs::Line(attempt) if attempt.protect() == name => "\npriority = \"high\"",
+            _ => "",
+        };
         line(format!(
-            "\n[[workload]]\nname    = \"oltp\"\nkind    = \"{oltp}\nscale   = {warehouses}\nclients = {clients}"
+            "\n[[workload]]\nname    = \"oltp\"\nkind    = \"{oltp}\nscale   = {warehouses}\nclients = {clients}{}",
+            priority("oltp")
         ));
-        line(format!("\n[[workload]]\nname    = \"olap\"\nkind    = \"{olap}\nclients = 1"));
+        line(format!("\n[[workload]]\nname    = \"olap\"\nkind    = \"{olap}\nclients = 1{}", priority("olap")));
         // Into a server, data are loaded at a tenth of the speed: runs find what the ones before have left, which a window of
         // seconds makes little larger.
         let reload = if self.url.starts_with("embedded:") { "" } else { "\nreload  = \"never\"" };
@@ -182,6 +201,14 @@ impl Study<'_> {
             measure.as_millis(),
             self.seed
         ));
+        if let Runs::Line(attempt) = runs {
+            line("\n[sweep]".to_owned());
+            let written =
+                |value: &String| value.parse::<i64>().map_or_else(|_| quoted(value), |number| number.to_string());
+            attempt.sweep.iter().for_each(|(key, values)| {
+                line(format!("{key} = [{}]", values.iter().map(written).collect::<Vec<_>>().join(", ")));
+            });
+        }
         text
     }
 }

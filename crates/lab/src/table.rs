@@ -11,6 +11,7 @@ pub(crate) mod claims;
 pub mod comparison;
 mod freshness;
 mod levers;
+mod line;
 mod lock_waiting;
 mod policies;
 pub mod prediction;
@@ -67,6 +68,7 @@ pub fn render(results: &Results, options: &Options) -> String {
     for sentence in &results.advice {
         out.extend(wrap(sentence, "  - ", "    "));
     }
+    out.extend(results.line.iter().flat_map(line::lines));
     let rest = if options.files.is_empty() { "with --json" } else { "in the report" };
     warnings(&mut out, results, rest, style);
     if !options.files.is_empty() {
@@ -76,6 +78,12 @@ pub fn render(results: &Results, options: &Options) -> String {
     }
     out.push(String::new());
     out.join("\n")
+}
+
+/// The lines of what isolates, for tests elsewhere.
+#[cfg(test)]
+pub(crate) fn line_of(line: &crate::results::Line) -> Vec<String> {
+    line::lines(line)
 }
 
 fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: Style) {

@@ -8,7 +8,7 @@
 //! (how recent the copy is that queries read). Of workloads that share a machine: [`network`] (stations and who needs them),
 //! [`mva`] (means of each class), [`bounds`] (what no schedule can beat), [`des`] (percentiles, priorities and locks, simulated),
 //! [`demand`] (what a request needs, measured alone), [`idd`] (a mix predicted from measurements alone), [`stack`] (a cache that is
-//! shared), [`cache_simulator`] (what operators that share a last-level cache do to each other, and what masks of ways change).
+//! shared), [`shares`] (cores that are divided by weight), [`cache_simulator`] (what operators that share a last-level cache do to each other, and what masks of ways change).
 
 pub mod bounds;
 pub mod cache_simulator;
@@ -19,6 +19,7 @@ pub mod idd;
 pub mod knee;
 pub mod mva;
 pub mod network;
+pub mod shares;
 pub mod stack;
 pub mod statistics;
 pub mod usl;

@@ -110,6 +110,15 @@ pub struct StudyOptions {
     /// Where results.json and report.html go [default: runs/study-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// The workload that is to keep its speed: oltp or olap
+    #[arg(long, default_value = "oltp", value_name = "WORKLOAD")]
+    pub protect: String,
+    /// The part of its speed alone that it is to keep
+    #[arg(long, default_value_t = plimsoll_lab::line::SLO, value_name = "SHARE")]
+    pub slo: f64,
+    /// Do not measure what would isolate it
+    #[arg(long)]
+    pub no_line: bool,
     /// The seed of everything that is drawn
     #[arg(long, default_value_t = 7)]
     pub seed: u64,

@@ -69,6 +69,8 @@ pub struct Ended {
     pub files: Vec<PathBuf>,
     /// Whether Ctrl-C ended it before all runs were done.
     pub stopped: bool,
+    /// The database, for what goes on with it.
+    pub opened: Opened,
 }
 
 /// The runs of an experiment.
@@ -179,7 +181,7 @@ impl Experiment<'_> {
         let stop = interrupt::listen()?;
         let progress = Progress::new();
         let (memory_speed, unreadable) = memory_speed::kept(&machine);
-        let (outcome, lifted) = {
+        let (outcome, opened, lifted) = {
             let mut keep = |record: &RunRecord| directory.keep(record).map_err(|error| error.to_string());
             let mut show = |step: plimsoll_lab::runner::RunProgress<'_>| progress.show_run(step, self.plan);
             let elapsed_s = || beginning.elapsed_s();
@@ -194,8 +196,8 @@ impl Experiment<'_> {
                 document(plan, settings, beginning.provenance(), machine.clone(), records, Vec::new()).claims
             };
             let outcome = until_decided::run(&mut runner, &looks, &selection, done, &mut watch, &claims);
-            drop(runner);
-            (outcome, limits.lift())
+            let opened = runner.into_opened();
+            (outcome, opened, limits.lift())
         };
         progress.clear();
         let still_limited = lifted.err().map(|error| format!("the machine is still limited: {error}"));
@@ -229,7 +231,7 @@ impl Experiment<'_> {
         (results.quick, results.runs_left) = (self.quick, left);
         first_result::mark(&mut results.claims, &header.claims);
         let files = directory.finish(&results, &records).map_err(|error| resumable(&error.into(), &place))?;
-        Ok(Ended { results, files, stopped })
+        Ok(Ended { results, files, stopped, opened })
     }
 }
 

@@ -1,23 +1,24 @@
 //! `plimsoll study`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use plimsoll_lab::capacity;
 use plimsoll_lab::claim::first_result::Hashes;
 use plimsoll_lab::experiment::{Terms, parse, resolve};
 use plimsoll_lab::host_limits::HostLimits;
+use plimsoll_lab::line::{Attempt, Wanted, check_protect};
 use plimsoll_lab::plan::Plan;
-use plimsoll_lab::run_directory::RunDirectory;
-use plimsoll_lab::runner::{RunProgress, Watch};
-use plimsoll_lab::study::{Pilot, PilotError, Study, run_pilot};
+use plimsoll_lab::run_directory::{self, RunDirectory};
+use plimsoll_lab::runner::{Opened, RunProgress, Selection, Watch};
+use plimsoll_lab::study::{Lengths, Pilot, PilotError, Study, WORKLOADS, run_pilot};
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::space::available_memory;
 
 use crate::arguments::{StudyOptions, TargetOptions};
-use crate::experiment::{Before, Experiment, begin_failure, run_failure};
-use crate::failure::Failure;
+use crate::experiment::{Before, Ended, Experiment, begin_failure, run_failure};
+use crate::failure::{Failure, INTERRUPTED};
 use crate::hog;
 use crate::interrupt;
 use crate::loading::parse_target;
@@ -29,6 +30,13 @@ use crate::targets::TARGETS;
 
 /// Runs the main job.
 pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
+    check_protect(&options.protect, &WORKLOADS).map_err(|why| Failure::Input(anyhow::anyhow!("--protect: {why}")))?;
+    if !(options.slo > 0.0 && options.slo <= 1.0) {
+        return Err(Failure::Input(anyhow::anyhow!(
+            "--slo {}: write a share above 0 and at most 1, as 0.9",
+            options.slo
+        )));
+    }
     let target_options = target_options(&options.target)?;
     // The text is kept with the results, which are not to have a password in them.
     let url = parse_target(&options.target)?.url();
@@ -46,7 +54,8 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     if let Some(why) = &chosen.too_short {
         tell(format_args!("windows will be too short: {why}"));
     }
-    let text = study.experiment(chosen.lengths);
+    let lengths = chosen.lengths;
+    let text = study.experiment(lengths);
     let plan = plan(&text, &options.target.target)?;
     say_how_long(&plan, plan.run_count(), true)?;
     let warnings = chosen.too_short.map(|why| format!("windows were too short: {why}"));
@@ -61,8 +70,91 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
         blocks_max: None,
     };
     let before = Before { warnings: warnings.into_iter().collect(), opened, ..Before::default() };
-    show(&experiment.begin_after(&place, before)?, options.json)
+    let mut ended = experiment.begin_after(&place, before)?;
+    if options.no_line || ended.stopped {
+        return show(&ended, options.json);
+    }
+    let line = draw(&study, options, lengths, &mut ended, &place)?;
+    let code = show(&ended, options.json)?;
+    Ok(match line.filter(|line| line.stopped) {
+        Some(_) => {
+            tell(format_args!("to continue: plimsoll run --resume {}", place.join(LINE).display()));
+            ExitCode::from(INTERRUPTED)
+        }
+        None => code,
+    })
 }
+
+/// Measures what isolates the workloads of a study that has ended, and puts it into its results. Where that fails the study
+/// stays as it is, with a warning. What was measured is in a folder of its own below the study's; `None` if nothing was.
+fn draw(
+    study: &Study<'_>,
+    options: &StudyOptions,
+    lengths: Lengths,
+    ended: &mut Ended,
+    place: &Path,
+) -> Result<Option<Ended>, Failure> {
+    let measured_max = if options.quick { 1 } else { 2 };
+    let wanted = Wanted { protect: Some(options.protect.clone()), slo: options.slo, measured_max };
+    let Some(attempt) = Attempt::consider(&ended.results, &wanted) else {
+        ended.results.warnings.push("no line is drawn: a workload has too few valid runs alone or together".to_owned());
+        run_directory::amend(place, &ended.results).map_err(Failure::world)?;
+        return Ok(None);
+    };
+    let opened = std::mem::take(&mut ended.opened);
+    let measured = match attempt.is_empty() {
+        true => None,
+        false => Some(measure_line(study, options, lengths, &attempt, opened, place)),
+    };
+    let measured = match measured {
+        None => None,
+        Some(Ok(measured)) => Some(measured),
+        Some(Err(failure)) => {
+            ended.results.warnings.push(format!("what isolates was not measured: {}", reason(&failure)));
+            None
+        }
+    };
+    ended.results.line = Some(attempt.line(measured.as_ref().map(|measured| &measured.results)));
+    run_directory::amend(place, &ended.results).map_err(Failure::world)?;
+    Ok(measured)
+}
+
+fn reason(failure: &Failure) -> String {
+    match failure {
+        Failure::Input(error) | Failure::World(error) => format!("{error:#}"),
+        Failure::Interrupted(why) => why.clone(),
+    }
+}
+
+fn measure_line(
+    study: &Study<'_>,
+    options: &StudyOptions,
+    lengths: Lengths,
+    attempt: &Attempt,
+    opened: Opened,
+    place: &Path,
+) -> Result<Ended, Failure> {
+    let text = study.line_experiment(lengths, attempt);
+    let plan = plan(&text, &options.target.target)?;
+    let only = attempt.only(&WORKLOADS);
+    let selection = Selection::parse(&only, &plan).map_err(Failure::input)?;
+    tell(format_args!("what isolates {}: {}", attempt.protect(), attempt.words().join("; ")));
+    say_how_long(&plan, selection.run_count(&plan), true)?;
+    let experiment = Experiment {
+        plan: &plan,
+        text: &text,
+        files: &[],
+        quick: false,
+        only: Some(&only),
+        cores: None,
+        first: Hashes::new(),
+        blocks_max: None,
+    };
+    experiment.begin_after(&place.join(LINE), Before { opened, ..Before::default() })
+}
+
+/// The folder of the line's runs, below the study's.
+const LINE: &str = "line";
 
 /// The plan of a study's experiment. `url` is the target's with its password.
 fn plan(text: &str, url: &str) -> Result<Plan, Failure> {

@@ -47,11 +47,43 @@ fn a_quick_study_measures_every_arm_and_explains_every_gap() {
     assert!(document["experiment"]["text"].as_str().unwrap().contains("[[workload]]"), "it can be run again");
 
     let expect = ["experiment.toml", "journal.jsonl", "machine.json", "report.html", "requests.hdr", "results.json"];
-    assert_eq!(names(&folder.path().join("result"))[..6], expect);
+    let written = names(&folder.path().join("result"));
+    assert!(expect.iter().all(|file| written.iter().any(|name| name == file)), "{written:?}");
+    line_is_drawn(&document["line"], &folder.path().join("result/line"));
     let written = std::fs::read(folder.path().join("result/results.json")).unwrap();
     assert_eq!(serde_json::from_slice::<Value>(&written).unwrap(), document);
     let report = std::fs::read_to_string(folder.path().join("result/report.html")).unwrap();
     assert!(report.starts_with("<!DOCTYPE html>") && report.contains("oltp"));
+}
+
+/// Beside what it had measured the study tried a setting that may isolate, unless nothing needs isolating.
+fn line_is_drawn(line: &Value, folder: &std::path::Path) {
+    assert_eq!((line["protect"].as_str(), line["slo"].as_f64()), (Some("oltp"), Some(0.9)), "{line}");
+    assert!(line["sentence"].as_str().is_some_and(|sentence| sentence.contains("oltp")), "{line}");
+    let tried = items(&line["tried"]);
+    let measured: Vec<&Value> = tried.iter().filter(|one| !items(&one["kept"]).is_empty()).collect();
+    if tried[0]["standing"] == "kept" {
+        return assert_eq!((measured.len(), folder.exists()), (1, false), "nothing needs isolating: {line}");
+    }
+    let is_one_core = tried.len() == 1;
+    assert!(is_one_core || measured.len() == 2 && folder.join("results.json").is_file(), "{line}");
+    for kept in measured.iter().flat_map(|one| items(&one["kept"])) {
+        let [low, value, high] = ["low", "value", "high"].map(|end| kept["throughput"][end].as_f64().unwrap());
+        assert!(0.0 < low && low <= value && value <= high, "{kept}");
+    }
+}
+
+#[test]
+fn a_study_refuses_a_line_that_makes_no_sense() {
+    for (arguments, why) in [
+        (["study", "--protect", "oltq"], "did you mean `oltp`?"),
+        (["study", "--slo", "1.5"], "at most 1"),
+        (["study", "--slo", "0"], "above 0"),
+    ] {
+        let output = output(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(said(&output).contains(why), "{arguments:?}: {}", said(&output));
+    }
 }
 
 #[test]

@@ -191,6 +191,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         quick: false,
         runs_left: 0,
         claims: Vec::new(),
+        line: None,
         checks: None,
         warnings,
     };

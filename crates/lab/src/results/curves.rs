@@ -62,3 +62,15 @@ pub struct Scalability {
     /// Why it is not determined.
     pub why_not: Option<String>,
 }
+
+/// What the values of a sweep are amounts of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AxisRole {
+    /// Something that work is given, of which more helps or is useless: its smallest sufficient amount is a knee.
+    Allocation,
+    /// Clients that ask at once.
+    Clients,
+    /// Anything else: the size of the data, a policy, a query.
+    Other,
+}

@@ -15,6 +15,13 @@ use crate::record::RunId;
 /// The runs of a plan that are wanted: all, or those that match some words.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Selection {
+    /// A run is wanted if it matches one of them; all are where there is none.
+    alternatives: Vec<Words>,
+}
+
+/// Words that must all match.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Words {
     /// Arms by name; all where empty.
     arms: Vec<String>,
     /// Values of swept keys; all where empty.
@@ -32,9 +39,41 @@ pub struct SelectionError {
 
 impl Selection {
     /// Understands `dop=2,together`: arms and values of swept keys, all of which must match. Several values of one key, or
-    /// several arms, are alternatives.
+    /// several arms, are alternatives; so are several lists of words with `;` between them.
     pub fn parse(text: &str, plan: &Plan) -> Result<Self, SelectionError> {
-        let mut selection = Selection::default();
+        let lists = text.split(';').map(|list| Words::parse(list, plan)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Selection { alternatives: lists.into_iter().filter(|words| *words != Words::default()).collect() })
+    }
+
+    /// How many runs are wanted; where a knee is searched, or settings are too many to look at each, at most so many.
+    /// [`usize::MAX`] if more than can be counted.
+    pub fn run_count(&self, plan: &Plan) -> usize {
+        match &self.alternatives[..] {
+            _ if plan.run.search == Search::Knee => plan.run_count(),
+            [] => plan.run_count(),
+            [words] => words.run_count(plan),
+            _ => match plan.setting_count().filter(|count| *count <= SETTINGS_COUNTED_MAX) {
+                Some(count) => {
+                    let settings: Vec<usize> = (0..count).collect();
+                    runs_of(plan, self, &settings, 1).len().saturating_mul(plan.run.repeats as usize)
+                }
+                None => plan.run_count(),
+            },
+        }
+    }
+
+    /// Whether this arm of this setting is wanted.
+    pub(super) fn wants(&self, plan: &Plan, setting: usize, arm: usize) -> bool {
+        self.alternatives.is_empty() || self.alternatives.iter().any(|words| words.match_run(plan, setting, arm))
+    }
+}
+
+/// Runs of more settings than this are not counted one by one.
+const SETTINGS_COUNTED_MAX: usize = 10_000;
+
+impl Words {
+    fn parse(text: &str, plan: &Plan) -> Result<Self, SelectionError> {
+        let mut selection = Words::default();
         for word in text.split(',').map(str::trim).filter(|word| !word.is_empty()) {
             let pair = word.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
             let is_value = |(key, value): (&str, &str)| {
@@ -58,11 +97,8 @@ impl Selection {
         Ok(selection)
     }
 
-    /// How many runs are wanted; where a knee is searched, at most so many. [`usize::MAX`] if more than can be counted.
-    pub fn run_count(&self, plan: &Plan) -> usize {
-        if plan.run.search == Search::Knee || *self == Selection::default() {
-            return plan.run_count();
-        }
+    /// How many runs of a grid match.
+    fn run_count(&self, plan: &Plan) -> usize {
         let of_axis = |axis: &Axis| axis.values.iter().filter(|value| self.allows(&axis.key, value)).count();
         let settings = plan.axes.iter().map(of_axis).fold(1, usize::saturating_mul);
         let is_wanted = |arm: &usize| self.arms.is_empty() || self.arms.contains(&plan.arms[*arm].name);
@@ -72,11 +108,7 @@ impl Selection {
         settings.saturating_mul(arms.len()).saturating_add(twice).saturating_mul(plan.run.repeats as usize)
     }
 
-    /// Whether this arm of this setting is wanted.
-    pub(super) fn wants(&self, plan: &Plan, setting: usize, arm: usize) -> bool {
-        if *self == Selection::default() {
-            return true;
-        }
+    fn match_run(&self, plan: &Plan, setting: usize, arm: usize) -> bool {
         (self.arms.is_empty() || self.arms.contains(&plan.arms[arm].name))
             && plan.setting(setting).swept.iter().all(|(key, value)| self.allows(key, value))
     }

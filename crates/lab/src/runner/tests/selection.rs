@@ -25,6 +25,12 @@ fn words_select_arms_and_values() {
 }
 
 #[test]
+fn lists_of_words_are_alternatives() {
+    check("dop=1,policy=a,alone:ints; dop=2,policy=b c,together", Ok(&[(0, 0), (3, 2)]));
+    check("dop=1,together;together;", Ok(&[(0, 2), (1, 2), (2, 2), (3, 2)]));
+}
+
+#[test]
 fn no_words_select_everything() {
     let all: Vec<(usize, usize)> = (0..4).flat_map(|setting| (0..3).map(move |arm| (setting, arm))).collect();
     check("", Ok(&all));

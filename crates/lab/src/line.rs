@@ -1,0 +1,171 @@
+//! The line that `plimsoll study` draws: which setting lets one workload keep its speed beside the others, and what it costs them.
+//!
+//! `levers` lists what a target has to isolate with, `forecast` says what each would do, [`Attempt`] is the experiment that
+//! measures the most promising, and `measured` what came of it. The experiment is a file like any other: its sweep has the
+//! options of what is tried, and only their combinations that are wanted run (`--only`, with `;` between alternatives). Workloads alone run
+//! again in every block, twice, so that what is compared shares its block's drift, and the difference between equals bounds what can be told.
+
+mod forecast;
+mod levers;
+mod measured;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeMap;
+
+use crate::results::{Isolation, Line, LineStanding, Results};
+use crate::summary::TOGETHER;
+use crate::wording::{choices, did_you_mean};
+use levers::Lever;
+pub(crate) use words::told;
+
+/// The part of its speed that the protected workload is to keep where nobody says how much.
+pub const SLO: f64 = 0.9;
+
+/// Blocks of the line's experiment. Each has both runs alone twice.
+pub(crate) const REPEATS: u32 = 4;
+
+/// What line is wanted.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Wanted {
+    /// The workload to protect; the first transactional one if nothing is said.
+    pub protect: Option<String>,
+    /// The part of its speed alone that it is to keep, above 0 and at most 1.
+    pub slo: f64,
+    /// How many settings are measured, the most promising first.
+    pub measured_max: usize,
+}
+
+/// Refuses a workload that a study does not have.
+pub fn check_protect(name: &str, known: &[&str]) -> Result<(), String> {
+    match known.contains(&name) {
+        true => Ok(()),
+        false => Err(format!(
+            "a study has no workload `{name}`{}; it has {}",
+            did_you_mean(name, known.iter().copied()),
+            choices(known)
+        )),
+    }
+}
+
+/// What was considered, before it is measured.
+#[derive(Debug, Clone)]
+pub struct Attempt {
+    line: Line,
+    /// How many of `tried`, after the first, are measured.
+    count: usize,
+    /// Swept options: key, the study's own value, and the others.
+    pub(crate) sweep: Vec<(String, Vec<String>)>,
+}
+
+impl Attempt {
+    /// Considers what would isolate the workloads of a study, by what it has measured; `None` without two workloads that ran alone and
+    /// together.
+    pub fn consider(results: &Results, wanted: &Wanted) -> Option<Self> {
+        let protect = wanted.protect.clone().or_else(|| first_transactional(results))?;
+        let own = BTreeMap::new();
+        let kept = measured::kept(results, &protect, (&own, &own), 1)?;
+        let standing = measured::standing(&kept, wanted.slo);
+        let as_it_is = Isolation {
+            words: "as they are".to_owned(),
+            options: BTreeMap::new(),
+            predicted: BTreeMap::new(),
+            kept,
+            standing: Some(standing),
+            how: Vec::new(),
+        };
+        let levers = if standing == LineStanding::Kept { Vec::new() } else { levers::of(results, &protect) };
+        let ranked = forecast::ranked(results, &protect, wanted.slo, levers);
+        let count = ranked.len().min(wanted.measured_max);
+        let sweep = sweep(results, &ranked[..count]);
+        let tried = ranked.into_iter().map(|(lever, predicted)| Isolation {
+            words: lever.words,
+            options: lever.options,
+            predicted,
+            kept: Vec::new(),
+            standing: None,
+            how: lever.how,
+        });
+        let tried = std::iter::once(as_it_is).chain(tried).collect();
+        let line = Line { protect, slo: wanted.slo, tried, best: Some(0), sentence: String::new() };
+        Some(Attempt { line, count, sweep })
+    }
+
+    /// Whether there is nothing to measure.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The workload that is protected.
+    pub fn protect(&self) -> &str {
+        &self.line.protect
+    }
+
+    /// What is measured, in words.
+    pub fn words(&self) -> Vec<&str> {
+        self.measured().map(|one| one.words.as_str()).collect()
+    }
+
+    /// The combinations of swept options and arms that are wanted, as `--only` takes them: workloads alone as the study has them, and
+    /// together as each setting has them.
+    pub fn only(&self, workloads: &[&str]) -> String {
+        let at = |options: &BTreeMap<String, String>| {
+            let own = self.setting(options);
+            own.iter().map(|(key, value)| format!("{key}={value},")).collect::<String>()
+        };
+        let alone = at(&BTreeMap::new());
+        let arms = workloads.iter().map(|name| format!("alone:{name}")).collect::<Vec<_>>().join(",");
+        let together = self.measured().map(|one| format!("; {}{TOGETHER}", at(&one.options)));
+        format!("{alone}{arms}{}", together.collect::<String>())
+    }
+
+    /// The line, from what the experiment has measured; `None` of what it could not.
+    pub fn line(mut self, results: Option<&Results>) -> Line {
+        let swept: Vec<BTreeMap<String, String>> =
+            self.line.tried.iter().map(|one| self.setting(&one.options)).collect();
+        let alone = self.setting(&BTreeMap::new());
+        let count = self.count;
+        let Line { protect, slo, tried, .. } = &mut self.line;
+        for (one, swept) in tried.iter_mut().zip(&swept).skip(1).take(count) {
+            let kept = results.and_then(|results| measured::kept(results, protect, (&alone, swept), count));
+            one.standing = kept.as_ref().map(|kept| measured::standing(kept, *slo));
+            one.kept = kept.unwrap_or_default();
+        }
+        self.line.best = words::best(&self.line.tried);
+        self.line.sentence = words::sentence(&self.line);
+        self.line
+    }
+
+    /// The settings that are measured.
+    fn measured(&self) -> impl Iterator<Item = &Isolation> {
+        self.line.tried.iter().skip(1).take(self.count)
+    }
+
+    /// The value of every swept option at a setting.
+    fn setting(&self, options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+        let value =
+            |(key, values): &(String, Vec<String>)| (key.clone(), options.get(key).unwrap_or(&values[0]).clone());
+        self.sweep.iter().map(value).collect()
+    }
+}
+
+fn first_transactional(results: &Results) -> Option<String> {
+    let is = |name: &&String| {
+        let mut ran = results.points.iter().flat_map(|point| &point.workloads).filter(|one| one.name == **name);
+        ran.any(|one| !one.analytical)
+    };
+    results.experiment.workloads.iter().find(is).cloned()
+}
+
+/// The options of these levers, with the study's own value of each first.
+fn sweep(results: &Results, levers: &[(Lever, BTreeMap<String, f64>)]) -> Vec<(String, Vec<String>)> {
+    let mut sweep: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (key, value) in levers.iter().flat_map(|(lever, _)| &lever.options) {
+        let values = sweep.entry(key.clone()).or_insert_with(|| vec![levers::own(results, key).unwrap_or_default()]);
+        if !values.contains(value) {
+            values.push(value.clone());
+        }
+    }
+    sweep.into_iter().collect()
+}

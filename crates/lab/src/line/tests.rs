@@ -1,0 +1,165 @@
+//! The line of studies whose truth is known.
+
+use super::*;
+use crate::analysis::made_up::{Noise, measure, plan, results};
+use crate::results::Isolation;
+use crate::runner::Selection;
+use crate::study::{Lengths, Study, WORKLOADS};
+
+const URL: &str = "postgres:";
+
+fn options() -> BTreeMap<String, String> {
+    [("dop", "2"), ("governor", "none"), ("governor_low_share", "nice-10")]
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into()
+}
+
+/// What a workload does per second: alone, and beside the other at a setting.
+type Truth = fn(&str, bool, &BTreeMap<String, String>) -> f64;
+
+fn run(text: &str, noise: f64, truth: Truth) -> Results {
+    let plan = plan(text);
+    let mut noise = Noise::new(5, noise);
+    let alone: Vec<bool> = plan.arms.iter().map(|arm| arm.members.len() == 1).collect();
+    let mut records = measure(&plan, |id, setting, name| {
+        let swept = setting.swept.iter().map(|(key, value)| (key.clone(), crate::plan::option_text(value)));
+        truth(name, alone[id.arm], &swept.collect()) * noise.factor()
+    });
+    records.iter_mut().for_each(|record| record.point.device.cpu_busy = Some(1.0));
+    results(&plan, &records)
+}
+
+fn study(options: &BTreeMap<String, String>) -> Study<'_> {
+    Study { url: URL, options, cores: 2, free_memory: None, quick: false, seed: 7 }
+}
+
+fn lengths() -> Lengths {
+    study(&BTreeMap::new()).shortest()
+}
+
+/// The line of a study with this truth, and the experiment that measured it.
+fn line(noise: f64, truth: Truth) -> (Line, Option<String>) {
+    let options = options();
+    let study = study(&options);
+    let first = run(&study.experiment(lengths()), noise, truth);
+    let wanted = Wanted { protect: None, slo: SLO, measured_max: 2 };
+    let attempt = Attempt::consider(&first, &wanted).expect("both ran alone and together");
+    if attempt.is_empty() {
+        return (attempt.line(None), None);
+    }
+    let text = study.line_experiment(lengths(), &attempt);
+    let resolved = plan(&text);
+    let only = attempt.only(&WORKLOADS);
+    let selection = Selection::parse(&only, &resolved).expect("it names what is swept");
+    // Both alone, each twice, and two settings.
+    assert_eq!(selection.run_count(&resolved), 6 * REPEATS as usize, "{only}");
+    let second = run(&text, noise, truth);
+    (attempt.line(Some(&second)), Some(text))
+}
+
+fn is(swept: &BTreeMap<String, String>, key: &str, value: &str) -> bool {
+    swept.get(key).is_some_and(|own| own == value)
+}
+
+/// Each keeps half beside the other; with the others at low priority the transactions keep nearly all.
+fn helped(name: &str, is_alone: bool, swept: &BTreeMap<String, String>) -> f64 {
+    match (name, is_alone, is(swept, "governor", "only-shares")) {
+        ("oltp", true, _) => 1_000.0,
+        ("oltp", _, true) => 970.0,
+        ("oltp", ..) => 500.0,
+        (_, true, _) => 40.0,
+        (_, _, true) => 12.0,
+        _ => 20.0,
+    }
+}
+
+#[test]
+fn what_isolates_is_found_and_told_with_its_cost() {
+    let (line, text) = line(0.005, helped);
+    let best = &line.tried[line.best.expect("measured")];
+    assert_eq!((line.protect.as_str(), best.standing), ("oltp", Some(LineStanding::Kept)), "{line:#?}");
+    assert!(best.options.contains_key("governor") && !best.how.is_empty(), "{best:?}");
+    let (own, others) = (&best.kept[0].throughput, &best.kept[1].throughput);
+    assert!((own.value - 0.97).abs() < 0.02 && own.low.is_some_and(|low| low > SLO), "{own:?}");
+    assert!((others.value - 0.3).abs() < 0.02, "{others:?}");
+    assert!(
+        line.sentence.starts_with("With olap") && line.sentence.contains("oltp keeps 0.97 (0."),
+        "{}",
+        line.sentence
+    );
+    assert!(text.is_some_and(|text| text.contains("priority = \"high\"")));
+    let measured = line.tried.iter().filter(|one| !one.kept.is_empty()).count();
+    assert_eq!(measured, 3, "as they are, and two settings");
+    let shown = crate::table::line_of(&line);
+    assert!(shown.iter().all(|line| line.chars().count() <= 80), "{}", shown.join("\n"));
+}
+
+#[test]
+fn what_needs_no_isolation_is_left_alone() {
+    let (line, text) = line(0.005, |name, is_alone, _| match (name, is_alone) {
+        ("oltp", true) => 1_000.0,
+        ("oltp", false) => 990.0,
+        _ => 30.0,
+    });
+    assert_eq!((line.best, text), (Some(0), None));
+    assert!(line.sentence.ends_with("nothing needs isolating."), "{}", line.sentence);
+}
+
+#[test]
+fn where_nothing_helps_the_best_is_named_all_the_same() {
+    let (line, _) = line(0.005, |name, is_alone, swept| match (name, is_alone, is(swept, "governor", "only-shares")) {
+        (_, true, _) => 100.0,
+        ("oltp", _, true) => 70.0,
+        _ => 50.0,
+    });
+    let sentence = &line.sentence;
+    assert!(
+        sentence.starts_with("Nothing that was measured lets oltp keep 90 % of its speed alone. The best is olap"),
+        "{sentence}"
+    );
+    assert!(sentence.contains("oltp keeps 0.7"), "{sentence}");
+}
+
+#[test]
+fn noise_leaves_it_undecided() {
+    let (line, _) = line(0.06, |name, is_alone, swept| match (name, is_alone, is(swept, "governor", "only-shares")) {
+        (_, true, _) => 100.0,
+        ("oltp", _, true) => 91.0,
+        _ => 50.0,
+    });
+    assert!(
+        line.sentence.starts_with("Whether oltp keeps 90 % of its speed alone is undecided. With olap"),
+        "{}",
+        line.sentence
+    );
+}
+
+#[test]
+fn a_line_that_could_not_be_measured_says_so() {
+    let options = options();
+    let first = run(&study(&options).experiment(lengths()), 0.005, helped);
+    let wanted = Wanted { protect: Some("oltp".to_owned()), slo: SLO, measured_max: 1 };
+    let line = Attempt::consider(&first, &wanted).expect("both ran").line(None);
+    let unmeasured: Vec<&Isolation> = line.tried.iter().filter(|one| one.standing.is_none()).collect();
+    assert!(unmeasured.len() > 1 && line.best == Some(0), "{line:?}");
+    assert!(line.sentence.contains("nothing that would isolate it was measured"), "{}", line.sentence);
+    assert!(check_protect("oltq", &WORKLOADS).is_err_and(|why| why.contains("did you mean `oltp`?")));
+}
+
+/// On two cores that both use up alone, nice 10 leaves the others a tenth of a share, and one of two threads a third.
+#[test]
+fn levers_are_ranked_by_what_dividing_cores_would_leave() {
+    let options = options();
+    let mut first = run(&study(&options).experiment(lengths()), 0.0, helped);
+    first.machine.cores_usable = 2;
+    let wanted = Wanted { protect: None, slo: SLO, measured_max: 1 };
+    let attempt = Attempt::consider(&first, &wanted).expect("both ran");
+    let predicted =
+        |words: &str| attempt.line.tried.iter().find(|one| one.words == words).expect(words).predicted.clone();
+    let nice = predicted("olap at nice 10");
+    assert!((nice["oltp"] - 1.0 / (1.0 + 0.107)).abs() < 0.01 && nice["olap"] < 0.1, "{nice:?}");
+    let serial = predicted("olap at dop 1");
+    assert!((serial["oltp"] - 2.0 / 3.0).abs() < 0.01 && (serial["olap"] - 1.0 / 3.0).abs() < 0.01, "{serial:?}");
+    // Nice 10 is enough, and leaves the others more than all that is stronger.
+    assert_eq!(attempt.words(), ["olap at nice 10"]);
+}

@@ -1,0 +1,63 @@
+//! What isolates a workload: settings that a study has tried beside the one it measured first.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Interval;
+
+/// The line that a study draws: with which setting one workload keeps its speed, and what that costs the others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The workload that is to keep its speed.
+    pub protect: String,
+    /// The part of its speed alone that it is to keep, 0 to 1: of its throughput, and of 1 / p95.
+    pub slo: f64,
+    /// As it ran in the study, and then what was considered, most promising first.
+    pub tried: Vec<Isolation>,
+    /// The position in `tried` of the best that was measured; `None` if nothing was.
+    pub best: Option<usize>,
+    /// What follows, in one sentence or two.
+    pub sentence: String,
+}
+
+/// One setting that may isolate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Isolation {
+    /// In words: `olap at dop 1 and nice 10`.
+    pub words: String,
+    /// Options of the target beside the study's own.
+    pub options: BTreeMap<String, String>,
+    /// The predicted part of its throughput alone that each workload keeps, 0 to 1; empty where the model cannot tell.
+    pub predicted: BTreeMap<String, f64>,
+    /// What each workload was measured to keep, the protected one first; empty if it was not measured.
+    pub kept: Vec<Kept>,
+    /// Whether the protected workload keeps what it is to keep; `None` if it was not measured.
+    pub standing: Option<LineStanding>,
+    /// The lines of settings, or commands, that do it.
+    pub how: Vec<String>,
+}
+
+/// What a workload keeps of its speed alone.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The workload.
+    pub workload: String,
+    /// Throughput over throughput alone; of queries at an equal mix.
+    pub throughput: Interval,
+    /// The p95 latency alone over that beside the others, below 1 if it got longer; `None` where some window has fewer than
+    /// ten requests beyond it.
+    pub p95: Option<Interval>,
+}
+
+/// Whether a workload keeps its speed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LineStanding {
+    /// Some figure's interval lies below the bound.
+    Broken,
+    /// The bound lies within an interval.
+    Undecided,
+    /// All intervals lie above the bound.
+    Kept,
+}
