@@ -1,12 +1,17 @@
 //! The infinite loop: takes processors, and neither memory nor caches (GA 4.3).
+//!
+//! It competes for its cores with whatever else runs there, so that the share of them that it gets says as much of the others as of
+//! the loop. Its strength is how many threads compete: those that run or wait for a core, by the scheduler's account.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
 use super::{Achieved, Crew, HogError, HogKind, Leave, Place, Running, pin_to_one};
+use crate::cpu_time::{ThreadTimes, current_thread_id, thread_times};
 
 /// Iterations between two looks at the clock: some hundred microseconds.
 const BATCH: u64 = 1 << 18;
@@ -31,7 +36,7 @@ impl HogKind for Cpu {
     }
 
     fn shortfall(&self) -> &'static str {
-        "others ran on its cores too, or it has fewer cores than threads"
+        "its threads were stopped for part of the time, as by a limit of a control group"
     }
 
     fn refuse(&self, strength: f64) -> Option<String> {
@@ -45,6 +50,7 @@ impl HogKind for Cpu {
         let crew = Crew::start(loops.len(), move |index| {
             pin_to_one(&cores, index)?;
             let loops = Arc::clone(&inside);
+            loops[index].thread.store(current_thread_id(), Ordering::Relaxed);
             Ok(move |leave: &Leave| loops[index].run(leave))
         })?;
         Ok(Box::new(RunningLoops { loops, before: Totals::default(), _crew: crew }))
@@ -54,6 +60,8 @@ impl HogKind for Cpu {
 /// What one thread has done. Relaxed counters: they are read for themselves only.
 #[derive(Debug, Default)]
 struct Loop {
+    /// The kernel's id of the thread; 0 before it has begun.
+    thread: AtomicI32,
     iterations: AtomicU64,
     cpu_ns: AtomicU64,
 }
@@ -76,6 +84,8 @@ impl Loop {
 struct Totals {
     iterations: u64,
     cpu: Duration,
+    /// Of all threads, on a core and waiting for one; `None` if the kernel does not keep these times.
+    ready: Option<ThreadTimes>,
 }
 
 struct RunningLoops {
@@ -89,15 +99,28 @@ impl Running for RunningLoops {
         let sum = |figure: fn(&Loop) -> &AtomicU64| -> u64 {
             self.loops.iter().map(|one| figure(one).load(Ordering::Relaxed)).sum()
         };
-        let now = Totals { iterations: sum(|one| &one.iterations), cpu: Duration::from_nanos(sum(|one| &one.cpu_ns)) };
+        let now = Totals {
+            iterations: sum(|one| &one.iterations),
+            cpu: Duration::from_nanos(sum(|one| &one.cpu_ns)),
+            ready: self.loops.iter().try_fold(ThreadTimes::default(), |sum, one| {
+                Some(sum.plus(thread_times(one.thread.load(Ordering::Relaxed))?))
+            }),
+        };
         let before = std::mem::replace(&mut self.before, now);
         let seconds = window.as_secs_f64();
         let iterations = (now.iterations - before.iterations) as f64 / seconds;
         let cores = (now.cpu.saturating_sub(before.cpu)).as_secs_f64() / seconds;
-        Achieved {
-            amount: Some(cores),
-            figures: [("iterations_per_s".to_owned(), iterations), ("cores_busy".to_owned(), cores)].into(),
-            ..Achieved::default()
+        let ready = now.ready.map(|now| now.since(before.ready.unwrap_or_default()));
+        let mut figures =
+            BTreeMap::from([("iterations_per_s".to_owned(), iterations), ("cores_busy".to_owned(), cores)]);
+        let mut notes = Vec::new();
+        match ready {
+            Some(times) => figures.extend([("threads_waiting".to_owned(), times.wait.as_secs_f64() / seconds)]),
+            None => {
+                notes.push("this kernel does not keep the time that threads wait for a core (schedstat)".to_owned())
+            }
         }
+        let amount = ready.map(|times| (times.run + times.wait).as_secs_f64() / seconds);
+        Achieved { amount, figures, notes, ..Achieved::default() }
     }
 }

@@ -31,6 +31,20 @@ fn loops_use_processors() {
     assert_eq!(hog.stop().hog.to_string(), "cpu:2");
 }
 
+/// Beside queries on the same cores, loops of a published experiment got less than a core each, and every run of it was thrown away
+/// as if the loops had not been there.
+#[test]
+fn loops_that_wait_for_their_core_count_as_well() {
+    let core =
+        rustix::thread::sched_getaffinity(None).map(|set| (0..).find(|&core| set.is_set(core)).unwrap()).unwrap();
+    let mut hog = start("cpu:4", &Place { cores: vec![core], ..Place::default() });
+    first_work(&mut hog, |report| report.figures["iterations_per_s"] > 0.0);
+    std::thread::sleep(Duration::from_secs(1));
+    let report = hog.report();
+    assert!(report.figures["cores_busy"] <= 1.1, "{report:?}");
+    assert!(report.achieved > Some(2.5), "three of four wait at any time: {report:?}");
+}
+
 #[test]
 fn no_hog_does_nothing() {
     let report = start("none", &Place::default()).stop();
