@@ -8,7 +8,7 @@
 //! [`document`] puts it into [`results`] (`results.json`), with [`fingerprint`] to tell settings and machines apart;
 //! [`summary`] says it in sentences, [`speed_up`] what each query gains from more, [`table`] prints it, [`report`] draws it, `freshness` has their words for a copy that queries read,
 //! [`compare`] puts two of them against each other, [`reproduction`] what was published against what came out, [`predict`] how workloads would do together and [`advise`] which load
-//! keeps a promise. [`study`] writes the experiment of the main job, [`line`] finds what isolates its workloads; [`simulation`] stands in for a database where a cache is simulated. `units` and `wording` are how numbers and lists are written.
+//! keeps a promise. [`study`] writes the experiment of the main job, [`line`](mod@line) finds what isolates its workloads; [`simulation`] stands in for a database where a cache is simulated. `units` and `wording` are how numbers and lists are written.
 
 pub mod activity;
 pub mod advise;
