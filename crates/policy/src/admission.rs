@@ -256,7 +256,7 @@ impl Admission {
         self.enter(now)
     }
 
-    /// A transaction that was told to wait gives up: its client has gone or has cancelled it. Nobody can enter for that: one
+    /// A waiting transaction gives up: its client has gone or has cancelled it. No other transaction can enter for that: one
     /// that was still waiting held no place, and one that had been admitted leaves afterwards. One that has expired stays
     /// so until it [confirms](Self::confirm_expired), so that asking twice gives the same answer.
     pub fn abandon(&mut self, ticket: Ticket) -> Abandoned {
