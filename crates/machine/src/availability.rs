@@ -1,4 +1,4 @@
-//! Whether something works on this host; if not, why not, and what would make it work.
+//! Whether a sensor or control works on this host, and if not, the reason and the remedy.
 
 use serde::{Deserialize, Serialize};
 

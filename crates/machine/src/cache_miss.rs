@@ -1,17 +1,17 @@
 //! The older breakdown, by cache misses: misses of each level times the latency of what served them.
 //!
 //! The time of a query is taken to be computation plus stalls minus overlap, and the memory stalls of a level to be its
-//! misses times a fixed latency (Ailamaki et al., VLDB 1999). Cores overlap misses with each other and with work, which this
-//! does not know, so that it is an **upper bound** of the time lost to data; it also knows nothing of stalls that are no
-//! misses. It is computed beside top-down for the sake of the disagreement, which SI fig. 3.1 is about: it misses what
-//! decoding costs, and over-estimates the data stalls of engines that overlap their misses.
+//! misses times a fixed latency (Ailamaki et al., VLDB 1999). Cores overlap misses with each other and with work. The method ignores
+//! overlap, so it is an **upper bound** of the time lost to data; it also ignores stalls that are not
+//! misses. It is computed beside top-down to show where the two disagree (SI fig. 3.1): it misses the cost of
+//! decoding, and over-estimates the data stalls of engines that overlap their misses.
 //!
 //! Of the front end it knows the misses of the first-level instruction cache. What top-down says is lost there and these do
 //! not explain is taken to be decoding, which is how SI splits it (SI 3.2, fig. 4.1).
 //!
 //! Misses are counted in user mode, and so are the slots of top-down: shares are of the time in user mode, too.
 //!
-//! The latencies must be measured on the machine, for they differ threefold between machines, and are passed in.
+//! The latencies must be measured on the machine, because they differ threefold between machines. They are passed in.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The control groups a process is in, of version 1, 2 or both: what they limit, and whether we may change them.
 //!
-//! Limits are hierarchical: what binds is the smallest of the group and all groups above it that can be seen.
+//! Limits are hierarchical: the effective limit is the smallest of the group's own and those of all visible groups above it.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Everything that Plimsoll does to a machine, as opposed to what it reads.
+//! All changes that Plimsoll makes to a machine.
 //!
-//! A [`Host`](crate::host::Host) passes its changes through here. A test gives it something that behaves as a kernel does
-//! (a new control group has its files), or that fails at a moment of choice.
+//! A [`Host`](crate::host::Host) passes its changes through here. A test passes a fake that behaves like a kernel
+//! (a new control group has its files), or that fails at a chosen moment.
 
 use std::fmt::Debug;
 use std::fs::OpenOptions;

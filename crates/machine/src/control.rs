@@ -1,8 +1,8 @@
-//! Controls: what limits the share of the machine that a database may use.
+//! Controls: limits on the share of the machine that a database may use.
 //!
-//! A [`Control`] is one kind of limit: the cores, the bytes per second it may write. It can say whether it works here
+//! A [`Control`] is one kind of limit: the cores, the bytes per second it may write. It can report whether it works here
 //! ([`probe`](Control::probe)), whether an amount makes sense ([`check`](Control::check)), put an amount in force
-//! ([`apply`](Control::apply)) and say whether that limit was seen to bite ([`verify`](Control::verify)).
+//! ([`apply`](Control::apply)) and report whether the limit took effect ([`verify`](Control::verify)).
 //!
 //! Adding one is a file in `control/` and a line in [`CONTROLS`].
 

@@ -14,15 +14,15 @@
 //! There are more groups than fit into the counters. The kernel would multiplex them by itself, by turns of milliseconds
 //! that begin and end anywhere, and its figures mix moments. So only one group of a [`CounterSet`] counts at a time, and
 //! [`CounterSet::rotate`], called about once a second, gives the turn to the next. The first group has cycles,
-//! instructions and the misses that people ask for first; who never rotates gets these alone, exactly.
+//! instructions and the misses that people ask for first; a caller that never rotates gets these alone, exactly.
 //!
 //! # Coverage
 //!
 //! A [`Figure`] is a count over the whole window, estimated from the turns of the groups that have the event: what they
 //! counted, times the threads' time on cores over the groups' own. [`Figure::coverage`] is the share of the threads' time on
 //! cores in which the event was really counted: 1 is exact, 0.2 is one turn of five. If other users of the counters force
-//! the kernel to multiplex after all, the group's running time is less than its turn, coverage falls, and a note says so.
-//! That is right for work that is the same in all turns, and the less so the more it changes from turn to turn.
+//! the kernel to multiplex after all, the group's running time is less than its turn, coverage falls, and a note reports it.
+//! The estimate is right for work that is the same in all turns, and worse the more the work changes from turn to turn.
 //!
 //! Ratios never mix moments: [`CounterReading::ratio`], the top-down breakdown and memory reads use only groups that have
 //! all the events they need, and are `None` if there is none.
@@ -157,8 +157,8 @@ impl CounterSet {
     }
 
     /// Gives the turn to the next group. To be called about once a second while counting, from any thread; before
-    /// [`enable`](CounterSet::enable) it does nothing. Turns of more than a few seconds cost Intel's shares of slots their
-    /// precision, for they have eight bits (kernel `tools/perf/Documentation/topdown.txt`).
+    /// [`enable`](CounterSet::enable) it does nothing. With turns of more than a few seconds, Intel's shares of slots lose
+    /// precision, because they have eight bits (kernel `tools/perf/Documentation/topdown.txt`).
     pub fn rotate(&mut self) {
         if !self.is_enabled {
             return;

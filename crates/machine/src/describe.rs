@@ -87,7 +87,7 @@ impl Description {
         text
     }
 
-    /// The reason and the remedy of each "no"; those that share them are told together.
+    /// The reason and the remedy of each "no"; those that share them are listed together.
     fn write_refusals(&self, text: &mut String) {
         let sensors =
             self.sensors.iter().map(|sensor| (&sensor.name, sensor.available, &sensor.reason, &sensor.remedy));

@@ -1,4 +1,4 @@
-//! How busy the processors and disks of the whole machine are, whoever keeps them busy.
+//! How busy the processors and disks of the whole machine are, for all processes together.
 //!
 //! Two [`DeviceSample`]s make a [`DeviceUse`].
 
@@ -65,7 +65,7 @@ impl DeviceSample {
         self.disks.iter().flatten().map(|(name, _)| name.as_str()).collect()
     }
 
-    /// Disks that are not watched, because the kernel was told not to count what they do (`queue/iostats` is 0).
+    /// Disks that are not watched, because the kernel is configured not to count their requests (`queue/iostats` is 0).
     pub fn uncounted_disks(&self) -> &[String] {
         &self.uncounted
     }

@@ -47,7 +47,7 @@ pub struct DiskGroup {
     divided: Option<Divided>,
 }
 
-/// What the processes of a group get of the cores together, where the group says so.
+/// What the processes of a group get of the cores together, if the group sets it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GroupShare {
     /// As much as a process with that nice value.
@@ -94,7 +94,7 @@ impl DiskGroup {
     }
 
     /// What its processes get of the cores together, in version 2 where the group has that controller; elsewhere it changes nothing,
-    /// for they stay in the group that they are in for the cores.
+    /// because they stay in their present group for the cores.
     pub fn share(&self, share: GroupShare) -> Result<(), OwnGroupError> {
         let folder = self.folder();
         if !self.group.site.unified || !self.group.host.exists(folder.join("cpu.weight")) {

@@ -104,8 +104,8 @@ pub struct Capability {
 }
 
 impl MachineFacts {
-    /// What this machine is. What cannot be found out is `unknown`, 0 or `None`, in the way of its type; a core is at
-    /// least one.
+    /// Reads the facts about this machine. Unknown facts are `unknown`, 0 or `None`, depending on their type; there is at
+    /// least one core.
     pub fn read() -> MachineFacts {
         MachineFacts { capabilities: capabilities(&Host::real()), ..MachineFacts::of(&Host::real()) }
     }

@@ -1,6 +1,6 @@
-//! Control groups that somebody has made, to which single processes are moved.
+//! Existing control groups to which single processes are moved.
 //!
-//! What a group's processes get, of the cores, of a disk, of memory, is whatever was set for the group. A move takes the
+//! The limits of a group on cores, disks and memory are those that its owner has set. A move takes the
 //! kernel 10 to 20 ms in version 1 (it waits until no processor is amid a fork or an exit of a process), little in
 //! version 2 mounted with `favordynmods`.
 

@@ -79,8 +79,8 @@ impl GroupSample {
         }
     }
 
-    /// What was used in the `window` between `earlier` and this sample of the same group. A disk of which nothing was told
-    /// earlier was first used in between.
+    /// What was used in the `window` between `earlier` and this sample of the same group. A disk that the earlier sample lacks
+    /// was first used in between.
     pub fn since(&self, earlier: &GroupSample, window: Duration) -> GroupUse {
         let seconds = window.as_secs_f64();
         let moved = |of: fn(&DiskBytes) -> u64| {

@@ -1,11 +1,11 @@
-//! Hogs: programs that take a set amount of one resource, so that what a workload does with less of it can be seen where
-//! the hardware has no switch for it, and so that interference can be told apart by its cause (GA fig. 8: an infinite loop
+//! Hogs: programs that take a set amount of one resource. They show how a workload performs with less of the resource where
+//! the hardware cannot limit it, and they separate the causes of interference (GA fig. 8: an infinite loop
 //! on every core takes processors and nothing else).
 //!
-//! In reading order: [`HogSpec`] is what is wanted (`llc:8`), [`Hog::start`](HogSpec::start) makes it work at a [`Place`],
-//! [`HogHandle::report`] says what it really achieved, [`HogReport`]. [`serve`](mod@serve) runs one in a process of its own,
-//! and [`HogProcess`] is how its parent has it, so that limits of a database do not hit its hogs and hogs do not hit its memory. [`pirate`] is how the last level cache is
-//! held and how it is known how much of it was.
+//! In reading order: [`HogSpec`] describes a hog (`llc:8`), [`Hog::start`](HogSpec::start) starts it at a [`Place`], and
+//! [`HogHandle::report`] returns what it achieved as a [`HogReport`]. [`serve`](mod@serve) runs one in a process of its own,
+//! and [`HogProcess`] is how its parent has it, so that limits of a database do not hit its hogs and hogs do not hit its memory. [`pirate`] holds part of the last-level cache
+//! and measures how much it held.
 //!
 //! Adding one is a file in `hog/` and a line in [`HOGS`].
 
@@ -70,7 +70,7 @@ pub trait Running: Send {
     fn achieved(&mut self, window: Duration) -> Achieved;
 }
 
-/// Every kind of hog, in the order in which they are told.
+/// Every kind of hog, in the order in which they are listed.
 pub static HOGS: &[&dyn HogKind] = &[&cpu::Cpu, &llc::Llc, &bandwidth::Bandwidth, &disk::DISK_WRITE, &disk::DISK_READ];
 
 /// Why there is no such hog, or why it does not run.
@@ -126,7 +126,7 @@ pub enum HogError {
     /// A hog in a process of its own that cannot be started or does not answer as it should.
     #[error("a hog in a process of its own: {why}")]
     Process {
-        /// What went wrong; a hog that cannot start says so itself.
+        /// What went wrong; a hog that cannot start reports the error itself.
         why: String,
     },
     /// The parent that hears what it does cannot be talked to.

@@ -1,18 +1,28 @@
-//! What the host is, what it can measure, and what it can limit.
+//! The host: facts about it, measurements of it, and limits on it.
 //!
-//! The only crate that reads `/proc`, `/sys` and hardware counters. It knows no database.
+//! This is the only crate that reads `/proc`, `/sys` and hardware counters. It does not know databases.
 //!
-//! In reading order: [`MachineFacts`] is what the host is, [`sensor`] lists what can be measured and [`control`] what can
-//! be limited, [`describe`] puts it all in words. Measurements: [`cpu_time`] is what threads and this process have used,
-//! [`process_tree`] what processes and their descendants have, [`block_io_delay`] how long threads waited for block I/O,
-//! [`counters`] are hardware events, [`device`] is how busy processors and disks are, [`pressure`] and [`group_use`] are what the kernel tells of control groups,
-//! [`resctrl`] what the processor tells of them, [`frequency`] and [`processor_time`] how fast cores run and what
-//! a guest's host takes of them, [`space`] is what memory and disk are free, [`process_identity`] tells processes apart,
-//! [`process_share`] is what one of them gets of the cores, [`placement`] on which of them a thread of ours runs, [`run_queue`] how many threads want one,
-//! [`group_folder`] is a group that it can be moved to,
-//! [`disk_watch`] what a server's processes do on its disk, [`disk_group`] a group that limits some of them and [`idle_group`] one whose processes get idle cores only (both are an [`own_group`]). [`host`] and [`cgroup`] are where the others
-//! read from: a [`host::Host`] may be the real one or a folder that looks like one. A [`limiter::Limiter`] puts limits in
-//! force, sees whether they bite, and puts the machine back; [`change`] is all that is ever done to a machine.
+//! Start with [`MachineFacts`] (what the host is), [`sensor`] (the list of sensors), [`control`] (the list of limits) and
+//! [`describe`] (all of these in words).
+//!
+//! Measurements:
+//! - Time: [`cpu_time`] of threads and of this process, [`process_tree`] of processes and their descendants, [`block_io_delay`] (waiting for
+//!   block I/O), [`processor_time`] (also the time that the host of a guest takes), [`run_queue`] (threads that want a core).
+//! - Devices: [`device`] (load of processors and disks), [`disk_watch`] (a server's processes on its disk), [`frequency`] of cores, [`space`]
+//!   (free memory and disk), [`memory_speed`] (latencies and bandwidths).
+//! - Hardware events: [`counters`], interpreted by [`top_down`] and the older [`cache_miss`].
+//! - Control groups: [`pressure`] and [`group_use`] from the kernel, [`resctrl`] from the processor.
+//! - Processes: [`process_identity`] distinguishes them, [`process_share`] is the CPU share of one.
+//!
+//! Limits:
+//! - A [`limiter::Limiter`] puts limits in force, checks that they take effect, and restores the machine. [`hog`]s occupy
+//!   resources that cannot be limited.
+//! - [`group_folder`] is a control group that processes can be moved to. [`disk_group`] limits what some processes read, and
+//!   [`idle_group`] gives its processes idle cores only; each is an [`own_group`].
+//! - [`placement`] binds threads of this process to cores.
+//!
+//! All reading goes through [`host`] and [`cgroup`], and all changes go through [`change`]. A [`host::Host`] is the real host or a folder
+//! that looks like one.
 
 pub mod availability;
 pub mod block_io_delay;

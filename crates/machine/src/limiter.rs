@@ -3,7 +3,7 @@
 //! A [`Limiter`] holds the lock of the machine: two that limit at the same time would undo each other's work. It goes from
 //! the limits in force to others as one step: either all are in force, or those from before are. Every change is written
 //! to the restore journal (`limiter/journal.rs`) before it is made, so that the machine is put back at the end, after an
-//! error, in a panic, and, if the process was killed, by whoever comes next: the next [`Limiter::begin`], or
+//! error, in a panic, and, if the process was killed, by the next [`Limiter::begin`] or by
 //! [`restore_left_over`].
 
 pub(crate) mod journal;
@@ -237,8 +237,8 @@ impl Limiter {
         self.in_force.insert(key, None);
         let failed = match alone {
             true => self.journal.undo_control(&self.host, key),
-            // It shares a group and has not noted how to free it of its limit: everything is undone, and what is wanted
-            // is put in force anew.
+            // It shares a group and has not noted how to free it of its limit: everything is undone, and the wanted limits
+            // are put in force again.
             false => {
                 self.in_force.values_mut().for_each(|amount| *amount = None);
                 self.journal.undo_all(&self.host)
@@ -304,7 +304,7 @@ impl std::fmt::Debug for Limiter {
 
 impl Drop for Limiter {
     fn drop(&mut self) {
-        // What cannot be put back now is in the journal, and the next one to begin will try again and say so.
+        // What cannot be put back now is in the journal, and the next one to begin will try again and report it.
         let _ = self.restore();
     }
 }

@@ -6,7 +6,7 @@
 //! et al., VLDB 1999).
 //!
 //! Every figure is the median of several rounds, with the lowest and the highest. Where others share the machine, figures
-//! are of what they left: the notes say so.
+//! describe what they left over, which the notes state.
 
 pub mod bandwidth;
 pub mod buffer;
@@ -116,8 +116,8 @@ pub struct LevelLatencies {
 }
 
 impl MemorySpeed {
-    /// Measures this machine, in at most 20 seconds, quick in 4. `progress` is told the share of it that is done, 0 to 1,
-    /// and what comes next. What cannot be measured is left out and a note says why.
+    /// Measures this machine, in at most 20 seconds, quick in 4. `progress` receives the share that is done, 0 to 1,
+    /// and the next step. Figures that cannot be measured are left out, and a note gives the reason.
     pub fn measure(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> MemorySpeed {
         probe::measure(options, progress)
     }

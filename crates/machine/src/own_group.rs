@@ -1,7 +1,7 @@
 //! A control group of our own for some of a server's processes, which leaves nothing behind.
 //!
-//! It lies below the server's own group (in version 2 below the nearest one above that offers the controller), so that what limits
-//! the server goes on to limit them. How it is undone is in a journal before it is made, in a folder below the state folder;
+//! It lies below the server's own group (in version 2 below the nearest one above that offers the controller), so that the limits of
+//! the server still apply to them. How it is undone is in a journal before it is made, in a folder below the state folder;
 //! [`restore_left_over`] undoes what a process has left that was killed.
 
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Pressure stall information: the time in which tasks stood still for want of a resource.
+//! Pressure stall information: the time in which tasks were stalled because they lacked a resource.
 //!
 //! The kernel keeps it for the machine and for each control group of version 2 (kernel Documentation/accounting/psi.rst).
-//! "Some" is time in which at least one task waited, "full" time in which nobody who was not idle could work.
+//! "Some" is time in which at least one task waited, "full" time in which no task that was not idle could run.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Processes by number and beginning: the kernel gives numbers away again, so that a number alone may be a stranger's.
+//! Processes by number and start time: the kernel reuses numbers, so a number alone may belong to another process.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;

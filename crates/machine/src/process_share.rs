@@ -1,4 +1,4 @@
-//! What one process gets of the cores: its nice value, its scheduling policy, and the nice value of its autogroup.
+//! The CPU share of a process: its nice value, its scheduling policy, and the nice value of its autogroup.
 //!
 //! On a kernel with autogroups (`sched_autogroup_enabled`, on where desktops are expected) every session of processes, as
 //! `setsid` makes them, is a group that gets as much as any other; the nice value of a process counts within its session

@@ -157,7 +157,7 @@ impl TreeSample {
         let by_id: BTreeMap<i32, Key> = earlier.processes.keys().map(|key| (key.id, *key)).collect();
         for (key, ended) in earlier.processes.iter().filter(|(key, _)| !self.processes.contains_key(key)) {
             let mut ancestor = by_id.get(&ended.parent);
-            // A process is never its own ancestor in one sample, but ids may have been given anew while it was read.
+            // A process is never its own ancestor in one sample, but ids may have been reused while it was read.
             let mut steps = earlier.processes.len();
             while let Some(above) = ancestor.filter(|above| !self.processes.contains_key(above) && steps > 0) {
                 ancestor = by_id.get(&earlier.processes[above].parent);

@@ -2,15 +2,15 @@
 //! (Intel RDT, AMD QoS; kernel Documentation/filesystems/resctrl.rst).
 //!
 //! A group is a folder. Its `schemata` says which ways of each cache and how much memory bandwidth its tasks may use, its
-//! `tasks` says who they are, its `mon_data` counts what they hold and move. This module reads, writes and checks; it never
+//! `tasks` lists them, its `mon_data` counts what they hold and move. This module reads, writes and checks; it never
 //! mounts the file system, and it never changes the default group.
 //!
-//! In reading order: [`Resctrl::open`] finds the mount or says why there is none ([`Absent`]), [`Capabilities`] is what can be
-//! shared out, [`Group`] is one share, [`subject`] puts whole processes into a group,
+//! In reading order: [`Resctrl::open`] finds the mount or returns why there is none ([`Absent`]), [`Capabilities`] describes what can be
+//! allocated, [`Group`] is one allocation, [`subject`] puts whole processes into a group,
 //! [`class_groups`] some threads of this process into groups with fewer ways. [`ResctrlFiles`] is the seam below
 //! which a test puts a fake kernel.
 //!
-//! What shows that a limit bites is what the group's own counters show. Sapphire Rapids has a direct proof besides: its event
+//! The group's own counters show whether a limit takes effect. Sapphire Rapids has a direct proof besides: its event
 //! `INT_MISC.MBA_STALLS` (0xAD, umask 0x20) counts the cycles in which a core waited because of a bandwidth limit.
 
 mod absent;

@@ -1,7 +1,7 @@
 //! Sensors: what this host can measure, each with its unit, its scope and its cost.
 //!
-//! Adding one is a file in `sensor/`, a line in [`SENSORS`], and its part of [`Figures`]. A [`Sensor`] says what can be
-//! measured, and is opened for somebody or something ([`Observed`]); its [`Reading`] then tells what happened between two
+//! Adding one is a file in `sensor/`, a line in [`SENSORS`], and its part of [`Figures`]. A [`Sensor`] describes what can be
+//! measured, and is opened for a subject ([`Observed`]); its [`Reading`] is what happened between two
 //! moments. [`Sensors`] is all of them at once.
 
 mod block_io_delay;
@@ -151,7 +151,7 @@ impl fmt::Debug for Instruments {
     }
 }
 
-/// Every sensor, in the order in which they are told.
+/// Every sensor, in the order in which they are listed.
 pub static SENSORS: &[&dyn Sensor] = &[
     &hardware_counters::HardwareCounters,
     &thread_times::ThreadSchedulingTimes,

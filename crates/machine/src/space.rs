@@ -1,4 +1,4 @@
-//! What memory and disk are free, and whether a disk is one.
+//! Free memory and disk space, and whether a folder lies on a disk.
 
 use std::io;
 use std::path::Path;

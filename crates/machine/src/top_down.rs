@@ -1,4 +1,4 @@
-//! Top-down: which share of what a core could do was work, and to what the rest was lost.
+//! Top-down: which share of a core's capacity did work, and where the rest was lost.
 //!
 //! A core can begin a fixed number of operations in each cycle; each such chance is a *slot*. A slot held work that was kept
 //! (retiring), work that was thrown away (bad speculation), or nothing, because no instructions were at hand (frontend) or
@@ -75,7 +75,7 @@ pub struct TopDown {
 /// for the moments at which counters start and stop; more than this is a counter that does not count what it should.
 pub const SUM_ERROR_MAX: f64 = 0.1;
 
-/// A share this much below zero, or a sum this far from one, is told.
+/// A share this much below zero, or a sum this far from one, is reported.
 const WORTH_A_NOTE: f64 = 0.005;
 
 impl TopDown {
@@ -105,7 +105,7 @@ impl TopDown {
             *share = share.map(|share| share.max(0.0));
         }
         let sum: f64 = parts.iter().filter_map(|(_, share)| *share).sum();
-        // Where only some parts are told they need not add up to anything, but they cannot be more than the whole.
+        // Where only some parts are known they need not add up to anything, but they cannot be more than the whole.
         let whole = shares.retiring.is_some();
         if sum > 1.0 + SUM_ERROR_MAX || (whole && sum < 1.0 - SUM_ERROR_MAX) {
             return Err(format!("the parts add up to {:.0} % and not to 100 %: they are not used", sum * 100.0));

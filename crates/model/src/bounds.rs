@@ -1,4 +1,4 @@
-//! Bounds of closed networks: what no schedule can beat, and what no sharing can spoil.
+//! Bounds of closed networks: the best that any schedule can do, and the worst that sharing can cause.
 //!
 //! [`asymptotic`] bounds each class of a network: a request is never served faster than alone and never slower than with everybody
 //! at every station that it visits, and no station serves more than its highest rate. [`balanced`] is tighter, for one class and stations

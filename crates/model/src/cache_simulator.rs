@@ -1,8 +1,8 @@
-//! What operators that share a last-level cache do to each other, and what masks of ways change.
+//! Simulates operators that share a last-level cache: how they slow each other down, and how masks of ways change that.
 //!
-//! A [`Simulation`] is a machine, workloads on cores of their own, and a number of references. [`run`] says what each
-//! core gets done ([`run_watched`] can be ended); [`run_beside_alone`] also simulates each workload by itself, and relates throughputs to that.
-//! [`Simulation::estimate`] says beforehand how many references and bytes of memory it takes.
+//! A [`Simulation`] is a machine, workloads on cores of their own, and a number of references. [`run`] returns the work that each
+//! core completes ([`run_watched`] can be ended); [`run_beside_alone`] also simulates each workload by itself, and relates throughputs to that.
+//! [`Simulation::estimate`] computes beforehand how many references and bytes of memory a simulation takes.
 //!
 //! In reading order: `cache` (sets, ways, masks, replacement), `hierarchy` (private and shared caches), `trace` (which lines a core reads), `operator` (the list
 //! [`OPERATORS`]), `input`, `execution` (virtual time, misses that overlap, bandwidth), `outcome`.

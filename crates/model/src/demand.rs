@@ -1,7 +1,7 @@
-//! What a request of a class needs, from measurements of the class alone.
+//! The needs of a request of a class, from measurements of the class alone.
 //!
 //! A demand is what all requests of a window used, divided by their number (`D = U / X`): CPU seconds, disk operations, instructions. It is
-//! taken over all blocks together, so that a block counts by its requests. What was not measured stays missing, with the reason.
+//! taken over all blocks together, so that a block counts by its requests. A demand that was not measured stays missing, with the reason.
 //!
 //! Intervals come from the blocks: [`jackknife`] asks what a figure would be without each of them. The figure can be anything that
 //! follows from demands, a predicted response included, so that the intervals of inputs go through to predictions. Blocks are

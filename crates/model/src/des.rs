@@ -2,9 +2,9 @@
 //!
 //! A request needs its demands at the stations in their order, spread evenly over a number of rounds. Demands are exponential, or
 //! drawn from measured requests, all stations of one request together. Stations share evenly, or serve more important classes
-//! first: those get what the station would serve without the others, the others get the rest. Locks are tokens
-//! that a request takes before a round and keeps until its end; sets of locks are taken in ascending order, so that nobody
-//! waits in a circle.
+//! first: important classes get the service that they would get alone, the others get the rest. Locks are tokens
+//! that a request takes before a round and keeps until its end; sets of locks are taken in ascending order, so deadlocks
+//! cannot occur.
 //!
 //! Figures come from independent runs with seeds of their own, without the beginning of each; intervals are Student's t on the runs.
 //! Without priorities and locks means agree with [`mva`](crate::mva), which tests show.

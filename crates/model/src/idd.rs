@@ -1,7 +1,7 @@
-//! Isolated Demand Decomposition: how workloads will do together, from measurements of each alone.
+//! Isolated Demand Decomposition: predicts how workloads perform together, from measurements of each alone.
 //!
-//! The queues of a mix are easy ([`mva`](crate::mva)); what is hard is that demands change in it, above all CPU seconds: caches are shared,
-//! spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from instruction rates. Two forms:
+//! The queues of a mix are easy ([`mva`](crate::mva)). The hard part is that demands change in a mix, above all CPU seconds: caches are shared,
+//! and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from instruction rates. Two forms:
 //! - [`thesis`] is its procedure to the letter, for two classes, as a baseline.
 //! - [`predict`] is ours, for any number of classes: real cores, the disk's own curve, a choice of what slows requests down
 //!   ([`Slowdown`]), response times from the network itself instead of the bound of formula 4.5, and intervals from blocks.

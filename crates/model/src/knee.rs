@@ -1,7 +1,7 @@
 //! Knees: the smallest allocation of a resource that is sufficient for a share of full performance (SR table 4).
 //!
-//! [`knee`] answers for a measured curve, [`search::KneeSearch`] says which allocations to measure so that the answer costs few
-//! runs. `isotonic` is the monotone fit that both stand on, `resample` draws curves that could have been measured as well.
+//! [`knee`] answers for a measured curve, [`search::KneeSearch`] chooses which allocations to measure so that the answer costs few
+//! runs. `isotonic` is the monotone fit that both use, `resample` draws curves that could have been measured as well.
 //!
 //! # What is claimed
 //! Performance must grow with the allocation, so the means are fitted by the nearest curve that never falls. An allocation is

@@ -1,14 +1,20 @@
-//! What measurements say: statistics of few repeats, knees, scalability.
+//! Models of measurements: statistics of few repeats, knees, scalability, and workloads that share a machine.
 //!
-//! Pure functions of values. There is no clock here and no input or output; chance comes in as a seed, and equal arguments
-//! give equal answers. What cannot be said is `None`, or comes with the reason in words.
+//! All functions are pure. They read no clock and do no input or output; chance comes in as a seed, and equal arguments
+//! give equal answers. An answer that the data do not support is `None`, or an error that states the reason.
 //!
-//! In reading order: [`statistics`] (means with intervals, comparisons, the noise floor, outliers), [`knee`] (the smallest
-//! sufficient allocation, and a search that finds it with few runs), [`usl`] (the universal scalability law), [`freshness`]
-//! (how recent the copy is that queries read). Of workloads that share a machine: [`network`] (stations and who needs them),
-//! [`mva`] (means of each class), [`bounds`] (what no schedule can beat), [`des`] (percentiles, priorities and locks, simulated),
-//! [`demand`] (what a request needs, measured alone), [`idd`] (a mix predicted from measurements alone), [`stack`] (a cache that is
-//! shared), [`shares`] (cores that are divided by weight), [`cache_simulator`] (what operators that share a last-level cache do to each other, and what masks of ways change).
+//! Measurements, in reading order:
+//! - [`statistics`]: means with intervals, comparisons, the noise floor, outliers.
+//! - [`knee`]: the smallest sufficient allocation, and a search that finds it with few runs.
+//! - [`usl`]: the universal scalability law.
+//! - [`freshness`]: how recent the copy is that queries read.
+//!
+//! Workloads that share a machine:
+//! - [`network`]: stations and the classes that use them; [`mva`] computes the means of each class, [`bounds`] the limits that no
+//!   schedule can beat, and [`des`] simulates percentiles, priorities and locks.
+//! - [`demand`]: the needs of a request, measured alone; [`idd`] predicts a mix from them.
+//! - [`shares`]: cores that are divided by weight.
+//! - [`stack`]: hit rates in a shared cache; [`cache_simulator`] simulates operators that share a last-level cache, and masks of ways.
 
 pub mod bounds;
 pub mod cache_simulator;

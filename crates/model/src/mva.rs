@@ -1,6 +1,6 @@
 //! Mean value analysis of a closed [`Network`]: throughput and response time of each class, and the load of each station.
 //!
-//! [`solve`] chooses between two methods by the size of the network and says which it was:
+//! [`solve`] chooses between two methods by the size of the network and reports which it used:
 //! - [`exact`](Method::Exact): the recursion over populations of Reiser and Lavenberg (1980), with marginal probabilities for
 //!   stations whose rate depends on the number of requests. Probabilities of an empty station follow from the throughput of
 //!   the network without it (Reiser 1981), not from the complement to 1, which loses all digits at high loads.

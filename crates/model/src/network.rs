@@ -1,7 +1,7 @@
-//! A closed network: classes of requests, each by a fixed number of clients who think between them, and the stations that
-//! requests need.
+//! A closed network: classes of requests, each issued by a fixed number of clients that think between requests, and the stations that
+//! serve the requests.
 //!
-//! It says what [`mva`](crate::mva) solves, [`bounds`](crate::bounds) bounds and [`des`](crate::des) simulates. A class needs
+//! [`mva`](crate::mva) solves it, [`bounds`](crate::bounds) bounds it and [`des`](crate::des) simulates it. A class needs
 //! `demands_s[k]` seconds of station `k` for each request, over all of its visits; a station serves up to
 //! [`Service::rate`] of these seconds in each second, shared evenly by the requests that are there (processor sharing).
 //! With exponential or any other distribution of demands such networks have product form, so that means depend on mean demands alone

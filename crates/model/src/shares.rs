@@ -1,9 +1,9 @@
-//! What classes of threads get of cores that a scheduler divides by weight: a fluid, without queues.
+//! The cores that each class of threads gets from a scheduler that divides them by weight: a fluid model, without queues.
 //!
-//! Every class can use at most so many cores, as many as it used alone. While that is more than there are, each gets its part by weight,
-//! and what one class leaves goes to the others, again by weight (weighted max-min fairness; Demers, Keshav and Shenker 1989, generalised
-//! by Parekh and Gallager 1993). That is what the kernel's fair scheduler does with threads of different nice values over times much longer
-//! than a slice. It says nothing of waits for a slice, of caches and of locks.
+//! Each class can use at most as many cores as it used alone. If the classes together could use more cores than there are, each gets its share by weight,
+//! and cores that a class leaves unused go to the others, again by weight (weighted max-min fairness; Demers, Keshav and Shenker 1989, generalised
+//! by Parekh and Gallager 1993). The kernel's fair scheduler does the same with threads of different nice values, over times much longer
+//! than a slice. The model ignores waits for a slice, caches and locks.
 
 /// A class of threads.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -4,7 +4,7 @@
 //! its class are inside, and fewer than the total MPL altogether. Otherwise it *waits* in the queue of its class, or is
 //! refused because that queue is full. When somebody *leaves*, those who fit enter:
 //!
-//! 1. the highest priority first, and of equal priorities whoever asked first;
+//! 1. the highest priority first, and among equal priorities the one that asked first;
 //! 2. a class that is full by its own MPL does not hold up others behind the total MPL;
 //! 3. nobody waits while there is room for it, but for those who have waited as long as they may and are yet to be told.
 //!
@@ -41,7 +41,7 @@ pub struct ClassLimits {
     pub priority: Priority,
     /// How many of the class may be inside at once; `None` for as many as the total allows, 0 to hold all of them up.
     pub mpl: Option<u32>,
-    /// How many may wait; whoever comes then is refused. `None` for as many as come, 0 for nobody.
+    /// How many may wait; further transactions are refused. `None` is unlimited, 0 lets nobody wait.
     pub queue_max: Option<u32>,
     /// How long one may wait; `None` for ever.
     pub timeout: Option<Duration>,
@@ -209,8 +209,8 @@ impl Admission {
         Admission { total_mpl, inside: 0, classes, arrivals: 0, latest: Duration::ZERO, expired: BTreeSet::new() }
     }
 
-    /// Whether anything bounds how many of the class are inside. Where nothing does nobody need ask; but whoever has not
-    /// asked must not leave either, even if limits have come to be meanwhile.
+    /// Whether anything limits how many transactions of the class are inside. If nothing does, a transaction need not ask; but one
+    /// that did not ask must not leave either, even if a limit was set meanwhile.
     ///
     /// # Panics
     /// As all functions with a class: if there is no such class.
@@ -220,7 +220,7 @@ impl Admission {
 
     /// A transaction of that class wants to begin.
     pub fn ask(&mut self, ticket: Ticket, class: ClassIndex, now: Duration) -> Asked {
-        // Whoever asks again has understood what came of the last time.
+        // A client that asks again has seen the answer to its last request.
         self.expired.remove(&ticket);
         let Some(obstacle) = self.obstacle(self.class(class)) else {
             // Then nobody waits whom it would pass: who waits elsewhere waits for its own class.
@@ -243,8 +243,8 @@ impl Admission {
         Asked::Wait { ahead }
     }
 
-    /// One of that class that was inside has ended. Those that may enter now, in order; they are inside. Whoever has waited
-    /// as long as it may does not enter any more, whether or not [`expire`](Self::expire) has named it yet.
+    /// A transaction of that class, which was inside, has ended. Returns those that may enter now, in order; they are inside. A transaction
+    /// that has waited as long as it may no longer enters, whether or not [`expire`](Self::expire) has named it yet.
     #[must_use = "who is named is inside and must be told"]
     pub fn leave(&mut self, class: ClassIndex, now: Duration) -> Vec<Ticket> {
         debug_assert!(self.class(class).inside > 0, "more have left class {} than were inside", class.0);
@@ -256,7 +256,7 @@ impl Admission {
         self.enter(now)
     }
 
-    /// A transaction that was told to wait gives up: its client has gone or has cancelled it. Nobody can enter for that: one
+    /// A waiting transaction gives up: its client has gone or has cancelled it. No other transaction can enter for that: one
     /// that was still waiting held no place, and one that had been admitted leaves afterwards. One that has expired stays
     /// so until it [confirms](Self::confirm_expired), so that asking twice gives the same answer.
     pub fn abandon(&mut self, ticket: Ticket) -> Abandoned {
@@ -303,9 +303,9 @@ impl Admission {
         self.classes.iter().filter_map(Class::next_expiry).min()
     }
 
-    /// From now on other limits hold. There may be more classes than before, but not fewer, and each keeps its index.
-    /// Whoever is inside stays, also if that is more than may be now, and whoever waits goes on to wait by the new limits,
-    /// also if its queue is longer than may be now. Those that may enter now, in order; they are inside.
+    /// Replaces the limits. There may be more classes than before, but not fewer, and each keeps its index.
+    /// Transactions that are inside stay, even if they exceed the new limits. Transactions that wait keep waiting under the new limits,
+    /// even if their queue is longer than these allow. Returns those that may enter now, in order; they are inside.
     ///
     /// # Panics
     /// If there are fewer classes than before.

@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 /// How urgent a transaction is to its owner: a level, the higher the more urgent.
 ///
-/// Two levels are enough for most, [`LOW`](Self::LOW) and [`HIGH`](Self::HIGH), and have words of their own. Whoever needs more
-/// writes `level2` to `level254`, all of them above `high`.
+/// Two levels are enough for most, [`LOW`](Self::LOW) and [`HIGH`](Self::HIGH), and have words of their own. For more levels, write
+/// `level2` to `level254`, all of them above `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority(u8);
 

@@ -1,7 +1,7 @@
-//! Which class a group of work should have, proposed from what was seen of it at a server.
+//! Proposes a class for each group of work, from samples of a server.
 //!
 //! A group is everything that one user does in one database by one application, or one statement of it. Only work that was seen to
-//! be long is proposed for the low class: whoever was seen too rarely, or does both, keeps the default class.
+//! be long is proposed for the low class. A group that was seen too rarely, or that does both long and short work, keeps the default class.
 //!
 //! The length of a transaction is its own work: its age without the time that it waited for locks, so that a short transaction
 //! that waits behind a long one is not taken for a long one. A look is more likely to meet a long transaction than a short one, so

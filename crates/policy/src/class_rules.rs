@@ -12,10 +12,10 @@
 //!
 //! Patterns are those of shells: `*`, `?` and `[a-z]`; letters of different case are different. A rule that names a tag or
 //! a fingerprint classifies transactions, all others sessions, whose transactions are of that class unless a rule or
-//! tag says otherwise. Where no rule matches, the default class it is.
+//! tag says otherwise. Where no rule matches, the default class applies.
 //!
-//! A tag that no rule knows names a class itself. Whoever writes SQL can write tags, and `SET plimsoll.class`, so both
-//! are obeyed only if they take nothing from others: if the class has the same or a lower priority than that of the
+//! A tag that no rule knows names a class itself. Anyone who writes SQL can write tags and `SET plimsoll.class`, so both
+//! are obeyed only if other clients lose nothing: if the class has the same or a lower priority than that of the
 //! login, or if the class says that this user may choose it. A rule that names a tag is obeyed on the same condition. A
 //! rule that names a fingerprint is the administrator's word on that very text, and is always obeyed; where it raises
 //! the priority it should name the user too, since anybody can send the text.
@@ -145,7 +145,7 @@ pub struct ClassTerms {
     pub settable_by: Vec<Pattern>,
 }
 
-/// The class of something, and which rule says so.
+/// The class that was found, and the rule that gave it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Matched {
     /// The class.
@@ -187,7 +187,7 @@ impl ClassRules {
     /// A [`ClassIndex`] is a place in `classes`.
     ///
     /// # Panics
-    /// If a rule's class or the default does not exist: whoever reads settings says where that is.
+    /// If a rule's class or the default does not exist; the reader of the settings must report that first, with its place.
     pub fn new(classes: Vec<ClassTerms>, rules: Vec<ClassRule>, default: ClassIndex) -> Self {
         let all = rules.iter().map(|rule| rule.class).chain([default]);
         assert!(all.into_iter().all(|class| usize::from(class.0) < classes.len()), "a class that does not exist");

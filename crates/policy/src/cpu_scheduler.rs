@@ -1,9 +1,9 @@
-//! CPU scheduling: how much of the cores the thread of a transaction gets, and what becomes of a holder in the way.
+//! CPU scheduling: the CPU share of a transaction's thread, and what happens to a holder that blocks a requester.
 //!
-//! Transactions need a core for everything else that they ask for, so whoever gives cores to some first schedules disks
-//! and locks in passing (MW 2.7.3). A host gives the thread that works for a transaction the [`CpuScheduler::nice`]
+//! A transaction needs a core before it can ask for anything else, so scheduling cores also schedules disks
+//! and locks (MW 2.7.3). A host gives the thread that works for a transaction the [`CpuScheduler::nice`]
 //! value of its **CPU priority**, and asks [`CpuScheduler::verdict`] when it asks the [lock
-//! scheduler](crate::LockScheduler): when a holder stands in a requester's way. It carries out both verdicts, as
+//! scheduler](crate::LockScheduler): when a holder blocks a requester. It carries out both verdicts, as
 //! [`CpuVerdict::joined`] says.
 //!
 //! The CPU priority of a transaction is its present priority, which lock schedulers raise, or what it has inherited
@@ -29,7 +29,7 @@ use std::fmt::Debug;
 
 use crate::{Priority, Requester, Stance, Verdict};
 
-/// What a host must do about the thread of one transaction that stands in a requester's way.
+/// What a host must do about the thread of a transaction that blocks a requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CpuVerdict {
@@ -43,8 +43,8 @@ pub enum CpuVerdict {
 }
 
 impl CpuVerdict {
-    /// The verdict on the holder where the lock scheduler said `lock`: `Preempt` if either says so, since nothing is
-    /// more than that, and otherwise the lock scheduler's. [`CpuVerdict::Inherit`] goes with every verdict that leaves
+    /// The verdict on the holder where the lock scheduler said `lock`: `Preempt` if either returns it, since no verdict is
+    /// stronger, and otherwise the lock scheduler's. [`CpuVerdict::Inherit`] goes with every verdict that leaves
     /// the holder running, for it acts on its thread alone.
     ///
     /// ```
@@ -77,7 +77,7 @@ pub trait CpuScheduler: Debug + Send + Sync {
     /// process whose own is 0; where it is not, the two are added. Between 0 and 19.
     fn nice(&self, priority: Priority) -> i32;
 
-    /// What becomes of `holder`, which stands in the way of `requester`.
+    /// The verdict on `holder`, which blocks `requester`.
     fn verdict(&self, requester: &Requester, holder: &Stance) -> CpuVerdict {
         let _ = (requester, holder);
         CpuVerdict::Wait

@@ -1,18 +1,18 @@
-//! How much of a disk those who yield may read while somebody important waits for it.
+//! Limits how much of a disk yielding processes may read while important work waits for it.
 //!
-//! A closed loop: what was seen of the disk in a stretch of time goes in ([`DiskSight`]), a limit in bytes per second comes
-//! out, or none. It begins with no limit. One is set when, for two stretches in a row, important work spent much of its time
-//! waiting for the disk, those who yield read much of what was read, and the disk was not idle. It is lowered fast, by
-//! [`CUT`] at a time, to the floor; raised slowly while important work hardly waits; and lifted when it has grown to what the
-//! disk gives, or when nothing important has been there for [`AWAY`].
+//! A closed loop: the activity of the disk in an interval goes in ([`DiskSight`]), and a limit in bytes per second comes
+//! out, or none. It starts without a limit, and sets one when, for two intervals in a row, important work spent much of its time
+//! waiting for the disk, the yielding processes did much of the reading, and the disk was not idle. It lowers the limit fast, by
+//! [`CUT`] at a time, down to a floor; raises it slowly while important work hardly waits; and lifts it when it has grown to what the
+//! disk can deliver, or when there was no important work for [`AWAY`].
 //!
-//! A limit has to prove its worth. Important work may wait for a disk because that is what it does, whatever others read. So
-//! the time that an important statement waits for the disk is compared before the limit and with it: if it has not fallen
-//! below [`HELPED`] of what it was, the limit is lifted, and no other is tried for a while that doubles each time.
+//! A limit has to prove its worth. Important work may wait for the disk because of its own reading, whatever others read. The loop therefore
+//! compares how long an important statement waits for the disk before the limit and under it. If that time has not fallen
+//! below [`HELPED`] of its former value, the limit is lifted, and no other is tried for a pause that doubles each time.
 //!
-//! The floor is a share of what the disk gave when it was full, which is measured, not configured. It is at least what a few
-//! windows of read-ahead per second take: a page that is being read ahead within a limit keeps everybody waiting who wants
-//! it, so no limit may be so low that this takes long.
+//! The floor is a share of what the disk delivered when it was full, which is measured, not configured. It is at least the bandwidth of a few
+//! windows of read-ahead per second: while a limited process reads a page ahead, every process that wants the page waits,
+//! so a lower limit would make them wait long.
 
 use std::fmt;
 use std::time::Duration;
@@ -44,7 +44,7 @@ const TRIAL: Duration = Duration::from_secs(3);
 const HELPED: f64 = 0.8;
 /// For how long no limit is tried after one that did not help: at first, and at most.
 const BARRED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
-/// In about this time a disk's bandwidth is learned anew that gives less than it did.
+/// About how long it takes to learn that a disk's bandwidth has fallen.
 const FADING: Duration = Duration::from_secs(5);
 /// A limit of which less than this share is used limits nobody.
 const USED: f64 = 0.85;
@@ -278,7 +278,7 @@ impl DiskShare {
         self.limit()
     }
 
-    /// What the disk gives is learned anew by a full disk that gives less than it did.
+    /// Learns a lower bandwidth from a full disk that delivers less than before.
     fn note_bandwidth(&mut self, sight: &DiskSight) {
         if sight.busy.is_some_and(|busy| busy >= FULL) {
             let mut gives = Mean(self.gives);
@@ -339,7 +339,7 @@ impl DiskShare {
             self.word = if limited.bytes_per_s > floor { DiskWord::Lowered } else { DiskWord::Floor };
         } else if self.waited().is_none_or(|waited| waited <= LITTLE) {
             limited.bytes_per_s += GROWTH_PER_S * limited.capacity * sight.window.as_secs_f64();
-            // Important work hardly waits: that is what the limit was for.
+            // Important work hardly waits: the limit has done its job.
             limited.trial = None;
             self.word = DiskWord::Raised;
             if limited.bytes_per_s >= limited.capacity {

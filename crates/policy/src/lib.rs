@@ -1,24 +1,28 @@
-//! Decisions, and nothing but decisions.
+//! Policies: decisions without side effects.
 //!
-//! A policy is given facts and returns a verdict. It reads no clock, takes no lock, does no input or output and wakes
-//! nobody, so the same object can decide inside the embedded engine, which sees every lock request, and inside a
-//! governor, which sees what a server tells it.
+//! A policy receives facts and returns a verdict. It reads no clock, takes no lock, does no input or output and wakes
+//! no thread. The same object can therefore decide inside the embedded engine, which sees every lock request, and inside a
+//! governor, which sees only what its server reports.
 //!
-//! In reading order: [`Priority`] and [`Class`] are who is asking, [`LockScheduler`] orders queues, [`deadlock_victim`]
-//! breaks cycles, [`StarvationBound`] ends losing, [`LOCK_SCHEDULERS`] is the list of those that exist. Adding one is a
-//! file beside `lock_scheduler/standard.rs` and a line in that list. [`CpuScheduler`] says what threads get of the
-//! cores, [`CPU_SCHEDULERS`] is its list.
+//! Locks and cores, in reading order:
+//! - [`Priority`] and [`Class`] describe a requester.
+//! - [`LockScheduler`] orders the queues of locks; [`LOCK_SCHEDULERS`] lists the schedulers. A new one is a file
+//!   beside `lock_scheduler/standard.rs` and a line in that list.
+//! - [`deadlock_victim`] breaks cycles, and [`StarvationBound`] limits how often a transaction is rolled back.
+//! - [`CpuScheduler`] sets the CPU shares of threads; [`CPU_SCHEDULERS`] lists the schedulers.
 //!
-//! What only a governor asks: [`ClassRules`] say which class work belongs to, [`Admission`] which transactions may run at
-//! the same time, [`decide`] which are rolled back for others, [`StayTimes`] whether that is worth its price, [`cycles`] which are rolled back to break a cycle, and
-//! [`may_replay`] whether one that was may be run again. [`TargetController`] keeps response times that were promised, [`MplSearch`] finds how few
-//! transactions of the lowest class are enough.
-//! [`DiskShare`] says how much of a disk less important work may read, and [`Spin`] how long a relay polls before it sleeps. [`class_proposal`] proposes classes from what was seen at a server.
+//! For a governor:
+//! - [`ClassRules`] assign work to classes, [`Admission`] limits which transactions run at the same time.
+//! - [`decide`] chooses which transactions are rolled back for others, [`StayTimes`] whether that is worth its price, and [`cycles`]
+//!   which are rolled back to break a cycle. [`may_replay`] decides whether a rolled back transaction may run again.
+//! - [`TargetController`] keeps promised response times, [`MplSearch`] finds how few transactions of the lowest class are enough.
+//! - [`DiskShare`] limits how much of a disk less important work may read, [`Spin`] how long a relay polls before it sleeps.
+//! - [`class_proposal`] proposes classes from samples of a server.
 //!
-//! [`WaitCounts`] are lengths of waits as the engine counts them and as they are reported.
-//! [`ParallelismPolicy`] says how many partitions each pipeline of a query is given, [`PARALLELISM_POLICIES`] is the list of those that exist.
-//!
-//! [`cache_class`] says which ways of the last-level cache an operator may fill.
+//! For an engine:
+//! - [`WaitCounts`] counts waits by their length, in the engine and in reports.
+//! - [`ParallelismPolicy`] chooses the number of partitions for each pipeline of a query; [`PARALLELISM_POLICIES`] lists the policies.
+//! - [`cache_class`] decides which ways of the last-level cache an operator may fill.
 
 mod admission;
 pub mod cache_class;

@@ -1,17 +1,17 @@
-//! Lock scheduling: who is served next when a lock is wanted by several, and what becomes of a holder in the way.
+//! Lock scheduling: the order in which waiting requests for a lock are granted, and what happens to a holder that blocks them.
 //!
-//! A host (the engine's lock manager, later the governor) calls a scheduler at two moments:
+//! A host (the engine's lock manager, or the governor) calls a scheduler at two moments:
 //!
 //! 1. **A request has to wait.** The host asks [`LockScheduler::rank`] where in the queue it goes: lower ranks are
 //!    granted first, equal ranks in order of arrival. A conversion (a holder that asks for a stronger mode) is always
-//!    ahead of every rank, because the lock cannot become free for anybody else before it is served. When a waiter's
+//!    ahead of every rank, because the lock cannot become free for another request before the conversion is granted. When a waiter's
 //!    priority changes (it inherits), the host asks again.
-//! 2. **A holder stands in its way**: its grant conflicts with the request, or it waits ahead to convert its grant. The
-//!    host asks [`LockScheduler::verdict`] for each such pair, and does what the [`Verdict`] says. It asks when the
-//!    pair comes to be (the request begins to wait, or somebody is granted the lock ahead of it), and again when a
-//!    priority of the two has changed or the holder itself begins to wait.
+//! 2. **A holder blocks the request**: its grant conflicts with the request, or it waits ahead to convert its grant. The
+//!    host asks [`LockScheduler::verdict`] for each such pair, and carries out the [`Verdict`]. It asks when the
+//!    pair arises (the request begins to wait, or another transaction is granted the lock ahead of it), and again when either
+//!    priority has changed or the holder itself begins to wait.
 //!
-//! A holder that was [promoted](crate::StarvationBound) is above every requester, and hosts never roll it back for one.
+//! A holder that was [promoted](crate::StarvationBound) is above every requester, and hosts never roll it back for a requester.
 //!
 //! The seven published schedulers:
 //!
@@ -23,7 +23,7 @@
 //! | pabort | as nprio | `Preempt` when low blocks high |
 //! | pow | as nprio | `PreemptIfWaiting` when low blocks high |
 //! | cr(d) | as nprio | `PreemptAfter(d)` when low blocks high |
-//! | wdl | all equal | `PreemptIfWaiting`, whoever asks |
+//! | wdl | all equal | `PreemptIfWaiting`, for every requester |
 //!
 //! "Low blocks high" is: the holder's present priority is below the requester's.
 //!
@@ -49,7 +49,7 @@ use crate::Priority;
 pub struct Rank(pub u8);
 
 impl Rank {
-    /// The more urgent, the lower.
+    /// More urgent priorities get lower ranks.
     pub fn by_priority(priority: Priority) -> Self {
         Rank(u8::MAX - priority.level())
     }
@@ -60,22 +60,22 @@ impl Rank {
 pub struct Requester {
     /// Its present priority, inherited or promoted included.
     pub priority: Priority,
-    /// How often its work has been rolled back for another's sake so far. A count.
+    /// How often its work has been rolled back for another transaction so far. A count.
     pub rollbacks: u32,
 }
 
-/// A transaction that stands in the way of a requester.
+/// A transaction that blocks a requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stance {
     /// Its present priority, inherited or promoted included.
     pub priority: Priority,
     /// Whether it waits for some lock itself.
     pub waiting: bool,
-    /// How often its work has been rolled back for another's sake so far. A count.
+    /// How often its work has been rolled back for another transaction so far. A count.
     pub rollbacks: u32,
 }
 
-/// What a host must do about one transaction that stands in a requester's way.
+/// What a host must do about a transaction that blocks a requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -85,13 +85,13 @@ pub enum Verdict {
     Inherit,
     /// Roll the holder back at once.
     Preempt,
-    /// Roll the holder back if it waits for a lock now, or as soon as it does while it is still in the way.
+    /// Roll the holder back if it waits for a lock now, or as soon as it does while it still blocks the requester.
     PreemptIfWaiting,
-    /// Roll the holder back if it is still in the way after this long.
+    /// Roll the holder back if it still blocks the requester after this time.
     PreemptAfter(Duration),
 }
 
-/// Decides the order of a lock's queue and the fate of holders in the way.
+/// Decides the order of a lock's queue and what happens to holders that block it.
 ///
 /// Implementations are pure: equal facts give equal answers. The documentation of the module says when a host asks.
 pub trait LockScheduler: Debug + Send + Sync {
@@ -101,7 +101,7 @@ pub trait LockScheduler: Debug + Send + Sync {
     /// Where a request that has to wait goes in the queue.
     fn rank(&self, requester: &Requester) -> Rank;
 
-    /// What becomes of `holder`, which stands in the way of `requester`.
+    /// The verdict on `holder`, which blocks `requester`.
     fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
         let _ = (requester, holder);
         Verdict::Wait

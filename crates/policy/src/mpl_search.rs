@@ -1,18 +1,18 @@
-//! An `mpl` that nobody has set: the smallest that costs no throughput.
+//! Finds the smallest `mpl` of the lowest class that costs no throughput, where the operator has not set one.
 //!
-//! Where more transactions of the lowest class run than there are cores, more of them bring no more throughput; they only share the
-//! cores, hold locks, and make more important work slow. [`MplSearch`] finds how few are enough. Once a second it is told what
+//! When more transactions of the lowest class run than there are cores, further ones add no throughput. They share the
+//! cores, hold locks, and slow more important work down. [`MplSearch`] finds how few are enough. Once per second it receives the transactions that
 //! ended, and it moves one number:
 //!
-//! 1. **Only under saturation.** Nothing is moved unless more transactions of the lower class are at work than there are cores,
+//! 1. **Only under saturation.** The search moves nothing unless more transactions of the lower class run than there are cores,
 //!    second after second, while more important transactions end.
-//! 2. **A step is a trial.** What is measured before it is compared with what is measured after it. A step down is kept if the more
-//!    important work is at least a tenth faster, both together keep 95 % of their work, and the limited class half of its own. The next goes to half of it; one that
-//!    failed is followed by one halfway back, and at last everything rests.
+//! 2. **A step is a trial.** Measurements before and after the step are compared. A step down is kept if the more
+//!    important work is at least a tenth faster, both classes together keep 95 % of their work, and the limited class half of its own. The next step halves the number; a
+//!    failed step is followed by one halfway back, and in the end the search rests.
 //! 3. **Work, not counts.** A transaction counts by the time that its class's transactions took before anything was limited, so that a
 //!    thousand short ones are no reason to stop a report.
-//! 4. **Back again.** After a rest (30 s, doubled up to 8 min while nothing changes) a step up is tried. It stays if it makes important
-//!    work no slower, or brings more than a twentieth of work. Everything is given back at once if important work is idle for 10 s, if
+//! 4. **Back again.** After a rest (30 s, doubled up to 8 min while nothing changes) a step up is tried. It is kept if it makes important
+//!    work no slower, or adds more than a twentieth of work. The limit is removed at once if important work is idle for 10 s, if
 //!    the limit is not used, or if a transaction was refused because of it.
 //!
 //! It reads no clock and no settings.
@@ -373,7 +373,7 @@ impl MplSearch {
 
 impl Window {
     fn add(&mut self, now: Duration, seen: &MplSeen) {
-        // What is told with the first step has ended before.
+        // Transactions reported with the first step ended before it.
         if self.since.is_none() {
             self.since = Some(now);
             return;

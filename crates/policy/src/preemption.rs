@@ -1,31 +1,31 @@
-//! Preemption from outside: which transactions of a server are rolled back because others wait for them.
+//! Preemption from outside: decides which transactions of a server are rolled back because others wait for them.
 //!
-//! An engine asks a [`LockScheduler`] at the moment at which a request has to wait. Who stands beside a server only
-//! looks now and then, and sees a [`WaitGraph`]: who waits for whom at this moment. [`decide`] asks the same schedulers
-//! about it. What differs follows from looking:
+//! An engine asks a [`LockScheduler`] at the moment at which a request has to wait. A governor only
+//! looks at its server now and then, and sees a [`WaitGraph`]: which transactions wait for which at this moment. [`decide`] asks the same schedulers
+//! about this graph. Because it looks only now and then, three things differ:
 //!
 //! - `PreemptIfWaiting` is carried out if the holder waits now, and otherwise left for the next look;
-//!   `PreemptAfter(d)` if it has been in the way since `d` ago or longer.
-//! - Transactions that are not ours, or cannot be rolled back any more, are in the way of others without being touched.
-//!   So a waiter is asked about everybody that it waits for, also through such transactions: each chain is walked until
-//!   somebody is rolled back, for what lies behind is no longer in the way then.
-//! - [`decide`] leaves alone who waits in a circle. [`cycles`] says who is rolled back to break it, without a more important
-//!   waiter; a circle in which nobody may be is left to the server, which finds deadlocks and ends one of them.
+//!   `PreemptAfter(d)` is carried out if it has blocked the waiter for `d` or longer.
+//! - Transactions that are not ours, or can no longer be rolled back, block others and are not touched.
+//!   The scheduler is therefore asked about every transaction that a waiter waits for, also through such transactions: each chain is followed until
+//!   a transaction is rolled back, because the transactions behind it then no longer block the waiter.
+//! - [`decide`] leaves transactions in a cycle alone. [`cycles`] chooses the victim that breaks a cycle, without a more important
+//!   waiter. A cycle without a possible victim is left to the server, which finds deadlocks and aborts one of their transactions.
 //!
-//! A host that knows what a rollback costs weighs it first (`worth`), and shows those as not preemptible that cost more than they save.
+//! A host that knows the cost of a rollback weighs it first (`worth`), and marks holders as not preemptible if rolling them back costs more than it saves.
 //!
-//! Whatever a scheduler says, nobody is rolled back for an equal or a lower, nor while
-//! [promoted](crate::StarvationBound); and transactions of the lowest priority roll nobody back.
+//! Whatever a scheduler answers, no transaction is rolled back for one of equal or lower priority, nor while it is
+//! [promoted](crate::StarvationBound). Transactions of the lowest priority cause no rollbacks.
 //!
 //! The policies that can be chosen:
 //!
-//! | name | what is done |
+//! | name | rule |
 //! |---|---|
 //! | never | nobody is rolled back |
 //! | track | as pow, but it is only counted |
-//! | pow | whoever blocks a more urgent one and waits itself is rolled back |
-//! | pabort | whoever blocks a more urgent one is rolled back |
-//! | after(d) | whoever blocks a more urgent one for longer than d is rolled back |
+//! | pow | a transaction that blocks a more urgent one and waits itself is rolled back |
+//! | pabort | a transaction that blocks a more urgent one is rolled back |
+//! | after(d) | a transaction that blocks a more urgent one for longer than d is rolled back |
 //!
 //! Source: McWherter, *Sharing DBMS among Multiple Users while Providing Performance Isolation*, 3.8.
 
@@ -122,7 +122,7 @@ pub struct WaitGraph {
 pub struct Rules<'a> {
     /// Who is rolled back, or inherits.
     pub locks: &'a dyn LockScheduler,
-    /// Who runs as fast as whoever waits for it; `None` where cores are not shared out.
+    /// Which holders get the CPU share of their waiters; `None` where the host does not schedule cores.
     pub cpu: Option<&'a dyn CpuScheduler>,
     /// How often a transaction may lose.
     pub bound: StarvationBound,
@@ -166,13 +166,17 @@ pub const PREEMPTION_POLICIES: [PreemptionKind; 5] = [
     PreemptionKind { name: "track", about: "as pow, but it is only counted", example: "track" },
     PreemptionKind {
         name: "pow",
-        about: "whoever blocks a more urgent one and waits itself is rolled back",
+        about: "a transaction that blocks a more urgent one and waits itself is rolled back",
         example: "pow",
     },
-    PreemptionKind { name: "pabort", about: "whoever blocks a more urgent one is rolled back", example: "pabort" },
+    PreemptionKind {
+        name: "pabort",
+        about: "a transaction that blocks a more urgent one is rolled back",
+        example: "pabort",
+    },
     PreemptionKind {
         name: "after(d)",
-        about: "whoever blocks a more urgent one for longer than d is rolled back",
+        about: "a transaction that blocks a more urgent one for longer than d is rolled back",
         example: "after(50ms)",
     },
 ];

@@ -1,8 +1,8 @@
-//! Replay: whether a transaction that was rolled back for another's sake, or by the server itself, may be run again without
-//! its client's knowing.
+//! Replay: decides whether a transaction that was rolled back for another one, or by the server, may run again without
+//! its client noticing.
 //!
-//! Whoever replays compares every answer that the client has already got with the new one, and gives up where they
-//! differ. What is decided here is what no comparison would show: whether running it again could do something twice, or
+//! A host that replays compares every answer that the client already has with the new one, and gives up if they
+//! differ. This module decides what no comparison would show: whether a second run could do something twice, or
 //! something else.
 //!
 //! What must not be run twice in one transaction, or is not undone by rolling back:
@@ -134,7 +134,7 @@ pub struct ReplayFacts {
 /// Why a transaction is not run again; its client hears that it was rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NoReplay {
-    /// The settings say so.
+    /// The settings forbid it.
     Off,
     /// It may have been committed.
     CommitSent,
@@ -188,7 +188,7 @@ impl fmt::Display for NoReplay {
     }
 }
 
-/// Whether a transaction may be run again. Of several reasons against it the gravest is told.
+/// Whether a transaction may be run again. If several reasons forbid it, the gravest is returned.
 ///
 /// ```
 /// use plimsoll_policy::{NoReplay, ReplayFacts, Unsafe, may_replay};

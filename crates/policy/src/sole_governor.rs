@@ -5,7 +5,7 @@
 //!
 //! - One in the connection path goes before every one beside the server: its clients' sessions are its own, and nobody can
 //!   tell them from others.
-//! - Of those beside the server the oldest works, of equally old ones that with the smallest process number.
+//! - Of the governors beside the server the oldest is active; of equally old ones, that with the smallest process number.
 
 /// How a governor stands to its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! Targets: a class's response time as a promise, and the controller that keeps it.
 //!
-//! A [`Target`] such as `p95 < 20ms` or `p95 < 1.3 x alone` says what a class is promised. [`TargetController`] keeps it: once a
-//! second it is told the response times of each class and how much the classes below use of each lever, and it moves levers
+//! A [`Target`] such as `p95 < 20ms` or `p95 < 1.3 x alone` is the promise to a class. [`TargetController`] keeps it: once per
+//! second it receives the response times of each class and how much the classes below use of each lever, and it moves levers
 //! ([`LeverKind`]) of those classes between what the operator allows and a floor. It reads no clock and no settings.
 //!
 //! How it decides, for `pQ < bound`:
@@ -16,10 +16,10 @@
 //!    targets are comfortable, else every 10 s, or 30 s if one is only just kept. A step is on trial. If a target is not kept after
 //!    it, it is undone, and that lever rests: 30 s, doubled each time. What does not help is thus given back completely, and what
 //!    helps stays.
-//! 4. **Honest.** If a target is still exceeded 10 s after all levers have reached their floors, the controller says so with the best
-//!    that it reached. If the levers made no difference, it gives everything back and tries again after 5 minutes.
+//! 4. **Honest.** If a target is still exceeded 10 s after all levers have reached their floors, the controller reports that, with the best
+//!    value that it reached. If the levers made no difference, it gives everything back and tries again after 5 minutes.
 //!
-//! After a move the window begins anew, without the second (or the length of the bound) in which transactions of before end.
+//! After a move a new window begins, which leaves out the second (or the length of the bound) in which earlier transactions end.
 
 mod alone;
 mod controller;

@@ -1,8 +1,8 @@
-//! `autogroups`: whether every session of processes is a group of the scheduler's (sched(7)). For the whole machine.
+//! `autogroups`: whether the scheduler treats every session of processes as a group (sched(7)). For the whole machine.
 //!
-//! With them each PostgreSQL process is a group of its own, and groups compete by weight alone: one that is to have only
-//! what nobody else wants (`SCHED_IDLE`) still keeps a core for a slice of a few milliseconds before somebody who wakes gets
-//! it. They are meant for desktops; servers that run as services mostly have them without knowing.
+//! With autogroups each PostgreSQL process is a group of its own, and groups compete by weight alone. A process that should run only
+//! on idle cores (`SCHED_IDLE`) then still keeps a core for a slice of a few milliseconds before a process that wakes gets
+//! it. Autogroups are meant for desktops, but are on by default on most servers too.
 
 use super::kernel_word::KernelWord;
 use crate::process_share::AUTOGROUPS_FILE;

@@ -13,7 +13,7 @@ use crate::host::Host;
 pub(super) struct CpuQuota;
 
 const KEY: &str = "cpu_quota";
-/// The kernel's own period. The quota is handed out anew for each.
+/// The kernel's own period. Each period gets the full quota.
 const PERIOD_US: f64 = 100_000.0;
 /// The kernel takes no quota below 1 ms a period.
 const LEAST_CORES: f64 = 0.01;

@@ -1,4 +1,4 @@
-//! `cpu_weight`: how large the subject's part of the cores is where others want them too.
+//! `cpu_weight`: the subject's share of the cores when other processes compete for them.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Control groups of our own: where they may be made, and moving processes into them.
 //!
-//! A group of ours lies below the group that the subject is in, so that limits that are already there go on to hold. It is
+//! A group of ours lies below the group that the subject is in, so that existing limits still apply. It is
 //! the only kind of group that is ever written to; others are read, and get processes back that came from them.
 //!
 //! In version 2 a group that has processes offers no controllers to groups below it (the rule of no internal processes),

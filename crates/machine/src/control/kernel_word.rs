@@ -23,7 +23,7 @@ pub(super) struct KernelWord {
 }
 
 impl KernelWord {
-    /// What the file holds. Where the kernel lists all it knows, that is what it puts in brackets.
+    /// The present word. If the kernel lists all words that it knows, the one in brackets.
     fn held(&self, host: &Host) -> Option<String> {
         let Some(text) = host.text(self.file) else { return self.absent_is.map(str::to_owned) };
         let chosen = text.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));

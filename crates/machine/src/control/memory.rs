@@ -1,8 +1,8 @@
 //! `memory_mib`: the memory that may be charged to the subject from now on.
 //!
 //! A page is charged to the group of the process that first touched it and stays there, whatever group the process is
-//! moved to (version 1 could move charges until Linux 6.x took that away; version 2 never could). So the limit bites on
-//! what is allocated after it was set, and [`verify`](Control::verify) says how much was there before.
+//! moved to (version 1 could move charges until Linux 6.x took that away; version 2 never could). The limit therefore applies to
+//! memory that is allocated after it was set, and [`verify`](Control::verify) reports how much was allocated before.
 
 use std::time::Duration;
 

@@ -154,7 +154,7 @@ fn rates(group: &Group, earlier: &Observation, window: Duration) -> Result<BTree
     let before: Option<ByDomain> = later.keys().map(before).collect();
     let before = before.ok_or("there is no reading from the beginning of the window")?;
     Group::rate(&before, &later, window)
-        .ok_or_else(|| "a counter began anew within the window, or the window is empty".into())
+        .ok_or_else(|| "a counter was reset within the window, or the window is empty".into())
 }
 
 /// What was reached, and why that is too much. The busiest domain counts, for the limit is that of each.

@@ -85,7 +85,7 @@ pub(crate) fn descendants(host: &Host, process: i32) -> Vec<i32> {
     found.split_off(1)
 }
 
-/// The moment now as threads' beginnings are told, clock ticks since boot: 100 a second for user space, on every machine.
+/// The present moment in the unit of threads' start times: clock ticks since boot, 100 per second in user space on every machine.
 pub(crate) fn ticks_now(host: &Host) -> Option<u64> {
     let uptime: f64 = host.text("/proc/uptime")?.split_whitespace().next()?.parse().ok()?;
     Some((uptime * 100.0).floor() as u64)

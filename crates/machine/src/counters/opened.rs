@@ -91,7 +91,7 @@ impl OpenedGroup {
 }
 
 /// Raises the soft limit of open files so that `count` more fit, as far as the hard limit lets us. If it does not, opening
-/// fails and says so.
+/// fails with an error.
 pub(super) fn make_room_for_files(count: usize) {
     /// What the rest of the process may have open.
     const OTHERS: u64 = 1024;

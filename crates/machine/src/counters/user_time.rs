@@ -1,12 +1,12 @@
 //! How much of their time on cores threads are in user mode. Counters count there alone, and the time that the kernel gives
-//! with their counts is of both modes: what is to be a share of time must be divided by the part of it in which it was counted.
+//! with their counts is of both modes: to make a share of time, divide counts by the part of the time in which they were counted.
 
 use std::collections::BTreeMap;
 
 use crate::host::Host;
 use crate::process_tree::stat::{Stat, thread_folder};
 
-/// User and system time are told in ticks of 10 ms, and most kernels sample which of both it was: from this many ticks on the
+/// The kernel reports user and system time in ticks of 10 ms, and most kernels sample which of both it was: from this many ticks on the
 /// share is good to a few per cent.
 const TICKS_MIN: u64 = 20;
 

@@ -1,6 +1,6 @@
 //! The infinite loop: takes processors, and neither memory nor caches (GA 4.3).
 //!
-//! It competes for its cores with whatever else runs there, so that the share of them that it gets says as much of the others as of
+//! It competes for its cores with whatever else runs there, so its share of the cores depends as much on the others as on
 //! the loop. Its strength is how many threads compete: those that run or wait for a core, by the scheduler's account.
 
 use std::collections::BTreeMap;

@@ -1,18 +1,18 @@
-//! The pirate: holds a part of the last level cache by touching it all the time, so that the others have the rest (Eklov,
+//! The pirate: holds part of the last-level cache by touching it all the time, so that other processes have the rest (Eklov,
 //! Nikoleris, Black-Schaffer and Hagersten, "Cache Pirating: Measuring the Curse of the Shared Cache", ICPP 2011). It stands
 //! in for cache allocation where the processor or the hypervisor offers none.
 //!
-//! A cache keeps what is used more often. The pirate sweeps its buffer so often that others, who touch each of their own
-//! lines less often, are the ones who lose; how well that goes depends on them, so that the pirate watches what it has
-//! itself lost: a load that misses is a line that it did not hold. It counts its misses where there are hardware counters
+//! A cache keeps lines that are used more often. The pirate sweeps its buffer so often that other processes, which touch each of their
+//! lines less often, lose theirs. How well that works depends on these processes, so the pirate also measures what it
+//! lost itself: a load that misses is a line that it did not hold. It counts its misses where there are hardware counters
 //! ([`counted`]), and else times a sample of its loads ([`split`]).
 //!
 //! A sweep follows several chains in random order through the buffer rather than going up its addresses: loads overlap,
 //! which makes it fast, and no prefetcher fetches a lost line back before its loss is seen. A prefetcher that always brings
-//! the neighbour of a line, as Intel's second level may, hides up to half of the losses; then what is told is too much.
+//! the neighbour of a line, as Intel's second level may, hides up to half of the losses; the reported amount is then too high.
 //!
-//! [`validate()`] shows whether all that is true on a machine: a chase through a known working set must begin to miss where
-//! the pirate has taken so much that the rest is too small.
+//! [`validate()`] checks these assumptions on a machine: a chase through a known working set must begin to miss when
+//! the pirate leaves it too little cache.
 
 pub mod counted;
 pub mod split;
@@ -144,7 +144,7 @@ pub fn calibrate(caches: &CacheSizes) -> Result<Split, HogError> {
 
 /// A size that is in the last level, and for the most part not in the second.
 fn fits_llc(caches: &CacheSizes) -> u64 {
-    /// Where nothing is told.
+    /// Where nothing is reported.
     const USUAL: u64 = 2 << 20;
     let above = caches.l2.map_or(USUAL, |l2| 3 * l2);
     caches.llc.map_or(above, |llc| above.min(llc / 4))

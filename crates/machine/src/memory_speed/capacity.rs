@@ -1,5 +1,5 @@
-//! How much of a cache one really has, by the latency of a chase through growing working sets: the size that the kernel
-//! tells is not what a guest gets, or a core whose neighbours use the cache too.
+//! How much of a cache a core really has, from the latency of a chase through growing working sets. A guest, or a core whose
+//! neighbours use the cache too, has less than the size that the kernel reports.
 
 /// From this share of misses on a chase counts as missing. Below lie the few conflicts of a cache that is nearly full.
 pub const MISSING: f64 = 0.15;

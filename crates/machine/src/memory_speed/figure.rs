@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A spread (highest less lowest, by the median) above this is noise that is told.
+/// A spread (highest less lowest, by the median) above this is reported as noise.
 const NOISY: f64 = 0.2;
 
 /// The middle of several rounds, and how far they lay apart.

@@ -127,7 +127,7 @@ struct Curve {
     times: Option<ThreadTimes>,
 }
 
-/// From this share of its time on a thread that waits for its core is told of.
+/// A thread that waits for its core for at least this share of its time is reported.
 const WAITING_MIN: f64 = 0.05;
 
 /// What to say of a thread that had to wait for its core; `None` if it did not have to.

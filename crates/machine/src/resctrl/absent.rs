@@ -26,8 +26,8 @@ impl Absent {
         Absent { reason: reason.into(), remedy: remedy.map(str::to_owned) }
     }
 
-    /// Why a mounted resctrl lacks something: the processor has none of `flags`, the kernel was told at boot to leave `option`
-    /// out, or as `otherwise` says.
+    /// Why a mounted resctrl lacks something: the processor has none of `flags`, a boot parameter of the kernel disables `option`,
+    /// or the reason is `otherwise`.
     pub(crate) fn missing(host: &Host, flags: &[&str], option: &str, otherwise: &str) -> Absent {
         if let Err(absent) = processor_has(host, flags) {
             return absent;

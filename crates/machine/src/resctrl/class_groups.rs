@@ -180,7 +180,7 @@ impl ClassGroups {
             let (path, mask) = (self.classes[place].group.path(), masks[place]);
             let parts = |other: usize| self.classes[other].group.path() == path && masks[other] != mask;
             if (0..place).any(parts) {
-                let why = "classes that had equal masks would get different ones; set cache_classes anew for groups of their own";
+                let why = "classes that had equal masks would get different ones; set cache_classes again to give them groups of their own";
                 return Err(OwnGroupError::Unavailable(why.to_owned()));
             }
             if self.classes[place].mask != mask {

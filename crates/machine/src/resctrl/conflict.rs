@@ -17,7 +17,7 @@ pub(crate) fn rival(host: &Host) -> Option<Absent> {
     })
 }
 
-/// PCM does always; the tools of intel-cmt-cat do unless they are told to use resctrl.
+/// PCM does always; the tools of intel-cmt-cat do unless they are configured to use resctrl.
 fn bypasses_kernel(name: &str, arguments: impl Fn() -> String) -> bool {
     match name {
         "pqos-msr" | "rdtset-msr" => true,

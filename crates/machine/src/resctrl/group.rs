@@ -174,7 +174,7 @@ impl Group {
     }
 
     /// Bytes per second between two readings of [`memory_bytes`](Group::memory_bytes), by domain. `None` if there is no time
-    /// between them, or a counter began anew.
+    /// between them, or a counter was reset.
     pub fn rate(earlier: &ByDomain, later: &ByDomain, window: Duration) -> Option<BTreeMap<u32, f64>> {
         let seconds = window.as_secs_f64();
         let rate = |(id, later): (&u32, &u64)| {

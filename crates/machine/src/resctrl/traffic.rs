@@ -38,7 +38,7 @@ impl CacheSample {
     }
 
     /// What was moved in the `window` since `earlier`, and what is held. A group that came within it began at nothing; one
-    /// whose counter began anew makes the sum unknown.
+    /// whose counter was reset makes the sum unknown.
     pub fn since(&self, earlier: &CacheSample, window: Duration) -> CacheUse {
         let moved = || {
             let (now, then) = (self.moved.as_ref()?, earlier.moved.as_ref()?);

@@ -1,4 +1,4 @@
-//! Whether control groups tell what they use.
+//! What control groups use, and whether the kernel reports it.
 
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;

@@ -46,7 +46,7 @@ impl Sensor for Devices {
 
     fn open(&self, instruments: &Instruments, _: &Observed) -> Result<Box<dyn Reading>, Availability> {
         let availability = self.probe(instruments.host());
-        // Processors are told of also where no disk is.
+        // Processors are reported even where there is no disk.
         let why_no_disk = (!availability.available).then_some(availability);
         Ok(Box::new(Watching { host: instruments.host().clone(), why_no_disk, lap: Lap::new() }))
     }

@@ -1,4 +1,4 @@
-//! What sensors tell.
+//! The results of sensors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Sensors that were opened for the same.
+//! Sensors that were opened for the same subject.
 
 use std::fmt;
 

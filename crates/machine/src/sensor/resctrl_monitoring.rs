@@ -1,4 +1,4 @@
-//! Whether the processor tells cache occupancy and memory traffic of groups.
+//! Cache occupancy and memory traffic of groups, and whether the processor reports them.
 
 use crate::availability::Availability;
 use crate::host::Host;

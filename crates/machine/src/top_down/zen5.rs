@@ -37,7 +37,7 @@ pub(super) static TABLE: FamilyTable = FamilyTable {
     memory: Some(MEMORY),
     served: Some(SERVED),
     code: Some(CODE_FILLS),
-    // Every line that the second level gets, whoever asked for it (`l2-cache.json`): earlier families cannot tell.
+    // Every line that the second level gets, whatever requested it (`l2-cache.json`): earlier families cannot tell.
     memory_reads: MemoryReads::Events(
         &[NamedCode::new("l2_fill_rsp_src.dram_io_all", Code::new(0x165, 0x08 | 0x40))],
         "fills of the second level from memory: data and code, on demand or prefetched",

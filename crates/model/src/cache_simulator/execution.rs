@@ -35,8 +35,8 @@ pub fn run(simulation: &Simulation) -> Result<Outcome, SimulationError> {
     Ok(run_watched(simulation, &mut |_| true)?.expect("nobody ends it"))
 }
 
-/// The same for long simulations: `goes_on` is told from time to time how many references were made so far, warm-up
-/// included, and ends the simulation by `false`. The outcome is then `None`.
+/// The same for long simulations: it calls `goes_on` from time to time with the number of references so far, warm-up
+/// included. If `goes_on` returns `false`, the simulation ends and the outcome is `None`.
 ///
 /// # Errors
 /// [`SimulationError`] if it cannot run.

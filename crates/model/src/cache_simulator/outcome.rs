@@ -1,4 +1,4 @@
-//! What a simulation has counted.
+//! The counts of a simulation.
 
 /// One core.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]

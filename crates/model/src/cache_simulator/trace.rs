@@ -1,5 +1,5 @@
-//! What an operator reads, one cache line after the other: a [`Program`] is what it does for each row, a [`Trace`] is one
-//! core that does so for ever.
+//! The cache lines that an operator reads, one after the other. A [`Program`] is its work for each row; a [`Trace`] is a
+//! core that repeats the program for ever.
 //!
 //! References are of whole lines: what several rows read of one line of a column is one reference. A trace makes one at a
 //! time and allocates nothing; equal seeds make equal traces.

@@ -1,4 +1,4 @@
-//! What can be simulated.
+//! Checks whether a network can be simulated.
 
 use thiserror::Error;
 

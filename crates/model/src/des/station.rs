@@ -84,7 +84,7 @@ impl<'a> Station<'a> {
         let level = (0..self.levels.len()).filter_map(|at| Some((self.levels[at].next()?, at))).min()?.1;
         let Reverse((done, client)) = self.levels[level].clients.pop()?;
         let level = &mut self.levels[level];
-        // Rounding must not leave it short of what it has served; an idle level begins anew, so that sums stay small.
+        // Rounding must not leave it short of what it has served; an idle level starts again at 0, so that sums stay small.
         level.served_s = if level.clients.is_empty() { 0.0 } else { level.served_s.max(done.0) };
         self.share();
         Some(client)

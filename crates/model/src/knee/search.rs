@@ -1,4 +1,4 @@
-//! Which allocations to measure so that the knees are found with few runs.
+//! Chooses which allocations to measure, so that the knees are found with few runs.
 
 use super::resample::Resampled;
 use super::{BOUND_CONFIDENCE, Curve, Knee, knee};

@@ -1,4 +1,4 @@
-//! Two settings put against each other.
+//! Comparison of two settings.
 
 use super::estimate::Interval;
 use super::floor::{FLOOR_CONFIDENCE, difference};

@@ -1,4 +1,4 @@
-//! The noise floor: differences below it mean nothing.
+//! The noise floor: smaller differences are not evidence of an effect.
 
 use super::noise::Noise;
 use super::samples::Samples;

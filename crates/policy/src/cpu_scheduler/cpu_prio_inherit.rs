@@ -1,4 +1,4 @@
-//! `cpu-prio-inherit`: as `cpu-prio`, and whoever blocks a high-priority transaction runs as fast as it would.
+//! `cpu-prio-inherit`: as `cpu-prio`, and a thread that blocks a high-priority transaction gets its CPU share.
 
 use super::{CpuScheduler, CpuVerdict, nice_by_priority};
 use crate::{Priority, Requester, Stance};
@@ -25,7 +25,7 @@ impl CpuScheduler for CpuPrioInherit {
     }
 
     fn about(&self) -> &'static str {
-        "high-priority threads first, and whoever blocks one is one"
+        "high-priority threads first; a thread that blocks one becomes one"
     }
 
     fn nice(&self, priority: Priority) -> i32 {

@@ -1,4 +1,4 @@
-//! `p-cpu`: as `cpu-prio`, and whoever blocks a high-priority transaction is rolled back.
+//! `p-cpu`: as `cpu-prio`, and a transaction that blocks a high-priority one is rolled back.
 
 use super::{CpuScheduler, CpuVerdict, nice_by_priority};
 use crate::{Priority, Requester, Stance};

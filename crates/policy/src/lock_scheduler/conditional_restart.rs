@@ -1,5 +1,5 @@
-//! `cr(d)`, conditional restart: priority queues, and whoever blocks a high-priority transaction has `d` to get out of
-//! the way.
+//! `cr(d)`, conditional restart: priority queues, and a transaction that blocks a high-priority one is rolled back
+//! after `d`.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::length::{parse_length, write_length};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "cr(d)",
-    about: "the most urgent waiter first; whoever blocks a more urgent one for longer than d is rolled back",
+    about: "the most urgent waiter first; a transaction that blocks a more urgent one for longer than d is rolled back",
     example: "cr(300ms)",
     make: |name| {
         let reprieve = parse_length(name.strip_prefix("cr(")?.strip_suffix(')')?)?;

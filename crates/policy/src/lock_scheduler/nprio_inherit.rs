@@ -1,4 +1,4 @@
-//! `nprio-inherit`: priority queues, and whoever blocks a high-priority transaction becomes one.
+//! `nprio-inherit`: priority queues, and a transaction that blocks a high-priority one inherits its priority.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "nprio-inherit",
-    about: "the most urgent waiter first; whoever blocks a more urgent one becomes as urgent",
+    about: "the most urgent waiter first; a transaction that blocks a more urgent one becomes as urgent",
     example: "nprio-inherit",
     make: |name| (name == "nprio-inherit").then(|| Arc::new(NPrioInherit) as _),
 };

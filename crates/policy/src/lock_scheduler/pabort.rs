@@ -1,4 +1,4 @@
-//! `pabort`: priority queues, and whoever blocks a high-priority transaction is rolled back at once.
+//! `pabort`: priority queues, and a transaction that blocks a high-priority one is rolled back at once.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "pabort",
-    about: "the most urgent waiter first; whoever blocks a more urgent one is rolled back at once",
+    about: "the most urgent waiter first; a transaction that blocks a more urgent one is rolled back at once",
     example: "pabort",
     make: |name| (name == "pabort").then(|| Arc::new(PAbort) as _),
 };

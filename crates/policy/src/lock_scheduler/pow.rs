@@ -1,5 +1,5 @@
-//! `pow`, Preempt-On-Wait: priority queues, and whoever blocks a high-priority transaction is rolled back when it
-//! waits.
+//! `pow`, Preempt-On-Wait: priority queues, and a transaction that blocks a high-priority one is rolled back when it
+//! waits itself.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "pow",
-    about: "the most urgent waiter first; whoever blocks a more urgent one is rolled back if it waits itself, then or later",
+    about: "the most urgent waiter first; a transaction that blocks a more urgent one is rolled back if it waits itself, then or later",
     example: "pow",
     make: |name| (name == "pow").then(|| Arc::new(PreemptOnWait) as _),
 };
@@ -16,8 +16,8 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// Serves waiters as `nprio` does, and rolls a low-priority transaction that blocks a high-priority one back if and
 /// only if it waits for a lock itself, then or later. MW 3.8.1.
 ///
-/// Whoever does not wait is through soon, so that little would be won and much lost by rolling it back; whoever waits
-/// is not (MW 3.7: a transaction that never waits lives an eighteenth of the mean).
+/// A holder that does not wait ends soon, so rolling it back would gain little and lose much. A holder that waits
+/// does not end soon (MW 3.7: a transaction that never waits lives an eighteenth of the mean).
 ///
 /// The example of MW 3.8.1: low L1, L2 and L3 hold a row in shared mode; L1 waits for another lock, L2 will wait for
 /// one, and L3 will not. High H asks for the row in exclusive mode. L1 is rolled back at once; L2 when it begins to

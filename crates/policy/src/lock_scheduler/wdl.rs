@@ -1,4 +1,4 @@
-//! `wdl`, wait-depth limited: nobody waits for a waiter.
+//! `wdl`, wait-depth limited: no transaction waits for a waiter.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "wdl",
-    about: "first come, first served; whoever waits and is waited for is rolled back",
+    about: "first come, first served; a transaction that waits and is waited for is rolled back",
     example: "wdl",
     make: |name| (name == "wdl").then(|| Arc::new(WaitDepthLimited) as _),
 };

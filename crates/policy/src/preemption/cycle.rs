@@ -39,7 +39,7 @@ pub fn cycles(graph: &WaitGraph, bound: StarvationBound) -> Vec<Cycle> {
         for &start in &places {
             while let Some(members) = shortest(&links, &is_left, start) {
                 let victim = victim(graph, bound, &members);
-                // What cannot be broken is found once; whoever else is in a cycle with others is still found.
+                // A cycle that cannot be broken is found once; transactions that are in further cycles are still found.
                 is_left[victim.unwrap_or(start)] = false;
                 found.push(Cycle { members, victim, stands: only_standing });
             }

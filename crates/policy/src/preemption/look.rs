@@ -19,7 +19,7 @@ pub fn decide(graph: &WaitGraph, rules: &Rules<'_>) -> Vec<Action> {
     let mut victims: Vec<Option<usize>> = vec![None; graph.transactions.len()];
     let mut actions = Vec::new();
     for &waiter in &waiters {
-        // A victim waits for nobody any more. Whoever could make it one is more urgent and came before.
+        // A victim no longer waits. A transaction that could make it a victim is more urgent and came earlier.
         if victims[waiter].is_some() {
             continue;
         }
@@ -107,7 +107,7 @@ impl<'a> Look<'a> {
     fn walk(&self, waiter: usize, mut visit: impl FnMut(usize, Duration) -> bool) {
         let mut is_visited = vec![false; self.transactions.len()];
         is_visited[waiter] = true;
-        // The oldest chain comes first, and walking on makes none older: whoever is reached first is reached by its oldest.
+        // The oldest chain comes first, and extending a chain makes none older, so each transaction is first reached by its oldest chain.
         let mut reached = BinaryHeap::new();
         let link = |from: usize, chain: Duration| {
             let links = self.blockers[from].iter();

@@ -26,17 +26,17 @@ const ENDS_LEAST: f64 = 8.0;
 /// After so many stays what was learned counts half: loads change.
 const HALF_LIFE: u32 = 512;
 
-/// So many rollbacks are believed to have freed somebody before the first was seen.
+/// The number of successful rollbacks assumed before the first was seen.
 const FREED_BEFORE: f64 = 4.0;
 
-/// While too little is known, one of so many holders is left alone, so that something becomes known: from those that are rolled back
-/// at once nobody learns how long they would have stayed. Eight ends are enough for hundreds of stays, so few are left alone in all.
+/// While too little is known, one in this number of holders is left alone in order to learn: holders that are rolled back
+/// at once do not show how long they would have stayed. Eight ends are enough for hundreds of stays, so few are left alone in all.
 const LEFT_ALONE_EVERY: u32 = 4;
 
 /// What is known of a span beforehand counts as much as that many ends.
 const ENDS_BEFOREHAND: f64 = 0.5;
 
-/// How long holders of one kind stay in the way of more important transactions.
+/// How long holders of one kind block more important transactions.
 #[derive(Debug, Clone)]
 pub struct StayTimes {
     spans: [Span; SPANS],
@@ -152,7 +152,7 @@ impl StayTimes {
     }
 
     /// How many end in a second, in each span. A span of which little is known has about the rate of the one before it, the first
-    /// about that of all, but no less than one in its age. That this holder has stayed so long says something, too: where nobody else has, it will not end at once.
+    /// about that of all, but no less than one in its age. The time that this holder has stayed is evidence too: if no other holder stayed as long, it will not end at once.
     fn rates(&self, stayed: f64) -> Option<[f64; SPANS]> {
         let all = self.spans.iter().fold(Span::default(), |sum, span| Span {
             ends: sum.ends + span.ends,

@@ -42,7 +42,7 @@ pub enum Why {
     Idle,
     /// Levers made no difference to the target, which is exceeded all the same: they are given back.
     NoHelp,
-    /// There is no target: the smallest mpl is searched that costs no throughput.
+    /// There is no target; the smallest mpl that costs no throughput is searched for.
     Search(MplWhy),
 }
 

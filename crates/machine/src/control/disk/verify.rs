@@ -1,4 +1,4 @@
-//! Whether a limit of the disk bit: what the group reached, and what went past it.
+//! Checks whether a disk limit took effect: the rate that the group reached, and the writes that bypassed the limit.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::host::Host;
 const TOLERANCE: f64 = 0.05;
 /// What the kernel lets through at once: it counts against the limit in slices of a tenth of a second.
 const BUCKET_S: f64 = 0.1;
-/// Bytes per second past the limit that are not worth a word: journals of file systems and the like, at least so many, or
-/// this share of the limit.
+/// Bytes per second past the limit that are not reported, such as journals of file systems: this amount, or
+/// this share of the limit if that is more.
 const ESCAPED_LEAST: f64 = 1e6;
 const ESCAPED_SHARE: f64 = 0.1;
 

@@ -97,7 +97,7 @@ fn what_cannot_be_measured_has_no_figure() {
     let full = observed(&world.resctrl(), &world.subject);
     check(&Observation::new(), SECOND, "no reading from the beginning");
     check(&full, Duration::ZERO, "the window is empty");
-    check(&full.keys().map(|key| (key.clone(), 5.0)).collect(), SECOND, "began anew");
+    check(&full.keys().map(|key| (key.clone(), 5.0)).collect(), SECOND, "was reset");
     world.kernel.set_counter(&group(), 0, "mbm_local_bytes", "Unavailable");
     check(&full, SECOND, "reads Unavailable");
 

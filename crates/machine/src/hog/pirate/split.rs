@@ -85,7 +85,7 @@ impl Timings {
     }
 }
 
-/// How hits and misses are told apart on a core.
+/// How hits and misses are distinguished on a core.
 #[derive(Debug, Clone)]
 pub struct Split {
     /// The first bin of what counts as a miss.
@@ -119,7 +119,7 @@ impl Split {
         Split { bin: (first + last) / 2, hits: hits.clone(), misses: misses.clone() }
     }
 
-    /// How well misses are told from hits: 1 is perfectly, 0 is not at all.
+    /// How well misses are distinguished from hits: 1 is perfectly, 0 is not at all.
     pub fn separation(&self) -> f64 {
         share(self.misses.at_or_above(self.bin), self.misses.count())
             - share(self.hits.at_or_above(self.bin), self.hits.count())

@@ -56,7 +56,7 @@ pub struct Validation {
     /// The chase alone by working set; sizes rise coarsely, then again in steps around the capacity.
     pub alone: Vec<AlonePoint>,
     /// The cache that the chase had, its second level included where that comes on top, MiB: between the last working set
-    /// that fits and the first that thrashes. `None` if no knee was seen, and the notes say so.
+    /// that fits and the first that thrashes. `None` if no knee was seen, which the notes report.
     pub capacity_mib: Option<[f64; 2]>,
     /// The working set of the chase beside the pirate, MiB.
     pub working_set_mib: Option<f64>,
@@ -66,12 +66,12 @@ pub struct Validation {
     pub knee_expected_mib: Option<[f64; 2]>,
     /// The first strength at which it did, MiB; `None` if it did at none.
     pub knee_found_mib: Option<f64>,
-    /// The first strength at which it was the pirate that lost, by its own account, MiB; `None` if it was at none. Whoever
-    /// touches its lines less often loses: a pirate does beside a small and fast working set.
+    /// The first strength at which it was the pirate that lost, by its own account, MiB; `None` if it was at none. The process that
+    /// touches its lines less often loses; beside a small and fast working set that is the pirate.
     pub pirate_lost_mib: Option<f64>,
     /// Whether the two cores were seen to share a cache: the chase began to miss beside the pirate; or not: together they
-    /// held clearly more than the chase alone could. Guests are told of sharing that is not there; that others left more
-    /// of the cache meanwhile looks the same, unless it is seen again and again. `None` if neither was seen.
+    /// held clearly more than the chase alone could. The topology that guests see may claim sharing that does not exist. A moment in which others used less
+    /// of the cache looks the same, unless it is seen again and again. `None` if neither was seen.
     pub is_shared: Option<bool>,
     /// Whether what was found is no farther than a step from what was expected; `None` if there is nothing to compare.
     pub within_one_step: Option<bool>,

@@ -53,7 +53,7 @@ const SETTLE: Duration = Duration::from_millis(150);
 const ROUND: Duration = Duration::from_millis(15);
 
 /// Runs the validation on the first two cores of `options` that share a last level cache. Takes some ten seconds.
-/// `progress` is told the share that is done, 0 to 1, and what comes next.
+/// `progress` receives the share that is done, 0 to 1, and the next step.
 ///
 /// The outer error is a machine that cannot do it, in words; the notes of the result say what disturbs it.
 pub fn validate(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> Result<Validation, String> {
