@@ -315,6 +315,16 @@ impl Agent {
         }
     }
 
+    /// How `prompt` has a core at once, for people.
+    fn how_prompt(&self, settings: &Settings, postmaster: ProcessIdentity) -> String {
+        let is_used = settings.classes.iter().any(|class| class.cpu == CpuShare::Prompt);
+        match self.hands.host().slice(postmaster.id) {
+            _ if !is_used => String::new(),
+            Some(_) => "; `prompt` by a short slice".to_owned(),
+            None => "; `prompt` changes nothing: processes have no slices of their own (Linux before 6.12)".to_owned(),
+        }
+    }
+
     /// How `idle` gives way, for people.
     fn how_idle(&self, settings: &Settings) -> String {
         let has_idle = settings.classes.iter().any(|class| class.cpu == CpuShare::Idle);
@@ -325,7 +335,7 @@ impl Agent {
                 "; the scheduler's autogroups are on, so that `idle` gives way after milliseconds only: {why}, or \
                  sysctl -w kernel.sched_autogroup_enabled=0"
             ),
-            Err(_) => String::new(),
+            Err(why) => format!("; a process of `idle` still keeps its core for milliseconds now and then: {why}"),
         }
     }
 
@@ -334,7 +344,7 @@ impl Agent {
         let how = match &self.server {
             Ok(postmaster) => {
                 let how = format!("processes of the server {} by nice value, each verified", postmaster.id);
-                Ok(how + &self.how_idle(settings))
+                Ok(how + &self.how_prompt(settings, *postmaster) + &self.how_idle(settings))
             }
             Err(why) => Err(why.as_str()),
         };

@@ -164,10 +164,23 @@ pub struct ClassSettings {
 pub enum CpuShare {
     /// As the server has it.
     Untouched,
+    /// As the server has it, and a core at once when it wakes: the shortest slice.
+    Prompt,
     /// A nice value, -20 to 19.
     Nice(i32),
     /// Only what nobody else wants (`SCHED_IDLE`).
     Idle,
+}
+
+impl CpuShare {
+    /// Whether a process gets less than one that is left as the server has it.
+    pub fn is_less(self) -> bool {
+        match self {
+            CpuShare::Untouched | CpuShare::Prompt => false,
+            CpuShare::Nice(nice) => nice > 0,
+            CpuShare::Idle => true,
+        }
+    }
 }
 
 /// What a class does while important work waits for the server's disk.

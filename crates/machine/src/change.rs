@@ -8,6 +8,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::Duration;
 
 use rustix::process::Pid;
 use rustix::thread::CpuSet;
@@ -26,6 +27,14 @@ pub trait Changes: Debug + Send + Sync {
     fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()>;
     /// Gives a thread a scheduling policy without real-time guarantees, as the kernel numbers them (sched(7)).
     fn set_scheduling_policy(&self, thread: i32, policy: i32) -> io::Result<()>;
+    /// For how long a thread keeps a core while others wait for it; `None` where the kernel does not tell (Linux before 6.12).
+    fn slice(&self, _thread: i32) -> Option<Duration> {
+        None
+    }
+    /// Sets that, from 0.1 to 100 ms, of a thread with a policy for which it counts: not `SCHED_IDLE`.
+    fn set_slice(&self, _thread: i32, _slice: Duration) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Gives a model-specific register a value, through the file of its core.
     fn set_register(&self, path: &Path, register: u32, value: u64) -> io::Result<()>;
 }
@@ -89,7 +98,31 @@ impl Changes for Kernel {
         if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
+    fn slice(&self, thread: i32) -> Option<Duration> {
+        let attributes = attributes(self.thread(thread).ok()??).ok()?;
+        Some(Duration::from_nanos(attributes.sched_runtime)).filter(|slice| !slice.is_zero())
+    }
+
+    fn set_slice(&self, thread: i32, slice: Duration) -> io::Result<()> {
+        let Some(thread) = self.thread(thread)? else { return Err(io::ErrorKind::Unsupported.into()) };
+        let mut attributes = attributes(thread)?;
+        attributes.sched_runtime = slice.as_nanos() as u64;
+        // SAFETY: the kernel reads one `sched_attr` of the size that it says, which lives until the call returns.
+        let done = unsafe { libc::syscall(libc::SYS_sched_setattr, thread.as_raw_pid(), &raw const attributes, 0) };
+        if done == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+
     fn set_register(&self, path: &Path, register: u32, value: u64) -> io::Result<()> {
         OpenOptions::new().write(true).open(path)?.write_all_at(&value.to_le_bytes(), register.into())
     }
+}
+
+/// How the kernel schedules a thread. A runtime of a thread without real-time guarantees is its slice (Linux 6.12, sched_setattr(2)).
+fn attributes(thread: Pid) -> io::Result<libc::sched_attr> {
+    let size = size_of::<libc::sched_attr>();
+    // SAFETY: a `sched_attr` is numbers, of which each may be zero.
+    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most `size` bytes to one `sched_attr` of that size.
+    let done = unsafe { libc::syscall(libc::SYS_sched_getattr, thread.as_raw_pid(), &raw mut attributes, size, 0) };
+    if done == -1 { Err(io::Error::last_os_error()) } else { Ok(attributes) }
 }

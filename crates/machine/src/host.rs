@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use procfs::FromRead;
 
@@ -123,6 +124,16 @@ impl Host {
     /// Gives a thread a scheduling policy without real-time guarantees, as the kernel numbers them (sched(7)).
     pub fn set_scheduling_policy(&self, thread: i32, policy: i32) -> io::Result<()> {
         self.changes.set_scheduling_policy(thread, policy)
+    }
+
+    /// For how long a thread keeps a core while others wait for it; `None` where the kernel does not tell (Linux before 6.12).
+    pub fn slice(&self, thread: i32) -> Option<Duration> {
+        self.changes.slice(thread)
+    }
+
+    /// Sets that, from 0.1 to 100 ms, of a thread with a policy for which it counts: not `SCHED_IDLE`.
+    pub fn set_slice(&self, thread: i32, slice: Duration) -> io::Result<()> {
+        self.changes.set_slice(thread, slice)
     }
 
     /// What a model-specific register of a core holds.

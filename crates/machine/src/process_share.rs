@@ -1,4 +1,4 @@
-//! The CPU share of a process: its nice value, its scheduling policy, and the nice value of its autogroup.
+//! The CPU share of a process: its nice value, its scheduling policy, its slice, and the nice value of its autogroup.
 //!
 //! On a kernel with autogroups (`sched_autogroup_enabled`, on where desktops are expected) every session of processes, as
 //! `setsid` makes them, is a group that gets as much as any other; the nice value of a process counts within its session
@@ -6,6 +6,7 @@
 //! by their own nice values at all, but by those of their groups (`/proc/PID/autogroup`, sched(7)). So both are set.
 
 use std::io;
+use std::time::Duration;
 
 use procfs::process::Stat;
 
@@ -23,6 +24,10 @@ pub(crate) const AUTOGROUPS_FILE: &str = "/proc/sys/kernel/sched_autogroup_enabl
 /// The nice value that comes nearest to `SCHED_IDLE` for a group, which has no policy.
 const NICEST: i32 = 19;
 
+/// The shortest slice that the kernel gives. A process that wakes with a shorter slice than that of the one that runs takes its core at
+/// once, unless it has had more than its share (`PREEMPT_SHORT`, Linux 6.12).
+const SHORTEST: Duration = Duration::from_micros(100);
+
 /// What a process gets of the cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessShare {
@@ -32,6 +37,9 @@ pub struct ProcessShare {
     pub policy: u32,
     /// The nice value of its autogroup; `None` where there are no autogroups, or where it shares one with other processes.
     pub autogroup: Option<i32>,
+    /// For how long its first thread keeps a core while others wait for it; `None` where the kernel does not tell (Linux before
+    /// 6.12), and of a share that leaves it as it is.
+    pub slice: Option<Duration>,
 }
 
 /// A process, and what `/proc` tells of it.
@@ -99,7 +107,8 @@ impl ProcessFacts {
             return None;
         }
         let autogroup = (stat.session == process).then(|| autogroup(host, process)).flatten();
-        let share = ProcessShare { nice: stat.nice as i32, policy: stat.policy.unwrap_or(OTHER), autogroup };
+        let (nice, policy) = (stat.nice as i32, stat.policy.unwrap_or(OTHER));
+        let share = ProcessShare { nice, policy, autogroup, slice: host.slice(process) };
         let identity = ProcessIdentity { id: process, began: stat.starttime };
         Some(ProcessFacts { identity, parent: stat.ppid, program: stat.comm, share })
     }
@@ -110,13 +119,19 @@ impl ProcessShare {
     #[must_use]
     pub fn with_nice(self, nice: i32) -> Self {
         let policy = if self.policy == IDLE { OTHER } else { self.policy };
-        ProcessShare { nice, policy, autogroup: self.autogroup.map(|_| nice) }
+        ProcessShare { nice, policy, autogroup: self.autogroup.map(|_| nice), ..self }
     }
 
-    /// Only what nobody else wants; of an autogroup, as little as one can have.
+    /// With the shortest slice, where the kernel has slices of processes.
+    #[must_use]
+    pub fn prompt(self) -> Self {
+        ProcessShare { slice: self.slice.map(|_| SHORTEST), ..self }
+    }
+
+    /// Only what nobody else wants; of an autogroup, as little as one can have. The kernel sets no slice of such a process.
     #[must_use]
     pub fn idle(self) -> Self {
-        ProcessShare { policy: IDLE, autogroup: self.autogroup.map(|_| NICEST), ..self }
+        ProcessShare { policy: IDLE, autogroup: self.autogroup.map(|_| NICEST), slice: None, ..self }
     }
 
     /// Gives a process this share, and looks whether it has it. Never touches another that has got its number.
@@ -140,6 +155,11 @@ impl ProcessShare {
             let set = host.set_scheduling_policy(process.id, self.policy as i32);
             set.map_err(refused(format!("the scheduling policy {}", self.policy)))?;
         }
+        if let (Some(wanted), Some(now)) = (self.slice, has.slice)
+            && wanted != now
+        {
+            host.set_slice(process.id, wanted).map_err(refused(format!("a slice of {wanted:?}")))?;
+        }
         // The kernel takes no nice value that the group has already for an error, but counts it against its limit.
         if let (Some(wanted), Some(now)) = (self.autogroup, has.autogroup)
             && wanted != now
@@ -148,14 +168,19 @@ impl ProcessShare {
             written.map_err(refused(format!("an autogroup of nice {wanted}")))?;
         }
         let has = share_of(host, process)?;
-        // Autogroups may have been turned on or off since it was decided what to give.
-        let counts = self.autogroup.is_some() && has.autogroup.is_some();
-        let is_as_wanted = if counts { has == self } else { has.without_autogroup() == self.without_autogroup() };
-        if is_as_wanted { Ok(()) } else { Err(ShareError::NotHeld { process: process.id, wanted: self, has }) }
+        if self.is_held_by(has) { Ok(()) } else { Err(ShareError::NotHeld { process: process.id, wanted: self, has }) }
     }
 
-    fn without_autogroup(self) -> Self {
-        ProcessShare { autogroup: None, ..self }
+    /// Whether a process that has `has` has this. Autogroups may have been turned on or off since it was decided what to give.
+    fn is_held_by(self, has: ProcessShare) -> bool {
+        let autogroup = self.autogroup.and(has.autogroup);
+        let slice = self.slice.and(has.slice);
+        let wanted = ProcessShare {
+            autogroup: self.autogroup.filter(|_| autogroup.is_some()),
+            slice: self.slice.filter(|_| slice.is_some()),
+            ..self
+        };
+        wanted == ProcessShare { autogroup, slice, ..has }
     }
 }
 
@@ -259,6 +284,21 @@ mod tests {
         }
     }
 
+    /// A slice is set, survives the idle policy, and is put back.
+    #[test]
+    fn a_slice_is_given_and_taken_back() {
+        let (sleeper, host) = (Sleeper::new(), Host::real());
+        let before = sleeper.facts();
+        let Some(usual) = before.share.slice else { return };
+        assert!(usual > SHORTEST, "{usual:?}");
+        before.share.prompt().give(&host, before.identity).unwrap();
+        assert_eq!(sleeper.facts().share, before.share.prompt());
+        if before.share.idle().give(&host, before.identity).is_ok() && before.share.give(&host, before.identity).is_ok()
+        {
+            assert_eq!(sleeper.facts(), before);
+        }
+    }
+
     #[test]
     fn who_has_got_the_number_since_is_not_touched() {
         let (sleeper, host) = (Sleeper::new(), Host::real());
@@ -293,12 +333,14 @@ mod tests {
 
     #[test]
     fn shares_are_given_to_groups_too() {
-        let share = ProcessShare { nice: 0, policy: OTHER, autogroup: Some(0) };
-        assert_eq!(share.with_nice(5), ProcessShare { nice: 5, policy: OTHER, autogroup: Some(5) });
-        assert_eq!(share.idle(), ProcessShare { nice: 0, policy: IDLE, autogroup: Some(19) });
-        assert_eq!(share.idle().with_nice(5), share.with_nice(5));
+        let slice = Some(Duration::from_millis(3));
+        let share = ProcessShare { nice: 0, policy: OTHER, autogroup: Some(0), slice };
+        assert_eq!(share.with_nice(5), ProcessShare { nice: 5, policy: OTHER, autogroup: Some(5), slice });
+        assert_eq!(share.idle(), ProcessShare { nice: 0, policy: IDLE, autogroup: Some(19), slice: None });
+        assert_eq!(share.prompt(), ProcessShare { slice: Some(SHORTEST), ..share });
+        assert_eq!(ProcessShare { slice: None, ..share }.prompt().slice, None, "a kernel without slices");
         let batch = ProcessShare { policy: BATCH, autogroup: None, ..share };
-        assert_eq!(batch.with_nice(5), ProcessShare { nice: 5, policy: BATCH, autogroup: None });
+        assert_eq!(batch.with_nice(5), ProcessShare { nice: 5, ..batch });
     }
 
     #[test]

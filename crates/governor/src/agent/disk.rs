@@ -354,7 +354,7 @@ fn share(settings: &Settings) -> GroupShare {
     let nice = yielding.filter_map(|class| match settings.share_of(class) {
         CpuShare::Idle => None,
         CpuShare::Nice(nice) => Some(nice),
-        CpuShare::Untouched => Some(0),
+        CpuShare::Untouched | CpuShare::Prompt => Some(0),
     });
     nice.min().map_or(GroupShare::Idle, GroupShare::Nice)
 }

@@ -93,6 +93,7 @@ impl Hands {
         let Some((identity, before)) = known.or_else(|| self.meet(process, postmaster)) else { return };
         let wanted = match share {
             CpuShare::Untouched => before,
+            CpuShare::Prompt => before.prompt(),
             CpuShare::Nice(nice) => before.with_nice(nice),
             CpuShare::Idle => before.idle(),
         };

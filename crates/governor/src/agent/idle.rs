@@ -1,4 +1,4 @@
-//! The control group of classes with `cpu = "idle"`, where the policy of a process does not count between the scheduler's groups.
+//! The control group of classes with `cpu = "idle"`: a process with `SCHED_IDLE` alone keeps its core for milliseconds now and then.
 //!
 //! Processes that serve such a class belong into a group of ours that is idle itself ([`IdleGroup`]), to which `groups`
 //! moves them once they have settled in the class. They have `SCHED_IDLE` besides, at once. A class whose control groups an operator

@@ -28,6 +28,7 @@ pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(V
     } else {
         typed.classes.iter().map(|class| self::class(class, read)).collect()
     };
+    make_prompt(typed, &mut classes);
     check_names(&typed.classes, read);
     let place = |class: &ClassSettings| read.surroundings.classes.iter().position(|name| *name == class.name);
     classes.sort_by_key(|class| place(class).unwrap_or(usize::MAX));
@@ -55,6 +56,19 @@ pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(V
     let terms = terms.collect();
     let rules = rules.into_iter().collect::<Option<Vec<_>>>()?;
     Some((classes, ClassRules::new(terms, rules, default?)))
+}
+
+/// Where a class gets less of the cores than others, those of whose share nothing is said have a core at once.
+fn make_prompt(typed: &TypedSettings, classes: &mut [ClassSettings]) {
+    if !classes.iter().any(|class| class.cpu.is_less()) {
+        return;
+    }
+    for (place, class) in classes.iter_mut().enumerate() {
+        let is_said = typed.classes.get(place).is_some_and(|typed| typed.value().cpu.is_some());
+        if !is_said && class.cpu == CpuShare::Untouched {
+            class.cpu = CpuShare::Prompt;
+        }
+    }
 }
 
 /// A class of which nothing is said but its priority.
@@ -171,9 +185,11 @@ fn control_group(folder: &At<String>, read: &mut Reader<'_>) -> Option<PathBuf> 
 
 /// Reads a share of the cores.
 pub(crate) fn cpu_share(text: &str) -> Result<CpuShare, String> {
-    let wrong = || format!("`{text}` is no share of the cores; write `untouched`, `nice 10` (-20 to 19) or `idle`");
+    let wrong =
+        || format!("`{text}` is no share of the cores; write `untouched`, `prompt`, `nice 10` (-20 to 19) or `idle`");
     match text {
         "untouched" => Ok(CpuShare::Untouched),
+        "prompt" => Ok(CpuShare::Prompt),
         "idle" => Ok(CpuShare::Idle),
         _ => {
             let value = text.strip_prefix("nice ").and_then(|value| value.trim().parse().ok());

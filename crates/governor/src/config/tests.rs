@@ -43,9 +43,27 @@ fn the_least_is_enough() {
     let names: Vec<&str> = settings.classes.iter().map(|class| class.name.as_str()).collect();
     assert_eq!(names, ["high", "low"]);
     let (high, low) = (&settings.classes[0], &settings.classes[1]);
-    assert_eq!((high.limits.mpl, high.preemptible, high.cpu), (None, false, CpuShare::Untouched));
+    assert_eq!((high.limits.mpl, high.preemptible, high.cpu), (None, false, CpuShare::Prompt));
     assert_eq!((low.preemptible, low.replay, low.cpu), (true, true, CpuShare::Nice(10)));
     assert_eq!(settings.rules.default_class().0, 1, "whoever no rule names is of the lowest");
+}
+
+/// Whoever says nothing gets a core at once beside a class that gets less, and is left alone otherwise.
+#[test]
+fn important_classes_are_prompt_beside_one_that_gets_less() {
+    let cpu = |classes: &str| -> Vec<String> {
+        let config = good(&format!("server = \"postgres://h/d\"\n{classes}"));
+        config.settings.classes.iter().map(|class| class.cpu.to_string()).collect()
+    };
+    let class = |name: &str, priority: &str, rest: &str| {
+        format!("[[class]]\nname = \"{name}\"\npriority = \"{priority}\"\n{rest}\n")
+    };
+    assert_eq!(cpu(""), ["prompt", "nice 10"]);
+    assert_eq!(cpu(&class("only", "high", "")), ["untouched"]);
+    let low = class("b", "low", "cpu = \"untouched\"");
+    assert_eq!(cpu(&(class("a", "high", "") + &low)), ["untouched", "untouched"]);
+    let low = class("b", "low", "cpu = \"idle\"");
+    assert_eq!(cpu(&(class("a", "high", "cpu = \"untouched\"") + &low)), ["untouched", "idle"]);
 }
 
 #[test]
@@ -242,7 +260,7 @@ fn each_mistake_has_its_remedy() {
     check("[[class]]\nname = \"a b\"\npriority = \"low\"", "`a b` cannot be a class's name");
     check(
         "[[class]]\nname = \"a\"\npriority = \"low\"\ncpu = \"nice 20\"",
-        "`untouched`, `nice 10` (-20 to 19) or `idle`",
+        "`untouched`, `prompt`, `nice 10` (-20 to 19) or `idle`",
     );
     check("[preemption]\npolicy = \"powe\"", "there is no policy `powe` (did you mean `pow`?)");
     check("[preemption]\nthreshold = \"1us\"", "`1us` is shorter than 100us");

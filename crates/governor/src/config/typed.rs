@@ -155,8 +155,9 @@ pub struct TypedClass {
     /// them a lower one.
     #[serde(default)]
     pub settable_by: Vec<At<String>>,
-    /// The CPU share of its server processes: `untouched`, `nice 10` (-20 to 19), or `idle` for cores that nothing else uses.
-    /// The default is `nice 10` for classes with priority low, and `untouched` for others.
+    /// The CPU share of its server processes: `untouched`, `prompt` (a core at once when they wake), `nice 10` (-20 to 19), or
+    /// `idle` for cores that nothing else uses. The default is `nice 10` for classes with priority low, and for others `prompt`
+    /// if some class gets less.
     pub cpu: Option<At<String>>,
     /// What the class does while a transaction of another class waits for the server's disk: `yields` (the governor limits what
     /// its server processes read), or `untouched`. The default is `yields` for priority low, and `untouched` for others. A class

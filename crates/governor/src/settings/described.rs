@@ -164,6 +164,7 @@ impl std::fmt::Display for CpuShare {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             CpuShare::Untouched => f.write_str("untouched"),
+            CpuShare::Prompt => f.write_str("prompt"),
             CpuShare::Nice(value) => write!(f, "nice {value}"),
             CpuShare::Idle => f.write_str("idle"),
         }

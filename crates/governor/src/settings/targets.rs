@@ -56,7 +56,7 @@ impl ClassSettings {
     pub(crate) fn share_lever(&self) -> Option<u64> {
         match self.cpu {
             CpuShare::Nice(nice) => Some(LeverKind::share_of_nice(nice)).filter(|share| *share > 0),
-            CpuShare::Untouched | CpuShare::Idle => None,
+            CpuShare::Untouched | CpuShare::Prompt | CpuShare::Idle => None,
         }
     }
 }

@@ -60,7 +60,7 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
     let mut settings = for_tests();
     (settings.server, settings.control) = (url.clone(), Some(url.clone()));
     settings.cpu = Cpu { shares: true, inheritance: true };
-    settings.classes[1].cpu = CpuShare::Nice(15);
+    (settings.classes[0].cpu, settings.classes[1].cpu) = (CpuShare::Prompt, CpuShare::Nice(15));
     let governor = Arc::new(Governor::new(settings, Instant::now()));
     let mut connection = Connection::open(&url).unwrap();
     let process = connection.process_id();
@@ -103,11 +103,11 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
                 .all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share.nice == 15))
     });
     card.state().served = ClassIndex(0);
-    until("all have what they had", || {
-        share(process) == before
+    until("all have the nice value that they had, and short slices", || {
+        share(process) == before.prompt()
             && workers()
                 .iter()
-                .all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share == before))
+                .all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share == before.prompt()))
     });
     cancel.send().unwrap();
     let (_connection, error) = scan.join().unwrap();
