@@ -166,7 +166,7 @@ const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
     ("clients_refused", "Clients that were refused.", |all| &all.clients_refused),
     ("client_cancels", "Cancels of clients that were passed on.", |all| &all.client_cancels),
     ("looks", "Looks at the server's locks.", |all| &all.looks),
-    ("desyncs", "Sessions that go on ungoverned after an answer that nobody asked for.", |all| &all.desyncs),
+    ("desyncs", "Sessions that continue ungoverned after an answer without a request.", |all| &all.desyncs),
     ("console_refused", "Logins to the console that were refused.", |all| &all.console_refused),
     ("config_reload", "Reloads of the settings that succeeded.", |all| &all.reloads),
     ("config_reload_failed", "Reloads of the settings that were refused.", |all| &all.reloads_failed),

@@ -29,7 +29,7 @@
 //!
 //! # Limits
 //!
-//! User mode only, which is what `perf_event_paranoid` lets everybody count, and what the workload itself does. Threads and
+//! User mode only, which is what `perf_event_paranoid` lets every user count, and what the workload itself does. Threads and
 //! children that a process starts are inherited; a process that ends keeps its counts.
 //!
 //! Main types in reading order: [`Plan`] is what can be counted, [`Watched`] whom, [`CounterSet`] opens and reads,

@@ -113,7 +113,7 @@ impl ProcessShare {
         ProcessShare { nice, policy, autogroup: self.autogroup.map(|_| nice) }
     }
 
-    /// Only what nobody else wants; of an autogroup, as little as one can have.
+    /// Only idle time of the cores; of an autogroup, the smallest possible share.
     #[must_use]
     pub fn idle(self) -> Self {
         ProcessShare { policy: IDLE, autogroup: self.autogroup.map(|_| NICEST), ..self }

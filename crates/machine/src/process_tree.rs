@@ -5,7 +5,7 @@
 //! - those that came are counted from their beginning;
 //! - of threads that ended, the CPU time is in the total of their process, and of processes that ended and were waited
 //!   for, in that of their parent; both totals have a grain of 10 ms, and less than 20 ms per process is not told from
-//!   rounding. A process that nobody waited for takes its last CPU time with it.
+//!   rounding. A process whose parent did not wait for it takes its last CPU time with it.
 
 pub(crate) mod stat;
 

@@ -55,7 +55,7 @@ pub enum Observed {
     Threads(Vec<i32>),
     /// These processes, with everything that they start.
     Processes(Vec<i32>),
-    /// The control groups that this process is in, with everybody who is in them.
+    /// The control groups that this process is in, with all other processes in them.
     ControlGroup(i32),
     /// The machine and its devices.
     Machine,

@@ -75,7 +75,7 @@ pub enum NotBalanced {
     /// They are known for stations with one rate.
     #[error("the rate of station `{0}` depends on the number of requests; balanced-job bounds are of single servers")]
     Rate(String),
-    /// Nobody waits anywhere.
+    /// Requests wait nowhere.
     #[error("the class needs no station at which requests could wait")]
     NoQueue,
 }

@@ -41,17 +41,17 @@ pub enum Command {
     /// Run an experiment file: sweeps, arms, claims
     ///
     /// A claim holds, fails, or is undecided: then more repeats are needed (--until-decided). Exits with 1 if one fails.
-    /// Ctrl-C finishes the run at hand; what was measured is kept, and --resume goes on with it.
+    /// Ctrl-C finishes the current run; what was measured is kept, and --resume continues it.
     Run(RunOptions),
     /// Simulate operators that share a cache: an experiment without the hardware
     ///
     /// The file is an experiment whose target is `simulated:`; docs/simulate.md has its keys. Claims, report and compare are
     /// those of any experiment; the result says that it is simulated. Ctrl-C keeps the runs that are done, and
-    /// `plimsoll run --resume` goes on with them.
+    /// `plimsoll run --resume` continues with them.
     Simulate(SimulateOptions),
     /// Run the experiments of the published studies: published, ours, holds
     Reproduce(ReproduceOptions),
-    /// Write a report anew from the results of a run, or one of several runs
+    /// Write a report again from the results of a run, or one of several runs
     Report(ReportOptions),
     /// Compare two runs of an experiment: faster, slower, or no difference seen
     Compare(CompareOptions),
@@ -77,7 +77,7 @@ pub enum Command {
     Observe(ObserveOptions),
     /// Stand in front of a PostgreSQL server, or beside it, and keep important work fast
     ///
-    /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it anew, SIGTERM waits until sessions are idle and
+    /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it again, SIGTERM waits until sessions are idle and
     /// ends, SIGQUIT ends at once.
     Govern(GovernOptions),
     /// Watch a governor: classes, queue, preemptions, refreshed each second
@@ -278,7 +278,7 @@ pub struct ReproduceOptions {
     /// stopped is gone on with
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Run nothing: write the page (reproduction.md) anew from the runs in this folder, the --out of a reproduction
+    /// Run nothing: write the page (reproduction.md) again from the runs in this folder, the --out of a reproduction
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     pub page: Option<PathBuf>,
     /// Print one JSON document instead of a table

@@ -19,7 +19,7 @@ pub fn listen() -> Result<&'static AtomicBool, Failure> {
             }
             std::process::exit(i32::from(INTERRUPTED));
         }
-        tell("\nfinishing the run at hand; press Ctrl-C again to end at once");
+        tell("\nfinishing the current run; press Ctrl-C again to end at once");
     };
     begin(handler)
 }

@@ -1,4 +1,4 @@
-//! `plimsoll report`: the report written anew from the results of a run, or one report of several runs.
+//! `plimsoll report`: the report written again from the results of a run, or one report of several runs.
 
 use std::fs;
 use std::process::ExitCode;

@@ -123,7 +123,7 @@ impl Reproduction {
         Ok(stopped)
     }
 
-    /// What there is of an exhibit in the folder; `None` if nobody has tried to run it.
+    /// What there is of an exhibit in the folder; `None` if it has never been run.
     fn exhibit(&self, (source, plan): &Carried) -> Option<Exhibit> {
         let directory = self.place.join(&plan.name);
         let note = fs::read_to_string(self.place.join(format!("{}.{NOT_RUN}", plan.name))).ok();

@@ -197,7 +197,7 @@ pub fn target_options(options: &TargetOptions) -> Result<BTreeMap<String, String
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// Where results go when nobody says otherwise.
+/// The default folder for results.
 pub fn default_place(name: &str) -> PathBuf {
     PathBuf::from("runs").join(format!("{name}-{}", Beginning::now().file_stamp()))
 }

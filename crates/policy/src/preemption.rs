@@ -21,7 +21,7 @@
 //!
 //! | name | rule |
 //! |---|---|
-//! | never | nobody is rolled back |
+//! | never | no transaction is rolled back |
 //! | track | as pow, but it is only counted |
 //! | pow | a transaction that blocks a more urgent one and waits itself is rolled back |
 //! | pabort | a transaction that blocks a more urgent one is rolled back |
@@ -90,7 +90,7 @@ pub enum CycleLoss {
     Told,
 }
 
-/// Somebody waits for somebody.
+/// A session waits for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     /// Who waits: a place in [`WaitGraph::transactions`].
@@ -225,7 +225,7 @@ impl PreemptionPolicy {
         self.watches && !self.acts
     }
 
-    /// Whether there is anything to decide, so that somebody has to look who waits for whom.
+    /// Whether there is anything to decide, so that waits must be looked at.
     pub fn watches(&self) -> bool {
         self.watches
     }

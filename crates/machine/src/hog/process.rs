@@ -53,7 +53,7 @@ impl HogProcess {
         let text = match self.lines.next() {
             Some(Ok(text)) => text,
             Some(Err(error)) => return Err(wrong(format!("cannot hear it: {error}"))),
-            None => return Err(wrong("it has ended without a word".to_owned())),
+            None => return Err(wrong("it has ended without a message".to_owned())),
         };
         match serde_json::from_str(&text) {
             Ok(Line::Failed { error }) => Err(wrong(error)),

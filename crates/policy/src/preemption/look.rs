@@ -102,7 +102,7 @@ impl<'a> Look<'a> {
         waiters
     }
 
-    /// Visits everybody that `waiter` waits for, also through others, once, with the time for which that has been so: that of
+    /// Visits every transaction that `waiter` waits for, also through others, once, with the time for which that has been so: that of
     /// the youngest link of the chain, and of several chains the oldest. `visit` says whether to walk on through it.
     fn walk(&self, waiter: usize, mut visit: impl FnMut(usize, Duration) -> bool) {
         let mut is_visited = vec![false; self.transactions.len()];

@@ -10,7 +10,7 @@
 //! holder that was rolled back says that it stayed at least so long, and no more. From the rates follows, backwards from the
 //! longest span, what is to be expected at the end of each: leave it alone until the next, or roll it back there.
 //!
-//! Not every rollback frees anybody: behind the victim may be another one. So is learned which share of rollbacks does.
+//! Not every rollback frees a waiter: behind the victim may be another one. So is learned which share of rollbacks does.
 
 use std::time::Duration;
 
