@@ -25,7 +25,7 @@ use crate::handover::Predecessor;
 use crate::history::History;
 use crate::registry::{Phase, Registry, SessionCard, SessionId};
 use crate::relay::Reach;
-use crate::settings::{EventLoop, Settings};
+use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::targets::Targets;
 
@@ -57,8 +57,6 @@ pub struct Governor {
     pub config_file: OnceLock<PathBuf>,
     /// Whether it was started beside its server, whatever the file says.
     pub is_beside_asked: OnceLock<bool>,
-    /// How the relay receives and sends, once it runs; never [`EventLoop::Auto`].
-    pub event_loop: OnceLock<EventLoop>,
     /// How the main thread is told to end.
     pub main: OnceLock<Sender<MainCommand>>,
     /// Whether it is waiting for sessions to end, and takes no new ones.
@@ -203,7 +201,6 @@ impl Governor {
             targets: Mutex::default(),
             config_file: OnceLock::new(),
             is_beside_asked: OnceLock::new(),
-            event_loop: OnceLock::new(),
             main: OnceLock::new(),
             is_draining: AtomicBool::new(false),
             workers: OnceLock::new(),

@@ -5,8 +5,7 @@
 //! what is said before there is a session, `wire` is a connection with or without TLS, `side` what waits to be sent to it.
 //! `silent`, `logins` and `seat` bound how many clients there may be before they are let in and after.
 //!
-//! Sockets are called when epoll says that they are ready. Once a session has begun, a `ring` receives and sends for its
-//! sockets where the settings want io_uring; a `link` is a socket in either state. `spin` polls before it sleeps where that pays.
+//! Sockets are called when epoll says that they are ready. `spin` polls before it sleeps where that pays.
 //!
 //! A worker reads into buffers that all its sessions share, so a session that is idle has none. What a peer does not
 //! take is kept, up to a bound above which nothing more is read from the other.
@@ -15,7 +14,6 @@ mod certificate_name;
 mod context;
 mod door;
 mod fallback;
-mod link;
 mod listener;
 mod login;
 mod logins;
@@ -24,7 +22,6 @@ mod proxy_protocol;
 mod reach;
 mod refusal;
 mod resolver;
-mod ring;
 mod seat;
 mod side;
 mod silent;
@@ -55,13 +52,11 @@ use door::Door;
 use fallback::Fallbacks;
 use logins::Logins;
 use resolver::Resolver;
-use ring::Ring;
 use silent::Silent;
 use worker::Worker;
 
 use crate::governor::{Governor, WorkerCommand, WorkerHandle};
 use crate::handover::{Inherited, Place};
-use crate::settings::EventLoop;
 
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
@@ -72,9 +67,6 @@ pub enum StartError {
     /// An address is taken, or cannot be had.
     #[error("cannot listen at {0}: {1}")]
     Listen(Address, #[source] io::Error),
-    /// The settings ask for what there is not.
-    #[error("`event_loop = \"io_uring\"` in [listen], but the relay cannot have io_uring: {0}; `auto` does without it")]
-    NoRing(#[source] io::Error),
     /// The machine has no room.
     #[error("the relay cannot be started: {0}")]
     System(#[from] io::Error),
@@ -141,9 +133,6 @@ pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> 
     let desks = (0..settings.listen.workers.max(1)).map(|_| Desk::new()).collect::<io::Result<Vec<_>>>()?;
     let inboxes: Vec<WorkerInbox> = desks.iter().map(|desk| desk.inbox.clone()).collect();
     governor.set_workers(desks.iter().map(Desk::handle).collect());
-    let wants_ring = choose_ring(settings.listen.event_loop)?;
-    let event_loop = if wants_ring { EventLoop::IoUring } else { EventLoop::Epoll };
-    governor.event_loop.set(event_loop).expect("a governor has one relay");
     let mut door = Some(Door::new(listeners, inboxes, desks[0].poll.registry())?);
     let mut running = Running { governor, addresses, places, owns_files, threads: Vec::new() };
     for (place, desk) in desks.into_iter().enumerate() {
@@ -152,28 +141,9 @@ pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> 
         let worker = Worker::new(desk.poll, context, door.take(), desk.commands, desk.notes);
         let thread = thread::Builder::new().name(format!("relay-{place}"));
         // If one cannot be started, dropping `running` ends those that were.
-        running.threads.push(thread.spawn(move || worker.run(wants_ring))?);
+        running.threads.push(thread.spawn(move || worker.run())?);
     }
     Ok(running)
-}
-
-/// Whether io_uring is to be used; workers make their own rings, this one only shows that there can be one.
-fn choose_ring(event_loop: EventLoop) -> Result<bool, StartError> {
-    if event_loop == EventLoop::Epoll {
-        tracing::info!("the relay receives and sends by epoll, as the settings say");
-        return Ok(false);
-    }
-    match Ring::new() {
-        Ok(_) => {
-            tracing::info!("the relay receives and sends by io_uring");
-            Ok(true)
-        }
-        Err(error) if event_loop == EventLoop::IoUring => Err(StartError::NoRing(error)),
-        Err(error) => {
-            tracing::info!("the relay receives and sends by epoll, for there is no io_uring: {error}");
-            Ok(false)
-        }
-    }
 }
 
 /// What a worker is made of, before it is known to the others.

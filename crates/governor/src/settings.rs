@@ -109,8 +109,6 @@ pub struct Listen {
     pub proxy_protocol_from: Vec<IpAddr>,
     /// Threads that relay; at least 1.
     pub workers: usize,
-    /// How they receive and send.
-    pub event_loop: EventLoop,
     /// For how long they poll before they sleep, amid important chains of statements.
     pub spin: SpinRule,
     /// Encryption towards clients; `None` if it is not offered.
@@ -119,29 +117,6 @@ pub struct Listen {
     pub certificate: Option<CertificateDer<'static>>,
     /// Whether clients over TCP that do not ask for encryption are refused.
     pub tls_required: bool,
-}
-
-/// How the threads that relay receive and send.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum EventLoop {
-    /// By io_uring where the system has it and allows it, else by epoll.
-    Auto,
-    /// By epoll.
-    #[default]
-    Epoll,
-    /// By io_uring, or not at all.
-    IoUring,
-}
-
-impl EventLoop {
-    /// Every one, and what it is called in the settings.
-    pub const NAMES: [(&str, EventLoop); 3] =
-        [("auto", EventLoop::Auto), ("epoll", EventLoop::Epoll), ("io_uring", EventLoop::IoUring)];
-
-    /// What it is called in the settings.
-    pub fn name(self) -> &'static str {
-        EventLoop::NAMES.iter().find(|(_, one)| *one == self).expect("every one has a name").0
-    }
 }
 
 /// A class and everything set for it.
@@ -414,7 +389,6 @@ pub(crate) fn for_tests() -> Settings {
             handover: None,
             proxy_protocol_from: Vec::new(),
             workers: 1,
-            event_loop: EventLoop::Auto,
             spin: SpinRule::Learned,
             tls: None,
             certificate: None,

@@ -5,11 +5,11 @@
 //! line to the file that [`SKIPS`] names, and fails if [`REQUIRE`] says that the machine has what is needed:
 //!
 //! ```no_run
-//! # fn ring() -> std::io::Result<()> { Ok(()) }
+//! # fn control_group() -> std::io::Result<()> { Ok(()) }
 //! use plimsoll_testing::{Need, skip};
 //!
-//! if let Err(error) = ring() {
-//!     return skip(Need::Uring, error);
+//! if let Err(error) = control_group() {
+//!     return skip(Need::Cgroups, error);
 //! }
 //! ```
 //!
@@ -43,8 +43,6 @@ pub enum Need {
     Disk,
     /// Cache allocation by a mounted resctrl in which this process may make groups.
     Resctrl,
-    /// A kernel that offers `io_uring` to this process.
-    Uring,
     /// A processor whose performance counters the kernel can see.
     Perf,
     /// The right to call `perf_event_open` for the kernel's own events.
@@ -72,12 +70,11 @@ pub enum Need {
 }
 
 /// Every need.
-pub const NEEDS: [Need; 17] = [
+pub const NEEDS: [Need; 16] = [
     Need::Cgroups,
     Need::CgroupsV1,
     Need::Disk,
     Need::Resctrl,
-    Need::Uring,
     Need::Perf,
     Need::PerfEvents,
     Need::PerfTool,
@@ -100,7 +97,6 @@ impl Need {
             Need::CgroupsV1 => "cgroups-v1",
             Need::Disk => "disk",
             Need::Resctrl => "resctrl",
-            Need::Uring => "uring",
             Need::Perf => "perf",
             Need::PerfEvents => "perf-events",
             Need::PerfTool => "perf-tool",
@@ -227,9 +223,9 @@ mod tests {
     #[test]
     fn what_is_listed_is_required_and_a_wrong_name_is_told() {
         assert_eq!(is_required("", Need::Perf), Ok(false));
-        assert_eq!(is_required("cgroups, uring,", Need::Uring), Ok(true));
+        assert_eq!(is_required("cgroups, disk,", Need::Disk), Ok(true));
         assert_eq!(is_required("cgroups-v1", Need::Cgroups), Ok(false));
-        assert_eq!(is_required("uring,iouring", Need::Uring), Err("iouring".to_owned()));
+        assert_eq!(is_required("disk,discs", Need::Disk), Err("discs".to_owned()));
     }
 
     #[test]

@@ -45,11 +45,7 @@ const LOADS: [(&str, u32, u32, usize, u32); 4] =
     [("saturated", 16, 2, 1, 0), ("single", 1, 1, 1, 0), ("chain", 1, 1, 50, 0), ("beside-reports", 1, 1, 50, 4)];
 
 /// The governor's ways to wait for messages, and the settings for each. The first is the default.
-const GOVERNORS: [(&str, &str); 3] = [
-    ("governor", ""),
-    ("governor that polls", "spin = \"auto\""),
-    ("governor by io_uring", "event_loop = \"io_uring\""),
-];
+const GOVERNORS: [(&str, &str); 2] = [("governor", ""), ("governor that polls", "spin = \"auto\"")];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();

@@ -39,7 +39,7 @@ use trial::{Ran, Trial};
 
 /// The ways to the server, and what each governor's settings say beyond the classes; `None` without one. The first four are measured
 /// unless others are asked for.
-const WAYS: [(&str, Option<&str>); 9] = [
+const WAYS: [(&str, Option<&str>); 8] = [
     ("direct", None),
     ("off", Some(OFF)),
     ("on", Some(ON)),
@@ -48,7 +48,6 @@ const WAYS: [(&str, Option<&str>); 9] = [
     ("without-shares", Some("[preemption]\npolicy = \"pow\"\n[cpu]\nshares = false\ninheritance = false\n")),
     ("only-shares", Some("[preemption]\npolicy = \"never\"\n")),
     ("only-mpl", Some("[preemption]\npolicy = \"after(60s)\"\n[cpu]\nshares = false\ninheritance = false\n")),
-    ("on-io-uring", Some("[listen]\nevent_loop = \"io_uring\"\n[preemption]\npolicy = \"pow\"\n")),
 ];
 
 /// The defaults, and a policy that acts.

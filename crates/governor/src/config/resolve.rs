@@ -12,7 +12,7 @@ use plimsoll_postgres::url::ServerUrl;
 use super::problem::{Problem, Problems, listed, suggestion};
 use super::typed::{At, TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
 use super::{Surroundings, admin, classes, quantity, tls};
-use crate::settings::{Cpu, DiskLimits, EventLoop, Http, Listen, Log, PassingOn, Preemption, Settings};
+use crate::settings::{Cpu, DiskLimits, Http, Listen, Log, PassingOn, Preemption, Settings};
 
 /// The port of clients where nothing is said.
 const PORT: u16 = 6432;
@@ -205,10 +205,6 @@ impl Reader<'_> {
         let proxy_protocol_from = typed.proxy_protocol_from.iter().filter_map(|address| self.ip(address)).collect();
         let (least, usual) = (Duration::from_millis(100), Duration::from_secs(15));
         let login_timeout = self.length_or(typed.login_timeout.as_ref(), least, usual);
-        let event_loop = match &typed.event_loop {
-            Some(name) => self.word(name, "event loop", &EventLoop::NAMES),
-            None => Some(EventLoop::default()),
-        };
         let spin = typed.spin.as_ref().map_or(Some(SpinRule::Off), |typed| self.spin(typed));
         let (tls, certificate) = match &typed.tls {
             Some(tls) => tls::resolve(tls, self).map(|(tls, certificate)| (Some(tls), Some(certificate)))?,
@@ -223,7 +219,6 @@ impl Reader<'_> {
             proxy_protocol_from,
             handover: typed.handover.as_ref().map(|file| self.path(file)),
             workers: workers as usize,
-            event_loop: event_loop?,
             spin: spin?,
             tls,
             certificate,
@@ -254,7 +249,6 @@ impl Reader<'_> {
             login_timeout: Duration::from_secs(15),
             proxy_protocol_from: Vec::new(),
             workers: 1,
-            event_loop: EventLoop::Epoll,
             spin: SpinRule::Off,
             tls: None,
             certificate: None,

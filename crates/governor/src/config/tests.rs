@@ -163,7 +163,6 @@ mpl = true
 [preemption]
 policy = "powe"
 [listen]
-event_loop = "epol"
 spin = "2ms"
 login_timeout = "soon"
 "#;
@@ -178,9 +177,8 @@ login_timeout = "soon"
         "x.toml:17:8: ",
         "x.toml:19:7: ",
         "x.toml:21:10: there is no policy `powe`",
-        "x.toml:23:14: `epol` is no event loop",
-        "x.toml:24:8: `2ms` is no `spin`: write \"auto\", \"off\", or a time up to 1ms, such as \"50us\"",
-        "x.toml:25:17: `soon` is no length of time",
+        "x.toml:23:8: `2ms` is no `spin`: write \"auto\", \"off\", or a time up to 1ms, such as \"50us\"",
+        "x.toml:24:17: `soon` is no length of time",
     ];
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), expect.len(), "{told}");

@@ -111,11 +111,8 @@ pub struct TypedListen {
     pub handover: Option<At<String>>,
     /// Threads that relay: one for every two cores without it.
     pub workers: Option<At<i64>>,
-    /// How they receive and send: `epoll`, `io_uring`, or `auto` for io_uring where the system has it and allows it; `epoll`
-    /// without it.
-    pub event_loop: Option<At<String>>,
     /// For how long they poll before they sleep, while a chain of statements of priority high is under way and a core is idle: a time up
-    /// to `1ms`, `auto` for as long as it has paid, or `off`; `off` without it. Only with `epoll`.
+    /// to `1ms`, `auto` for as long as it has paid, or `off`; `off` without it.
     pub spin: Option<At<String>>,
     /// Encryption towards clients; none without it.
     pub tls: Option<TypedTls>,

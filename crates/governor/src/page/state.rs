@@ -41,8 +41,6 @@ pub struct State {
     pub at: String,
     /// For how long the governor has been running.
     pub uptime_s: f64,
-    /// How the relay receives and sends: `epoll` or `io_uring`; null until it runs.
-    pub event_loop: Option<String>,
     /// The server behind.
     pub server: String,
     /// Whether the governor works beside the server: then it sees sessions, and neither counts nor times transactions.
@@ -208,7 +206,6 @@ impl State {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             at: moment(SystemTime::now()),
             uptime_s: seconds(governor.clock(now)),
-            event_loop: governor.event_loop.get().map(|event_loop| event_loop.name().to_owned()),
             server: settings.server.address(),
             is_beside: settings.is_beside,
             is_draining: governor.is_draining.load(Relaxed),

@@ -10,7 +10,6 @@ use rustls::ClientConfig;
 
 use super::listener::Peer;
 use super::pair::{Aimed, HELD_MAX, READ_MAX};
-use super::ring::Ring;
 use super::side::{Joined, Spare};
 use super::silent::SilentPlace;
 use super::socket::Socket;
@@ -48,8 +47,6 @@ pub(super) struct Context {
     pub(super) worker: usize,
     /// Where sockets are watched.
     pub(super) poll: mio::Registry,
-    /// What receives and sends for sessions, where there is one.
-    pub(super) ring: Option<Ring>,
     /// How others reach this worker.
     pub(super) inbox: WorkerInbox,
     /// What is read; taken out by whoever reads, and put back.
@@ -78,7 +75,6 @@ impl Context {
             shared,
             worker,
             poll,
-            ring: None,
             inbox,
             buffer: buffer(),
             joined: Joined::default(),
@@ -97,13 +93,6 @@ impl Context {
         self.joined.clear();
         if self.buffer.is_empty() {
             self.buffer = buffer();
-        }
-    }
-
-    /// Takes back what the ring has received.
-    pub(super) fn recycle(&mut self, received: Vec<u8>) {
-        if let Some(ring) = &mut self.ring {
-            ring.recycle(received);
         }
     }
 

@@ -163,7 +163,7 @@ impl Door {
     /// client so. Whether there was a client, and who of them is the caller's: if files have come free meanwhile, it is let in.
     fn turn_away(&mut self, place: usize, context: &Context) -> (bool, Option<Visitor>) {
         drop(self.kept.take());
-        let Some(Ok((socket, peer))) = self.listeners.get(place).map(Listener::accept) else {
+        let Some(Ok((mut socket, peer))) = self.listeners.get(place).map(Listener::accept) else {
             self.kept = keep_a_file();
             return (false, None);
         };
@@ -175,7 +175,7 @@ impl Door {
         count(&context.governor.statistics.clients_refused);
         tracing::debug!(%peer, "client refused: no file is left for it");
         // Into the empty buffer of a new connection, which takes it all or is gone.
-        let _ = (&socket).write(&no_files().bytes());
+        let _ = socket.write(&no_files().bytes());
         socket.shut_down(Shutdown::Write);
         drop(socket);
         self.kept = keep_a_file();

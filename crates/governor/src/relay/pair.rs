@@ -6,8 +6,7 @@
 //! (who is there?) │   (the server)       └─> Raw ───────┤
 //!                 └─> Dialling ─> Cancel ───────────────┘
 //! ```
-//! Sockets tell of changes once (edges), and a ring tells once of what it has done, so what they have told is kept as flags
-//! in [`Side`], and [`Pair::advance`] does what can be done until nothing can. Whoever changes anything calls it afterwards.
+//! Sockets tell of changes once (edges), so what they have told is kept as flags in [`Side`], and [`Pair::advance`] does what can be done until nothing can. Whoever changes anything calls it afterwards.
 
 mod cancel;
 mod dial;
@@ -32,7 +31,6 @@ use super::listener::Peer;
 use super::login::Login;
 use super::logins::LoginPlace;
 use super::refusal::Refusal;
-use super::ring::Outcome;
 use super::seat::Seat;
 use super::side::{FAREWELL, Out, Side};
 use super::silent::SilentPlace;
@@ -175,14 +173,6 @@ impl Pair {
         }
     }
 
-    /// Notes what a ring has done.
-    pub(super) fn on_outcome(&mut self, end: End, outcome: Outcome, context: &mut Context) {
-        let Some(ring) = &mut context.ring else { return };
-        if let Some(side) = self.side(end) {
-            side.on_outcome(outcome, ring, &mut context.spare);
-        }
-    }
-
     /// Does what can be done.
     pub(super) fn advance(&mut self, context: &mut Context, now: Instant) -> Fate {
         for _ in 0..TURNS_MAX {
@@ -217,11 +207,6 @@ impl Pair {
         }
         if !side.is_readable || other_is_full || side.held.len() > HELD_MAX {
             return false;
-        }
-        if let Some(received) = side.take_received() {
-            self.offer(end, &received, context, now);
-            context.recycle(received);
-            return true;
         }
         let mut buffer = mem::take(&mut context.buffer);
         let held = side.held.len();
@@ -404,19 +389,10 @@ impl Pair {
         }
     }
 
-    /// Has sockets watched for what is awaited of them, or served by the ring. The ring is for traffic: how a session begins
-    /// takes many ways and little time.
+    /// Has sockets watched for what is awaited of them.
     fn watch(&mut self, context: &mut Context) -> Fate {
-        let is_traffic = matches!(self.phase, Phase::Session(_) | Phase::Raw);
-        let is_full = |side: &Option<Side>| side.as_ref().is_some_and(Side::is_full);
-        let others_are_full = [is_full(&self.server), is_full(&self.client)];
-        for (side, other_is_full) in [&mut self.client, &mut self.server].into_iter().zip(others_are_full) {
-            let Some(side) = side else { continue };
-            let watched = match &mut context.ring {
-                Some(ring) if is_traffic || side.is_on_ring() => side.ride(ring, &context.poll, !other_is_full),
-                _ => side.watch(&context.poll),
-            };
-            if let Err(error) = watched {
+        for side in [&mut self.client, &mut self.server].into_iter().flatten() {
+            if let Err(error) = side.watch(&context.poll) {
                 tracing::warn!(peer = %self.peer, "connection cannot be watched: {error}");
                 return Fate::Over;
             }

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use mio::{Interest, Registry, Token};
 
-use super::ring::{Outcome, Ring};
 use super::wire::{Taken, Wire};
 use crate::session::Outbox;
 
@@ -169,41 +168,6 @@ impl Side {
     /// Whether all was sent.
     pub(super) fn is_flushed(&self) -> bool {
         self.is_deaf || (self.pending.is_empty() && !self.wire.has_unsent())
-    }
-
-    /// Notes what a ring has done.
-    pub(super) fn on_outcome(&mut self, outcome: Outcome, ring: &mut Ring, spare: &mut Spare) {
-        let was_sending = matches!(outcome, Outcome::Sent(..));
-        let is_over = self.wire.link().on_outcome(outcome, ring);
-        self.is_hung_up |= is_over;
-        self.is_readable |= is_over || !was_sending;
-        if was_sending {
-            self.flush(spare);
-        }
-    }
-
-    /// Has the ring do what is due, for more bytes only if they can be passed on. From the first time on it is the ring
-    /// that receives and sends, and epoll tells nothing more.
-    pub(super) fn ride(&mut self, ring: &mut Ring, registry: &Registry, wants_more: bool) -> io::Result<()> {
-        if !self.is_on_ring() {
-            registry.deregister(&mut self.wire)?;
-            self.wire.link().board()?;
-        }
-        self.wire.link().go_on(self.token, ring, wants_more);
-        Ok(())
-    }
-
-    /// Whether a ring receives and sends.
-    pub(super) fn is_on_ring(&mut self) -> bool {
-        self.wire.link().is_on_ring()
-    }
-
-    /// All that has come, if that need not be copied.
-    pub(super) fn take_received(&mut self) -> Option<Vec<u8>> {
-        let received = if self.held.is_empty() { self.wire.take_received() } else { None };
-        // It was all; what comes is told of.
-        self.is_readable &= received.is_none() || self.is_hung_up;
-        received
     }
 
     /// Asks to be told of room if something waits for it, and only then: Unix sockets tell with every read of the peer.

@@ -1,11 +1,13 @@
-//! One connection's socket: TCP or Unix, never blocking unless a ring has it.
+//! One connection's socket: TCP or Unix, never blocking.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
+use mio::event::Source;
 use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::Uid;
 use socket2::{SockRef, TcpKeepalive};
@@ -79,14 +81,6 @@ impl Socket {
             Socket::Unix(stream) => stream.shutdown(how),
         };
     }
-
-    /// The socket for options that the standard library does not have.
-    pub(super) fn options(&self) -> SockRef<'_> {
-        match self {
-            Socket::Tcp(stream) => SockRef::from(stream),
-            Socket::Unix(stream) => SockRef::from(stream),
-        }
-    }
 }
 
 impl AsFd for Socket {
@@ -107,31 +101,54 @@ impl AsRawFd for Socket {
     }
 }
 
-impl Read for &Socket {
+impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(stream) => (&mut &*stream).read(buffer),
-            Socket::Unix(stream) => (&mut &*stream).read(buffer),
+            Socket::Tcp(stream) => stream.read(buffer),
+            Socket::Unix(stream) => stream.read(buffer),
         }
     }
 }
 
-impl Write for &Socket {
+impl Write for Socket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(stream) => (&mut &*stream).write(bytes),
-            Socket::Unix(stream) => (&mut &*stream).write(bytes),
+            Socket::Tcp(stream) => stream.write(bytes),
+            Socket::Unix(stream) => stream.write(bytes),
         }
     }
 
     fn write_vectored(&mut self, slices: &[io::IoSlice<'_>]) -> io::Result<usize> {
         match self {
-            Socket::Tcp(stream) => (&mut &*stream).write_vectored(slices),
-            Socket::Unix(stream) => (&mut &*stream).write_vectored(slices),
+            Socket::Tcp(stream) => stream.write_vectored(slices),
+            Socket::Unix(stream) => stream.write_vectored(slices),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Source for Socket {
+    fn register(&mut self, registry: &Registry, token: Token, interest: Interest) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.register(registry, token, interest),
+            Socket::Unix(stream) => stream.register(registry, token, interest),
+        }
+    }
+
+    fn reregister(&mut self, registry: &Registry, token: Token, interest: Interest) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.reregister(registry, token, interest),
+            Socket::Unix(stream) => stream.reregister(registry, token, interest),
+        }
+    }
+
+    fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        match self {
+            Socket::Tcp(stream) => stream.deregister(registry),
+            Socket::Unix(stream) => stream.deregister(registry),
+        }
     }
 }

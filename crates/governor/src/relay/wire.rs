@@ -1,6 +1,7 @@
 //! One connection's bytes: plain, or with TLS above them, never blocking.
 
 use std::io::{self, ErrorKind, Read, Write};
+use std::net::Shutdown;
 use std::sync::Arc;
 
 use mio::event::Source;
@@ -9,13 +10,12 @@ use plimsoll_postgres::connection::check_protocol;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
-use super::link::Link;
 use super::socket::Socket;
 
 /// A connection, and TLS if that is spoken over it.
 #[derive(Debug)]
 pub(super) struct Wire {
-    link: Link,
+    socket: Socket,
     tls: Option<Box<Connection>>,
     /// TLS was begun without a question in plain text, and the two ends have not agreed yet on what is spoken in it.
     must_agree: bool,
@@ -33,7 +33,7 @@ pub(super) struct Taken {
 impl Wire {
     /// A socket that speaks plainly.
     pub(super) fn plain(socket: Socket) -> Self {
-        Wire { link: Link::new(socket), tls: None, must_agree: false }
+        Wire { socket, tls: None, must_agree: false }
     }
 
     /// Speaks TLS from now on, as the server.
@@ -56,7 +56,7 @@ impl Wire {
             processed = tls.process_new_packets().map(drop);
         }
         // The answer, or the alert that says what is wrong.
-        send_tls(tls, &mut self.link)?;
+        send_tls(tls, &mut self.socket)?;
         processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
     }
 
@@ -83,20 +83,15 @@ impl Wire {
         self.tls.as_ref()?.peer_certificates()?.first()
     }
 
-    /// The socket and how it is called.
-    pub(super) fn link(&mut self) -> &mut Link {
-        &mut self.link
-    }
-
-    /// All that has come through a ring, if it can be read as it is.
-    pub(super) fn take_received(&mut self) -> Option<Vec<u8>> {
-        if self.tls.is_some() { None } else { self.link.take_received() }
+    /// The socket below.
+    pub(super) fn socket(&self) -> &Socket {
+        &self.socket
     }
 
     /// Reads what is there; `WouldBlock` if nothing is.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Taken> {
         let Some(tls) = self.tls.as_mut() else {
-            let bytes = read_again(|| self.link.read(buffer))?;
+            let bytes = read_again(|| self.socket.read(buffer))?;
             // Less than fits was all there was: what comes later, the end included, is told by another event.
             return Ok(Taken { bytes, is_drained: bytes < buffer.len() });
         };
@@ -110,10 +105,10 @@ impl Wire {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            read_again(|| tls.read_tls(&mut self.link))?;
+            read_again(|| tls.read_tls(&mut self.socket))?;
             let processed = tls.process_new_packets();
             // Answers of a handshake, new keys, or the alert that says what is wrong.
-            send_tls(tls, &mut self.link)?;
+            send_tls(tls, &mut self.socket)?;
             processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
             if self.must_agree && !tls.is_handshaking() {
                 check_protocol(tls.alpn_protocol())?;
@@ -125,7 +120,7 @@ impl Wire {
     /// Writes as much as is taken now, which may be nothing.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = self.tls.as_mut() else {
-            return match read_again(|| self.link.write(bytes)) {
+            return match read_again(|| self.socket.write(bytes)) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(0),
                 written => written,
             };
@@ -135,7 +130,7 @@ impl Wire {
             // Ciphertext is kept by rustls up to a bound; it takes nothing while that is reached.
             let taken = tls.writer().write(&bytes[written..])?;
             written += taken;
-            send_tls(tls, &mut self.link)?;
+            send_tls(tls, &mut self.socket)?;
             if written == bytes.len() || taken == 0 || tls.wants_write() {
                 return Ok(written);
             }
@@ -144,13 +139,12 @@ impl Wire {
 
     /// Sends what TLS has kept.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.tls.as_mut().map_or(Ok(()), |tls| send_tls(tls, &mut self.link))?;
-        self.link.flush()
+        self.tls.as_mut().map_or(Ok(()), |tls| send_tls(tls, &mut self.socket))
     }
 
-    /// Whether TLS or a ring has kept something that is to be sent.
+    /// Whether TLS has kept something that is to be sent.
     pub(super) fn has_unsent(&self) -> bool {
-        self.link.has_unsent() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
     /// Says that nothing more will be sent.
@@ -160,14 +154,14 @@ impl Wire {
         }
         // Whoever has gone already need not be told.
         let _ = self.flush();
-        self.link.finish();
+        self.socket.shut_down(Shutdown::Write);
     }
 }
 
 /// Sends ciphertext until none is left or no more is taken.
-fn send_tls(tls: &mut Connection, link: &mut Link) -> io::Result<()> {
+fn send_tls(tls: &mut Connection, socket: &mut Socket) -> io::Result<()> {
     while tls.wants_write() {
-        match tls.write_tls(link) {
+        match tls.write_tls(socket) {
             Ok(0) => return Err(ErrorKind::WriteZero.into()),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -190,14 +184,14 @@ fn read_again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> 
 
 impl Source for Wire {
     fn register(&mut self, registry: &Registry, token: Token, interest: Interest) -> io::Result<()> {
-        self.link.register(registry, token, interest)
+        self.socket.register(registry, token, interest)
     }
 
     fn reregister(&mut self, registry: &Registry, token: Token, interest: Interest) -> io::Result<()> {
-        self.link.reregister(registry, token, interest)
+        self.socket.reregister(registry, token, interest)
     }
 
     fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
-        self.link.deregister(registry)
+        self.socket.deregister(registry)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::AsRawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
@@ -13,7 +12,6 @@ use mio::{Events, Poll, Token};
 use super::context::{Context, Note, Visitor};
 use super::door::Door;
 use super::pair::{self, Aimed, End, Fate, Pair};
-use super::ring::{Outcome, Ring};
 use super::side::Side;
 use super::spin::Waiter;
 use super::timers::Timers;
@@ -47,8 +45,6 @@ pub(super) struct Worker {
     timers: Timers,
     /// Pairs that can go on.
     again: Vec<u64>,
-    /// What the ring has done, while it is attended to.
-    done: Vec<(Token, Outcome)>,
     /// When a transaction will have waited too long for admission.
     expires_at: Option<Instant>,
     is_stopped: bool,
@@ -78,7 +74,6 @@ impl Worker {
             generation: 0,
             timers: Timers::default(),
             again: Vec::new(),
-            done: Vec::new(),
             expires_at: None,
             is_stopped: false,
             has_passed_on_drain: false,
@@ -86,11 +81,7 @@ impl Worker {
     }
 
     /// Works until it is stopped, or drained.
-    pub(super) fn run(mut self, wants_ring: bool) {
-        if wants_ring {
-            // By the thread that uses it.
-            self.context.ring = self.make_ring();
-        }
+    pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.is_stopped && !self.is_drained() {
             let timeout = self.timeout(Instant::now());
@@ -117,38 +108,8 @@ impl Worker {
         }
     }
 
-    fn make_ring(&self) -> Option<Ring> {
-        let ring = Ring::new();
-        if let Err(error) = &ring {
-            tracing::warn!("this worker of the relay does without io_uring: {error}");
-        }
-        let mut ring = ring.ok()?;
-        ring.watch_others(self.poll.as_raw_fd());
-        Some(ring)
-    }
-
     /// Waits until something happens, or that long, and attends to it.
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        let Some(ring) = &mut self.context.ring else { return self.wait_for_events(events, timeout) };
-        ring.wait(timeout)?;
-        let mut done = mem::take(&mut self.done);
-        ring.take_done(&mut done);
-        for (token, outcome) in done.drain(..) {
-            if matches!(outcome, Outcome::Others) {
-                self.wait_for_events(events, Some(Duration::ZERO))?;
-                if let Some(ring) = &mut self.context.ring {
-                    ring.watch_others(self.poll.as_raw_fd());
-                }
-                continue;
-            }
-            let (id, end) = pair::whose(token);
-            self.move_pair(id, Instant::now(), |pair, context| pair.on_outcome(end, outcome, context));
-        }
-        self.done = done;
-        Ok(())
-    }
-
-    fn wait_for_events(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         match self.waiter.wait(&mut self.poll, events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}

@@ -75,7 +75,6 @@ impl Settings {
         lines.add("listen.handover", handover.unwrap_or_else(|| "none".to_owned()));
         lines.add("listen.login_timeout", write_duration(listen.login_timeout));
         lines.add("listen.workers", listen.workers);
-        lines.add("listen.event_loop", listen.event_loop.name());
         lines.add("listen.spin", listen.spin);
         let tls = match (&listen.tls, listen.tls_required) {
             (None, _) => "off",
@@ -91,7 +90,6 @@ impl Settings {
         self.listen.socket_folders.clone_from(&current.listen.socket_folders);
         self.listen.handover.clone_from(&current.listen.handover);
         self.listen.workers = current.listen.workers;
-        self.listen.event_loop = current.listen.event_loop;
         self.listen.spin = current.listen.spin;
         self.server.clone_from(&current.server);
         self.http.clone_from(&current.http);
@@ -110,7 +108,6 @@ pub fn needs_restart(key: &str) -> bool {
         "listen.socket_folders",
         "listen.handover",
         "listen.workers",
-        "listen.event_loop",
         "listen.spin",
     ];
     keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")

@@ -123,13 +123,12 @@ fn psql_shows_it() {
     assert!(governor.ended());
 }
 
-/// Settings with that event loop and a server that the test plays.
-fn before(server: &TcpListener, event_loop: &str) -> impl FnOnce(String) -> String {
-    let (port, event_loop) = (server.local_addr().unwrap().port(), event_loop.to_owned());
+/// Settings with a server that the test plays.
+fn before(server: &TcpListener) -> impl FnOnce(String) -> String {
+    let port = server.local_addr().unwrap().port();
     move |text| {
         let text = text.replace("nobody@localhost:1/", &format!("nobody@127.0.0.1:{port}/"));
-        text.replace("[listen]\n", &format!("[listen]\nevent_loop = \"{event_loop}\"\n"))
-            .replace("server = ", "announce_class = false\nserver = ")
+        text.replace("server = ", "announce_class = false\nserver = ")
     }
 }
 
@@ -168,41 +167,26 @@ fn converse(client: &mut UnixStream, server: &mut TcpStream, status: u8) {
     assert_eq!(read(client, answer.len()), answer);
 }
 
-/// What the settings say, and how the relay then receives and sends.
-fn event_loops() -> [(&'static str, &'static str); 2] {
-    let auto = match io_uring::IoUring::new(8) {
-        Ok(_) => "by io_uring",
-        Err(error) => {
-            skip(Need::Uring, error);
-            "by epoll"
-        }
-    };
-    [("epoll", "by epoll"), ("auto", auto)]
-}
-
 /// A transaction that nobody ends holds up a governor that was interrupted once. The second interrupt, and SIGQUIT, end it
-/// at once, with each event loop.
+/// at once.
 #[test]
 fn a_second_interrupt_and_a_quit_end_at_once() {
-    for (event_loop, way) in event_loops() {
-        for signals in [&[Signal::INT, Signal::INT][..], &[Signal::TERM, Signal::QUIT], &[Signal::QUIT]] {
-            let server = TcpListener::bind("127.0.0.1:0").unwrap();
-            let governor = Governor::start_with(before(&server, event_loop), true);
-            governor.logged(way);
-            let (mut client, mut played) = session(&governor, &server);
-            converse(&mut client, &mut played, b'T');
-            for (place, signal) in signals.iter().enumerate() {
-                governor.signal(*signal);
-                if place + 1 < signals.len() {
-                    assert_eq!(governor.told(), "STOPPING=1");
-                    // The transaction goes on meanwhile.
-                    converse(&mut client, &mut played, b'T');
-                }
+    for signals in [&[Signal::INT, Signal::INT][..], &[Signal::TERM, Signal::QUIT], &[Signal::QUIT]] {
+        let server = TcpListener::bind("127.0.0.1:0").unwrap();
+        let governor = Governor::start_with(before(&server), true);
+        let (mut client, mut played) = session(&governor, &server);
+        converse(&mut client, &mut played, b'T');
+        for (place, signal) in signals.iter().enumerate() {
+            governor.signal(*signal);
+            if place + 1 < signals.len() {
+                assert_eq!(governor.told(), "STOPPING=1");
+                // The transaction goes on meanwhile.
+                converse(&mut client, &mut played, b'T');
             }
-            governor.logged("sessions are ended at once");
-            assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)), "{event_loop} {signals:?}");
-            assert!(governor.ended(), "{event_loop} {signals:?}");
         }
+        governor.logged("sessions are ended at once");
+        assert!(matches!(client.read(&mut [0]), Ok(0) | Err(_)), "{signals:?}");
+        assert!(governor.ended(), "{signals:?}");
     }
 }
 
@@ -210,50 +194,48 @@ fn a_second_interrupt_and_a_quit_end_at_once() {
 /// told so now, those who are in go on, operators come in, and nothing spins.
 #[test]
 fn without_files_newcomers_are_told_and_sessions_go_on() {
-    for (event_loop, _) in event_loops() {
-        let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let governor = Governor::start_with(before(&server, event_loop), false);
-        let (mut client, mut played) = session(&governor, &server);
-        let limit = |free: u64| {
-            let files = fs::read_dir(format!("/proc/{}/fd", governor.child.id())).unwrap();
-            let files = files.map(|file| file.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap());
-            let files: std::collections::BTreeSet<u64> = files.collect();
-            let lowest = (0..).find(|number| !files.contains(number)).unwrap();
-            let limit = Rlimit { current: Some(lowest + free), maximum: getrlimit(Resource::Nofile).maximum };
-            prlimit(Some(governor.process()), Resource::Nofile, limit).unwrap();
-        };
-        // With a few files left clients are refused in order, and operators are not.
-        limit(10);
-        let refused = |mut newcomer: UnixStream| {
-            let _ = newcomer.write_all(&startup("bob"));
-            let mut said = Vec::new();
-            newcomer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-            // A connection that is closed with bytes unread may be reset after what was said.
-            let _ = newcomer.read_to_end(&mut said);
-            let said = String::from_utf8_lossy(&said).into_owned();
-            assert!(said.contains("53300") && said.contains("no file descriptor left"), "{event_loop}: {said:?}");
-        };
-        (0..20).for_each(|_| refused(governor.client()));
-        let mut admin = governor.console("admin");
-        assert_eq!(value(&pairs(&mut admin, "SHOW STATE"), "clients"), "1");
-        drop(admin);
-        // With none left they are turned away at the door.
-        limit(0);
-        (0..20).for_each(|_| refused(governor.client()));
-        governor.logged("raise the limit of open files");
-        converse(&mut client, &mut played, b'I');
-        let (ticks, time) = (governor.cpu_ticks(), std::time::Instant::now());
-        std::thread::sleep(Duration::from_millis(500));
-        let (ticks, time) = (governor.cpu_ticks() - ticks, time.elapsed());
-        assert!(ticks < 25, "{event_loop}: it had a core for {ticks} hundredths of a second within {time:?}");
-        // With room again everything is as before.
-        limit(100);
-        let (mut second, mut played_second) = session(&governor, &server);
-        converse(&mut second, &mut played_second, b'I');
-        drop((client, second));
-        governor.signal(Signal::TERM);
-        assert!(governor.ended());
-    }
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let governor = Governor::start_with(before(&server), false);
+    let (mut client, mut played) = session(&governor, &server);
+    let limit = |free: u64| {
+        let files = fs::read_dir(format!("/proc/{}/fd", governor.child.id())).unwrap();
+        let files = files.map(|file| file.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap());
+        let files: std::collections::BTreeSet<u64> = files.collect();
+        let lowest = (0..).find(|number| !files.contains(number)).unwrap();
+        let limit = Rlimit { current: Some(lowest + free), maximum: getrlimit(Resource::Nofile).maximum };
+        prlimit(Some(governor.process()), Resource::Nofile, limit).unwrap();
+    };
+    // With a few files left clients are refused in order, and operators are not.
+    limit(10);
+    let refused = |mut newcomer: UnixStream| {
+        let _ = newcomer.write_all(&startup("bob"));
+        let mut said = Vec::new();
+        newcomer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        // A connection that is closed with bytes unread may be reset after what was said.
+        let _ = newcomer.read_to_end(&mut said);
+        let said = String::from_utf8_lossy(&said).into_owned();
+        assert!(said.contains("53300") && said.contains("no file descriptor left"), "{said:?}");
+    };
+    (0..20).for_each(|_| refused(governor.client()));
+    let mut admin = governor.console("admin");
+    assert_eq!(value(&pairs(&mut admin, "SHOW STATE"), "clients"), "1");
+    drop(admin);
+    // With none left they are turned away at the door.
+    limit(0);
+    (0..20).for_each(|_| refused(governor.client()));
+    governor.logged("raise the limit of open files");
+    converse(&mut client, &mut played, b'I');
+    let (ticks, time) = (governor.cpu_ticks(), std::time::Instant::now());
+    std::thread::sleep(Duration::from_millis(500));
+    let (ticks, time) = (governor.cpu_ticks() - ticks, time.elapsed());
+    assert!(ticks < 25, "it had a core for {ticks} hundredths of a second within {time:?}");
+    // With room again everything is as before.
+    limit(100);
+    let (mut second, mut played_second) = session(&governor, &server);
+    converse(&mut second, &mut played_second, b'I');
+    drop((client, second));
+    governor.signal(Signal::TERM);
+    assert!(governor.ended());
 }
 
 /// The nice value of a process; `None` once it has ended.

@@ -12,27 +12,12 @@ use plimsoll_policy::{
     ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, PreemptionPolicy, Priority, SpinRule, StarvationBound,
 };
 use plimsoll_postgres::url::ServerUrl;
-use plimsoll_testing::{Need, skip};
 
 /// Longer than anything here takes; only what is broken waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long is waited to see that nothing comes.
 pub const A_WHILE: Duration = Duration::from_millis(50);
-
-/// The same tests are built twice, for either way of receiving and sending. Without io_uring both are by epoll.
-fn event_loop() -> EventLoop {
-    if env!("CARGO_CRATE_NAME") == "relay_by_epoll" {
-        return EventLoop::Epoll;
-    }
-    match io_uring::IoUring::new(8) {
-        Ok(_) => EventLoop::IoUring,
-        Err(error) => {
-            skip(Need::Uring, error);
-            EventLoop::Epoll
-        }
-    }
-}
 
 /// Settings for a server at that URL: two classes without limits, one worker, one port of the kernel's choice.
 pub fn settings(server: &str) -> Settings {
@@ -72,7 +57,6 @@ pub fn settings(server: &str) -> Settings {
             handover: None,
             proxy_protocol_from: Vec::new(),
             workers: 1,
-            event_loop: event_loop(),
             spin: SpinRule::Learned,
             tls: None,
             certificate: None,

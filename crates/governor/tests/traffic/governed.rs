@@ -9,8 +9,6 @@ use std::process::{self, Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use plimsoll_testing::{Need, skip};
-
 use super::client::{Client, Failure, PATIENCE};
 use super::server::{PASSWORD, Server};
 
@@ -66,7 +64,6 @@ impl Governed {
     }
 
     fn start_of(server: &str, control: &str, listen: &str, low: &str, high: &str) -> Governed {
-        let event_loop = event_loop();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plimsoll.toml");
         let text = format!(
@@ -77,7 +74,6 @@ impl Governed {
             default_class = "low"
             [listen]
             addresses = ["127.0.0.1:0"]
-            event_loop = "{event_loop}"
             {listen}
             [[class]]
             name = "high"
@@ -111,10 +107,7 @@ impl Governed {
         fs::write(&file, text).unwrap();
         let said = folder.path().join("said");
         let (child, address) = spawn(&file, &said);
-        let governed = Governed { child, file, _folder: folder, address, said };
-        let state: serde_json::Value = serde_json::from_str(&governed.page("/state.json")).unwrap();
-        assert_eq!(state["event_loop"], event_loop, "the governor has another event loop than its settings say");
-        governed
+        Governed { child, file, _folder: folder, address, said }
     }
 
     /// Kills it without a word and starts another one with the same settings, at another address.
@@ -216,29 +209,6 @@ impl Drop for Governed {
         let _ = self.child.wait();
         if thread::panicking() {
             eprintln!("the governor said:\n{}", self.said());
-        }
-    }
-}
-
-/// The event loop of a governor that the current test starts.
-///
-/// `traffic_by_io_uring` has the tests of which each runs with both loops, so that those have epoll here. Each other test
-/// has the one that the sum of its name's bytes chooses. A machine without io_uring has epoll for all of them.
-fn event_loop() -> &'static str {
-    let test = thread::current().name().expect("a test starts its governors itself").to_owned();
-    let runs_with_both = ["bank::", "hostile::"].iter().any(|module| test.starts_with(module));
-    let wants_ring = match env!("CARGO_CRATE_NAME") {
-        "traffic_by_io_uring" => true,
-        _ => !runs_with_both && test.bytes().map(u32::from).sum::<u32>() % 2 == 1,
-    };
-    if !wants_ring {
-        return "epoll";
-    }
-    match io_uring::IoUring::new(8) {
-        Ok(_) => "io_uring",
-        Err(error) => {
-            skip(Need::Uring, error);
-            "epoll"
         }
     }
 }

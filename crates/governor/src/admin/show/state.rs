@@ -36,7 +36,6 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("process", std::process::id().to_string()),
         ("uptime_s", governor.clock(call.now).as_secs().to_string()),
-        ("event_loop", governor.event_loop.get().map_or("none yet", |event_loop| event_loop.name()).to_owned()),
         ("mode", if settings.is_beside { "beside the server" } else { "in the connection path" }.to_owned()),
         ("server", settings.server.address()),
         ("control", control),

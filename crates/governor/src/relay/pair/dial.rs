@@ -232,14 +232,14 @@ impl Pair {
         if dial.step != Step::Connecting {
             return;
         }
-        match server.wire().link().socket().is_connected() {
+        match server.wire().socket().is_connected() {
             Ok(false) => {}
             Ok(true) => {
                 server.is_connecting = false;
                 if dial.settings.passing_on.proxy_protocol {
                     server.send(&proxy_protocol::header(ends), &mut context.spare);
                 }
-                let is_tcp = matches!(server.wire().link().socket(), Socket::Tcp(_));
+                let is_tcp = matches!(server.wire().socket(), Socket::Tcp(_));
                 if !is_tcp || dial.settings.server.ssl_mode == SslMode::Disable {
                     return self.on_dialled(context, now);
                 }
@@ -259,7 +259,7 @@ impl Pair {
     /// The two ends of the client's connection, where it comes by TCP.
     fn ends(&mut self) -> Option<(SocketAddr, SocketAddr)> {
         let Peer::Tcp(client) = self.peer else { return None };
-        let local = self.client.as_mut()?.wire().link().socket().local_address()?;
+        let local = self.client.as_mut()?.wire().socket().local_address()?;
         Some((client, local))
     }
 
@@ -281,13 +281,13 @@ impl Pair {
     /// at a Unix socket, this machine for 127.0.0.1. What servers on other machines trust is not known here.
     fn is_trusted_as_the_governor(&mut self) -> bool {
         let Some(server) = &mut self.server else { return false };
-        let server = server.wire().link().socket();
+        let server = server.wire().socket();
         let is_local_client =
             |client: Option<IpAddr>| client.is_none_or(|address| address.to_canonical().is_loopback());
         match server.peer_ip() {
             Some(address) => !address.to_canonical().is_loopback() || is_local_client(self.peer.ip()),
             None => {
-                let account = self.client.as_mut().and_then(|client| client.wire().link().socket().peer_account());
+                let account = self.client.as_mut().and_then(|client| client.wire().socket().peer_account());
                 account.is_some_and(|account| account.is_root() || account == geteuid())
             }
         }

@@ -248,7 +248,7 @@ impl Pair {
         if is_break_glass {
             return Ok(());
         }
-        if self.client.as_mut().is_some_and(|client| is_among_last_files(client.wire().link().socket())) {
+        if self.client.as_mut().is_some_and(|client| is_among_last_files(client.wire().socket())) {
             return Err(no_files());
         }
         self.client_seat = Seat::take(&context.shared.clients, settings.listen.clients_max as usize);
@@ -297,7 +297,7 @@ impl Pair {
     /// A client wants a session's statement ended. It is told nothing, whatever comes of it.
     fn on_cancel_request(&mut self, process: i32, secret: &[u8], context: &mut Context, now: Instant) {
         let Some(card) = context.governor.registry.by_key(process, secret) else {
-            let client = self.client.as_mut().map(|client| client.wire().link().socket().as_fd());
+            let client = self.client.as_mut().map(|client| client.wire().socket().as_fd());
             let is_known = client.is_some_and(|client| context.governor.cancel_elsewhere(process, secret, client));
             if !is_known && context.governor.logs(Repeated::UnknownCancelKey) {
                 tracing::info!(peer = %self.peer, process, "cancel with an unknown key");
