@@ -166,7 +166,7 @@ pub enum CpuShare {
     Untouched,
     /// A nice value, -20 to 19.
     Nice(i32),
-    /// Only what nobody else wants (`SCHED_IDLE`).
+    /// Only idle time of the cores (`SCHED_IDLE`).
     Idle,
 }
 

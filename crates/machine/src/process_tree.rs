@@ -149,9 +149,9 @@ impl TreeSample {
         usage
     }
 
-    /// CPU time of processes that ended since `earlier`, as their ancestors were told when they waited for them: each
-    /// ancestor's sum for children has grown by all that its children, and theirs, had used in their whole life, of which
-    /// what was known earlier is not of this window.
+    /// CPU time of processes that ended since `earlier`, as the kernel reported it to the ancestors that waited for them: each
+    /// ancestor's sum for children has grown by everything that its children, and theirs, used in their whole life. The part that was
+    /// known earlier is not of this window.
     fn run_of_ended_processes(&self, earlier: &TreeSample) -> Duration {
         let mut known: BTreeMap<Key, u64> = BTreeMap::new();
         let by_id: BTreeMap<i32, Key> = earlier.processes.keys().map(|key| (key.id, *key)).collect();

@@ -1,6 +1,6 @@
 //! Bounds of closed networks: the best that any schedule can do, and the worst that sharing can cause.
 //!
-//! [`asymptotic`] bounds each class of a network: a request is never served faster than alone and never slower than with everybody
+//! [`asymptotic`] bounds each class of a network: a request is never served faster than alone and never slower than with all requests
 //! at every station that it visits, and no station serves more than its highest rate. [`balanced`] is tighter, for one class and stations
 //! with one server: it compares with networks whose stations are equally loaded (Zahorjan, Sevcik, Eager and Galler 1982; Lazowska and
 //! others, *Quantitative System Performance*, 5.4).

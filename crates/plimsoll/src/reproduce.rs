@@ -95,7 +95,7 @@ impl Reproduction {
         Ok(Reproduction { place: place.to_owned(), causes: Causes::parse(CAUSES).map_err(Failure::world)?, first })
     }
 
-    /// Runs one exhibit, goes on with it, or leaves it as it is, if it was run to its end. Whether Ctrl-C ended it.
+    /// Runs one exhibit, continues it, or leaves it as it is if it is complete. Whether Ctrl-C ended it.
     fn measure(
         &mut self,
         (source, plan): &Carried,
@@ -130,7 +130,7 @@ impl Reproduction {
         let (results, why_not_run) = match (read_results(&directory), note) {
             (Err(RunDirectoryError::NotARun { .. }), None) => return None,
             (Err(error), None) => (None, Some(error.to_string())),
-            // What was measured before it could not be gone on with is told all the same.
+            // Earlier measurements are reported even if the run cannot be continued.
             (results, note) => (results.ok(), note),
         };
         let texts: Vec<&str> = plan.claims.iter().map(|claim| claim.text.as_str()).collect();
@@ -202,11 +202,11 @@ fn check_settings(place: &Path, plan: &Plan, blocks_max: Option<u32>) -> Result<
         Ok(results) => results.experiment.settings_hash,
         Err(_) => match RunDirectory::open(place) {
             Ok(found) => found.header.settings_hash,
-            // What is wrong with it, if anything, is told when it is to be run.
+            // Faults are reported when it is run.
             Err(_) => return Ok(()),
         },
     };
-    // Of one that goes on until its claims are decided, the settings say so.
+    // The settings record whether it continues until its claims are decided.
     let looks = blocks_max.and_then(|most| until_decided::plans(plan, most).ok());
     let first = looks.as_ref().and_then(|looks| looks.first()).unwrap_or(plan);
     if found == settings_hash(&settings(first, &TARGETS)) {

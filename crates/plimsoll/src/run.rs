@@ -125,7 +125,7 @@ pub fn say_how_long(plan: &Plan, runs: usize, yes: bool) -> Result<(), Failure> 
     }
     if (time > UNASKED_MAX || runs > UNASKED_RUNS_MAX) && !yes {
         return Err(Failure::Input(anyhow::anyhow!(
-            "{told}; if that is what you want, say --yes, else sweep fewer values or measure shorter"
+            "{told}; use --yes to run it anyway, or sweep fewer values or measure for a shorter time"
         )));
     }
     tell(told);

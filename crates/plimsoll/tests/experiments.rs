@@ -196,7 +196,7 @@ fn bad_input_is_refused_before_anything_runs() {
         ),
         (MIXED.replace("together)", "toghether)"), "", "experiment.toml:26:28: `toghether`"),
         (MIXED.replace("repeats = 2", "repeats = 0"), "", "experiment.toml:22:11: 0 repeats run nothing; write 1 or"),
-        (many, "", "3000030 runs, about 4 days without loading; if that is what you want, say --yes"),
+        (many, "", "3000030 runs, about 4 days without loading; use --yes to run it anyway"),
         (MIXED.to_owned(), "--out full", "full exists and is not empty; name another folder with --out"),
         (MIXED.to_owned(), "--only nonsense", "--only nonsense: no such point; there are the arms `alone:reads`"),
         (MIXED.to_owned(), "--only reads.clients=3", "`reads.clients` is one of 1, 2"),

@@ -2,20 +2,20 @@
 //!
 //! A transaction *asks* before it begins. It *enters* if there is room: fewer than the multiprogramming level (MPL) of
 //! its class are inside, and fewer than the total MPL altogether. Otherwise it *waits* in the queue of its class, or is
-//! refused because that queue is full. When a transaction *leaves*, those who fit enter:
+//! refused because that queue is full. When a transaction *leaves*, waiting ones enter as far as there is room:
 //!
 //! 1. the highest priority first, and among equal priorities the one that asked first;
 //! 2. a class that is full by its own MPL does not hold up others behind the total MPL;
-//! 3. nobody waits while there is room for it, but for those who have waited as long as they may and are yet to be told.
+//! 3. none waits while there is room for it, except those that have waited as long as they may and have not been notified yet.
 //!
-//! One exception: the host may [let in](Admission::let_in) one that waits although there is no room, because somebody inside
-//! waits for what it holds.
+//! One exception: the host may [let in](Admission::let_in) a waiting transaction although there is no room, because an admitted
+//! one waits for a lock that it holds.
 //!
 //! There is no further protection from starvation: behind a full total MPL a class waits as long as more urgent classes
-//! keep the server full. Who wants to bound that gives the urgent class an MPL below the total, so that the rest
-//! remains for the others, or the waiting class a timeout.
+//! keep the server full. To bound that, give the urgent class an MPL below the total, so that the rest
+//! remains for the others, or give the waiting class a timeout.
 //!
-//! All of this is about places, and knows no threads or clocks: the host asks behind one lock, and says what time it is.
+//! All of this is about places, and knows no threads or clocks: the host asks behind one lock, and passes the time.
 //! Rejecting some to keep the rest fast, and MPLs by class: Schroeder et al., *How to Determine a Good
 //! Multi-Programming Level for External Scheduling*, 2006.
 
@@ -274,8 +274,8 @@ impl Admission {
         self.expired.remove(&ticket);
     }
 
-    /// Lets one in that waits, whether or not there is room for it: somebody inside waits for what it holds, and would
-    /// wait for ever if it had to wait for room. Whether it did wait; then it is inside, and must be told.
+    /// Lets a waiting transaction in, whether or not there is room: an admitted one waits for a lock that it holds, and would
+    /// wait for ever if it had to wait for room. Whether it did wait; then it is admitted, and must be notified.
     #[must_use = "the transaction that was let in must be notified"]
     pub fn let_in(&mut self, ticket: Ticket) -> bool {
         let Some(class) = self.take_waiting(ticket) else { return false };

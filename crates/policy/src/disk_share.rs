@@ -52,8 +52,8 @@ const USED: f64 = 0.85;
 const FLOOR_MOST: f64 = 0.75;
 /// A disk that is busy for this share of the time gives all it can.
 const FULL: f64 = 0.9;
-/// What is taken for a disk's bandwidth is never less than this share of the most that was seen since the limit was set, lest
-/// those who yield lose more and more to a disk that is busy with others' small requests.
+/// The assumed bandwidth of a disk is never less than this share of the most that was seen since the limit was set. Otherwise
+/// classes that yield would lose more and more to a disk that is busy with others' small requests.
 const FADED: f64 = 0.25;
 
 /// What bounds the limit.

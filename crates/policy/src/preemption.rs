@@ -162,7 +162,7 @@ pub struct PreemptionKind {
 
 /// Every policy there is, in the order of the table in the module documentation.
 pub const PREEMPTION_POLICIES: [PreemptionKind; 5] = [
-    PreemptionKind { name: "never", about: "nobody is rolled back", example: "never" },
+    PreemptionKind { name: "never", about: "no transaction is rolled back", example: "never" },
     PreemptionKind { name: "track", about: "as pow, but it is only counted", example: "track" },
     PreemptionKind {
         name: "pow",

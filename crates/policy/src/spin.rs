@@ -1,8 +1,8 @@
 //! How long a relay polls for the next message before it sleeps, while an important chain of statements is under way.
 //!
 //! A thread that sleeps until a message comes is woken too late, and the core that it slept on first has to wake up itself. A
-//! thread that polls takes a core for that. It is the problem of mutexes that spin before they block, and the answer is theirs: nobody knows
-//! how long the next wait will be, but it is most likely like the last ones, so the budget is chosen that would have cost least then
+//! thread that polls takes a core for that. Mutexes that spin before they block have the same problem, and the solution is theirs. The
+//! next wait is most likely like the last ones, so the budget is the one that would have cost least for these
 //! (A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP
 //! 1991). With a budget `b` a wait `w` costs
 //!
@@ -14,7 +14,7 @@
 //! statements are learned apart: a client may think for long after answers that come at once.
 //!
 //! Polling is for idle cores. It needs a core that was idle in the last look at the processors, and it stops
-//! until the next look when the poller has seen that somebody else wanted its core.
+//! until the next look when the poller has seen that another process wanted its core.
 
 use std::fmt;
 use std::time::Duration;

@@ -45,7 +45,7 @@ fn the_least_is_enough() {
     let (high, low) = (&settings.classes[0], &settings.classes[1]);
     assert_eq!((high.limits.mpl, high.preemptible, high.cpu), (None, false, CpuShare::Untouched));
     assert_eq!((low.preemptible, low.replay, low.cpu), (true, true, CpuShare::Nice(10)));
-    assert_eq!(settings.rules.default_class().0, 1, "whoever no rule names is of the lowest");
+    assert_eq!(settings.rules.default_class().0, 1, "a session that no rule matches gets the lowest");
 }
 
 #[test]

@@ -109,11 +109,11 @@ mod tests {
             let error = shell(script).and_then(|mut hog| hog.report()).unwrap_err().to_string();
             assert!(error.contains(expect), "{script}: {error}");
         };
-        check("true", "ended without a word");
+        check("true", "ended without a message");
         check("echo nonsense", "it said `nonsense`");
         check(r#"echo '{"failed":{"error":"no such disk"}}'"#, "no such disk");
         check(r#"echo '{"ready":{"hog":"none"}}'; read line; echo '{"ready":{"hog":"none"}}'"#, "out of turn");
-        check(r#"echo '{"ready":{"hog":"none"}}'; read line"#, "ended without a word");
+        check(r#"echo '{"ready":{"hog":"none"}}'; read line"#, "ended without a message");
         let missing = HogProcess::spawn(&mut Command::new("/no/such/program")).unwrap_err().to_string();
         assert!(missing.contains("cannot start it"), "{missing}");
     }

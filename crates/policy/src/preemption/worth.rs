@@ -83,8 +83,8 @@ impl Default for StayTimes {
 }
 
 impl StayTimes {
-    /// A holder has stayed for so long. `has_ended` if it has ended by itself; otherwise it was rolled back then, or nobody watched it
-    /// any more.
+    /// Notes how long a holder has stayed. `has_ended` if it has ended by itself; otherwise it was rolled back then, or was no
+    /// longer watched.
     pub fn note(&mut self, stayed: Duration, has_ended: bool) {
         let stayed = stayed.as_secs_f64();
         for (place, span) in self.spans.iter_mut().enumerate() {
