@@ -94,7 +94,7 @@ impl Inherited {
                 let places = places.into_iter().zip(descriptors).collect();
                 Ok(Inherited { places, predecessor: Some(predecessor) })
             }
-            None => Err(io::Error::other("it sends other sockets than it says")),
+            None => Err(io::Error::other("it announces other sockets than it sends")),
         }
     }
 
@@ -141,8 +141,8 @@ impl Inherited {
         }
         match answer {
             Ok(Packet { text, .. }) if text == "retired" => governors.push(Predecessor(predecessor)),
-            Ok(Packet { text, .. }) => tracing::warn!(text, "the governor before does not say that it lets go"),
-            Err(error) => tracing::warn!("the governor before has gone without a word: {error}"),
+            Ok(Packet { text, .. }) => tracing::warn!(text, "the previous governor does not confirm that it lets go"),
+            Err(error) => tracing::warn!("the previous governor has ended without an answer: {error}"),
         }
         governors
     }

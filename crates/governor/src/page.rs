@@ -211,7 +211,7 @@ async fn check_host(State(governor): State<Arc<Governor>>, request: Request, nex
     match host {
         Some(host) if is_ours(host, &hosts) => next.run(request).await,
         Some(_) => {
-            let message = "this host is not known here; add its name to `hosts` in [http]\n";
+            let message = "this host name is not allowed; add it to `hosts` in [http]\n";
             (StatusCode::FORBIDDEN, message).into_response()
         }
         None => (StatusCode::BAD_REQUEST, "a request names its host\n").into_response(),

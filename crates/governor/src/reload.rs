@@ -20,13 +20,13 @@ pub enum ReloadError {
     #[error("{0}")]
     File(#[from] config::ConfigError),
     /// The governor was not started from a file.
-    #[error("this governor was not started from a file, so there is nothing to read anew")]
+    #[error("this governor was not started from a file, so there is no file to read again")]
     NoFile,
     /// The file is for the other mode.
-    #[error("`proxy` in [mode] can be changed by a restart only")]
+    #[error("`proxy` in [mode] can only be changed by a restart")]
     Mode,
     /// Classes are missing or in other places.
-    #[error("class `{0}` is gone or in another place; classes can be taken away or renamed by a restart only")]
+    #[error("class `{0}` is gone or in another place; removing or renaming classes needs a restart")]
     Classes(String),
 }
 
@@ -51,10 +51,7 @@ impl Governor {
                 let all = reloaded.changed.iter().chain(&reloaded.after_restart);
                 tracing::info!(changed = all.count(), "settings were read anew");
                 reloaded.changed.iter().for_each(|change| tracing::info!("changed: {change}"));
-                reloaded
-                    .after_restart
-                    .iter()
-                    .for_each(|change| tracing::warn!("not changed before a restart: {change}"));
+                reloaded.after_restart.iter().for_each(|change| tracing::warn!("needs a restart: {change}"));
                 reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             }
             Err(error) => tracing::error!("settings stay as they are: {error}"),

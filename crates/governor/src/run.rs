@@ -124,7 +124,7 @@ fn take_over(
     let owns_files = running.owns_files();
     let predecessors = inherited.confirm();
     if !predecessors.is_empty() {
-        tracing::info!("clients come here now; the governor before serves those that it has until they leave");
+        tracing::info!("new clients connect here; the previous governor serves its clients until they leave");
     }
     *governor.predecessors.lock() = predecessors;
     owns_files.store(true, Ordering::Relaxed);
@@ -164,7 +164,7 @@ fn attend(
             Heard::Signal(SIGINT) if interrupted => end = stop(governor, "a second interrupt"),
             Heard::Signal(SIGINT) => {
                 interrupted = true;
-                drain(governor, "an interrupt; a second one ends at once");
+                drain(governor, "an interrupt; a second interrupt ends the governor at once");
             }
             Heard::Signal(SIGTERM) => drain(governor, "a signal to terminate"),
             Heard::Signal(_) => end = stop(governor, "a signal to quit"),

@@ -306,7 +306,7 @@ impl Settings {
         let replay = match (rolls_back, replayed.is_empty()) {
             (false, _) => "nothing is rolled back".to_owned(),
             (true, true) => "no class is preemptible and has replay".to_owned(),
-            (true, false) => format!("runs again what was rolled back of {}", replayed.join(", ")),
+            (true, false) => format!("replays rolled back transactions of {}", replayed.join(", ")),
         };
         let is_limiting = !limited.is_empty() || self.total_mpl.is_some() || !searched.is_empty();
         let promised = self.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
@@ -329,9 +329,9 @@ impl Settings {
         let retried: Vec<&str> = retried.map(|class| class.name.as_str()).collect();
         let tracks = self.preemption.policy.only_tracks();
         let why = match (tracks, retried.is_empty()) {
-            (true, _) => "the policy is track: errors of the server are for its clients".to_owned(),
+            (true, _) => "the policy is track: errors of the server go to the clients".to_owned(),
             (false, true) => "no class has retry_aborted and replay".to_owned(),
-            (false, false) => format!("runs again what the server aborts of {}", retried.join(", ")),
+            (false, false) => format!("replays transactions of {} that the server aborts", retried.join(", ")),
         };
         Lever { name: "retry", is_on: !tracks && !retried.is_empty(), why }
     }

@@ -180,7 +180,7 @@ impl Statistics {
 
     /// Those of a class.
     pub fn class(&self, class: ClassIndex) -> &ClassStatistics {
-        self.classes[usize::from(class.0)].get().expect("a class has statistics before anybody can be in it")
+        self.classes[usize::from(class.0)].get().expect("a class has statistics before a session can be in it")
     }
 
     /// How many transactions of all classes are inside now.

@@ -56,14 +56,14 @@ pub struct ComparedPoint {
 pub enum CompareError {
     /// One was measured and the other simulated.
     #[error(
-        "one of the two was measured and the other simulated: their throughputs are of different things. Compare the ratios of each with those that its claims name"
+        "one of the two was measured and the other simulated: their throughputs cannot be compared. Compare the ratios of each with those that its claims name"
     )]
     Modes,
     /// They ran different things.
-    #[error("the two ran different workloads ({}); a difference would say nothing. To compare them all the same, say --anyway", .0.join("; "))]
+    #[error("the two ran different workloads ({}), so a difference would mean nothing. To compare them anyway, use --anyway", .0.join("; "))]
     Workloads(Vec<String>),
     /// They ran on different machines.
-    #[error("the two ran on different machines ({base} and {other}); to compare them all the same, say --anyway")]
+    #[error("the two ran on different machines ({base} and {other}); to compare them anyway, use --anyway")]
     Machines {
         /// The base's, with its fingerprint.
         base: String,

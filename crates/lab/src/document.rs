@@ -118,7 +118,7 @@ fn others_busy(records: &[RunRecord]) -> Option<String> {
     let most = busy.iter().copied().reduce(f64::max)?;
     let (count, all) = (busy.len(), records.len());
     Some(format!(
-        "in {count} of {all} runs others on this machine, or its host, kept up to {most:.1} cores busy; measure on a quiet one"
+        "in {count} of {all} runs other processes on this machine, or its host, kept up to {most:.1} cores busy; measure on a quiet machine"
     ))
 }
 

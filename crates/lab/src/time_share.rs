@@ -49,8 +49,8 @@ pub fn time_share(driven: &DrivenWorkload, threads: &ServingThreads, warnings: &
     let name = &measured.name;
     let whole = whole(driven, threads);
     if whole <= 0.0 {
-        let why = if threads.count == 0 { "its queries run in another process" } else { "no request was under way" };
-        warnings.push(format!("{name}: no time shares, for {why}"));
+        let why = if threads.count == 0 { "its queries run in another process" } else { "no request was in flight" };
+        warnings.push(format!("{name}: no time shares, because {why}"));
         return None;
     }
     // Sensors are opened a moment before the clients' window and closed a moment after it.
@@ -205,8 +205,8 @@ pub(crate) mod tests {
         assert!(time_share(&measured(false, 0, Some(0)), &threads(2, 0, 0), &mut warnings).is_none());
         assert!(time_share(&measured(true, 1000, Some(0)), &threads(0, 0, 0), &mut warnings).is_none());
         let expect = [
-            "w: no time shares, for no request was under way",
-            "w: no time shares, for its queries run in another process",
+            "w: no time shares, because no request was in flight",
+            "w: no time shares, because its queries run in another process",
         ];
         assert_eq!(warnings, expect);
     }

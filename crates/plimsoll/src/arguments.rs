@@ -19,7 +19,7 @@ pub use models::{AdviseOptions, PredictOptions};
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, max_term_width = 80, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit codes: 0 success, 1 a claim or check failed (an undecided claim has not), 2 bad usage or input, 3 the world failed, 130 Ctrl-C."
+    after_help = "Exit codes: 0 success, 1 a claim or check failed (an undecided claim has not), 2 bad usage or input, 3 something outside Plimsoll failed, 130 Ctrl-C."
 )]
 pub struct Arguments {
     /// What to do.

@@ -112,7 +112,7 @@ impl Experiment<'_> {
         }
         if header.machine_fingerprint != found.header.machine_fingerprint {
             return Err(Failure::Input(anyhow::anyhow!(
-                "{}: it was begun on another machine, or this one has changed; figures of both would not be one experiment, so start again",
+                "{}: it was started on another machine, or this machine has changed; figures of both would not be one experiment, so start again",
                 found.directory.place().display()
             )));
         }
@@ -260,7 +260,7 @@ pub fn begin_failure(error: RunDirectoryError) -> Failure {
 
 fn resumable(error: &anyhow::Error, place: &Path) -> Failure {
     Failure::World(anyhow::anyhow!(
-        "{error:#}\nwhat was measured is kept; when this is mended, to continue: plimsoll run --resume {}",
+        "{error:#}\nthe measurements are kept; when this is solved, continue with: plimsoll run --resume {}",
         place.display()
     ))
 }

@@ -15,7 +15,7 @@ pub fn run(options: &ReportOptions) -> Result<ExitCode, Failure> {
     let place = match (&options.out, options.runs.as_slice()) {
         (None, [only]) => rewrite_report(only).map_err(Failure::input)?,
         (None, _) => {
-            return Err(Failure::Input(anyhow::anyhow!("say with --out FILE where the report of several runs goes")));
+            return Err(Failure::Input(anyhow::anyhow!("several runs need --out FILE for their report")));
         }
         (Some(out), runs) => {
             let sources: Vec<_> =

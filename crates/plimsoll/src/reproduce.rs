@@ -55,7 +55,7 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
         }
     }
     let Some(written) = reproduction.write(&all)? else {
-        let told = format!("{}: no exhibit was run into it, so there is nothing to tell", place.display());
+        let told = format!("{}: it has no runs of exhibits, so there is nothing to report", place.display());
         return Err(if stopped { Failure::Interrupted(told) } else { Failure::Input(anyhow::anyhow!(told)) });
     };
     let exhibits: Vec<Exhibit> = wanted.iter().filter_map(|exhibit| reproduction.exhibit(exhibit)).collect();
@@ -179,7 +179,7 @@ fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure
     }
     match RunDirectory::open(place) {
         Ok(found) => {
-            tell(format_args!("{}: goes on after {} of {} runs", plan.name, found.records.len(), plan.run_count()));
+            tell(format_args!("{}: continues after {} of {} runs", plan.name, found.records.len(), plan.run_count()));
             experiment.resume(found).map(|ended| ended.results)
         }
         Err(RunDirectoryError::NotARun { .. }) => {

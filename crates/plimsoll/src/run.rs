@@ -95,7 +95,7 @@ pub fn blocks_max(options: &UntilDecidedOptions, plan: &Plan) -> Option<u32> {
 /// The plan with as many repeats as it may take until its claims are decided.
 pub fn longest(plan: &Plan, blocks_max: u32) -> Result<Plan, String> {
     let plans = until_decided::plans(plan, blocks_max)?;
-    Ok(plans.into_iter().next_back().expect("there is one look at least"))
+    Ok(plans.into_iter().next_back().expect("there is at least one look"))
 }
 
 /// A number of cores as a number, if one was asked for.

@@ -12,6 +12,6 @@ use super::answer::Refusal;
 fn not_beside(what: &str) -> Refusal {
     Refusal::new(
         "55000",
-        format!("{what} means nothing here: this governor works beside its server, not in the connection path"),
+        format!("{what} is not available: this governor works beside its server, not in the connection path"),
     )
 }

@@ -63,7 +63,7 @@ impl Login {
                 }
                 let first = fields.int().and_then(|length| fields.bytes(usize::try_from(length).ok()?));
                 let Some(first) = first.filter(|_| fields.0.is_empty()) else {
-                    return Progress::Nonsense("the first SCRAM message has another length than it says");
+                    return Progress::Nonsense("the length of the first SCRAM message is wrong");
                 };
                 match self.exchange.challenge(first) {
                     Ok(challenge) => {

@@ -158,10 +158,10 @@ impl Exchange {
         let mut fields = without_proof.split(',');
         let binding = fields.next().and_then(|field| field.strip_prefix("c="));
         if binding != Some(client_header.as_str()) {
-            return Err(ScramError("the last message is of another binding than the first"));
+            return Err(ScramError("the last message has a different binding than the first"));
         }
         if fields.next().and_then(|field| field.strip_prefix("r=")) != Some(nonce.as_str()) {
-            return Err(ScramError("the last message has another nonce than the challenge"));
+            return Err(ScramError("the last message has a different nonce than the challenge"));
         }
         let proof = STANDARD.decode(proof).ok().and_then(|proof| <[u8; 32]>::try_from(proof).ok());
         let proof = proof.ok_or(ScramError("the proof is not 32 bytes in base64"))?;

@@ -188,7 +188,7 @@ impl Disk {
         let own = self.share.decide(&sight);
         self.limit = [own, settings.disk_held()].into_iter().flatten().min();
         if let Err(error) = self.bring(share(settings)) {
-            tracing::warn!(%error, "what classes that yield read from the disk cannot be limited");
+            tracing::warn!(%error, "reads of classes that yield cannot be limited");
             self.refused = Some((error.to_string(), now + REFUSED_FOR));
             self.lift(governor, settings);
             self.group = None;
@@ -298,7 +298,7 @@ impl Disk {
         }
         let was_limited = self.told.is_some_and(|told| told.limit.is_some());
         if was_limited != limit.is_some() {
-            tracing::info!(bytes_per_s = limit, why = %now.why(), "limit of what classes that yield read from the disk");
+            tracing::info!(bytes_per_s = limit, why = %now.why(), "limit of reads of classes that yield the disk");
         }
         self.told = Some(now);
         self.tell(governor, settings);

@@ -44,8 +44,8 @@ pub(crate) fn find(host: &Host, here: &ServerHere) -> Result<ProcessIdentity, St
 pub(super) fn restore_left_over(host: &Host) {
     for restored in own_group::restore_left_over(host, &host.path(default_state_folder())) {
         match restored {
-            Ok(restored) => tracing::info!(undone = ?restored.undone, "undid what a killed governor had left"),
-            Err(error) => tracing::error!(%error, "cannot undo what a killed governor has left"),
+            Ok(restored) => tracing::info!(undone = ?restored.undone, "undid changes that a killed governor had left"),
+            Err(error) => tracing::error!(%error, "cannot undo changes that a killed governor has left"),
         }
     }
 }

@@ -338,7 +338,7 @@ impl fmt::Display for Report {
         line("server", &self.server)?;
         line("control", self.control.as_deref().unwrap_or("none"))?;
         if self.is_beside {
-            line("clients", "none come through: the governor works beside the server")?;
+            line("clients", "none: the governor works beside the server")?;
             line("console at", &list(&self.listen))?;
         } else {
             line("clients", &format!("{} (TLS {})", list(&self.listen), self.tls))?;

@@ -31,7 +31,7 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
 fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
     let priorities = || settings.classes.iter().map(|class| class.limits.priority);
     if priorities().min() == priorities().max() {
-        let message = "no class is above another, so nobody is preferred: give one of them priority = \"high\"";
+        let message = "no class is above another, so none is preferred: give one of them priority = \"high\"";
         warnings.push(message.to_owned());
     }
     let is_given = |place: usize| {
@@ -43,7 +43,8 @@ fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
     let highest = reached.map(|(_, class)| class.limits.priority).max();
     for (place, class) in settings.classes.iter().enumerate() {
         if !is_given(place) && class.settable_by.is_empty() && Some(class.limits.priority) > highest {
-            let message = format!("nobody can be in class `{0}`: write a [[rule]] with class = \"{0}\"", class.name);
+            let message =
+                format!("no session can be in class `{0}`: write a [[rule]] with class = \"{0}\"", class.name);
             warnings.push(message);
         }
     }
@@ -66,7 +67,7 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
     for (place, rule) in rules.iter().enumerate() {
         if let Some(earlier) = settings.rules.shadowed_by(place) {
             warnings.push(format!(
-                "rule {} ({rule}) never holds, for rule {} ({}) matches all of it and comes first",
+                "rule {} ({rule}) never applies, because rule {} ({}) matches all of it and comes first",
                 place + 1,
                 earlier + 1,
                 rules[earlier]
@@ -91,7 +92,10 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
             ));
         }
         if rule.fingerprint.is_some() && rule.user.is_none() && class.limits.priority > default.limits.priority {
-            warnings.push(format!("rule {} ({rule}) raises whoever sends that text; name a `user`, too", place + 1));
+            warnings.push(format!(
+                "rule {} ({rule}) raises any client that sends that text; also name a `user`",
+                place + 1
+            ));
         }
     }
 }

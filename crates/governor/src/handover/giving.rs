@@ -50,7 +50,7 @@ fn give(listener: OwnedFd, governor: &Governor, places: Vec<(Place, OwnedFd)>, r
         match accept_with(&listener, SocketFlags::CLOEXEC) {
             Ok(other) => match offer(&other, &places, governor) {
                 Ok(()) => break other,
-                Err(error) => tracing::warn!("a governor that was to take over does not: {error}; this one goes on"),
+                Err(error) => tracing::warn!("the governor that should take over does not: {error}; this one stays"),
             },
             // Out of files, or one that has gone already.
             Err(_) => thread::sleep(Duration::from_millis(100)),

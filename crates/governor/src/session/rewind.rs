@@ -355,8 +355,7 @@ impl Session {
         }
         if rewind.has_committed_otherwise() {
             // No error that a client may run it again after would be true.
-            let why =
-                "the transaction was run again and committed, but the server has answered its COMMIT in another way";
+            let why = "the transaction was run again and committed, but the server's answer to its COMMIT differed";
             return self.end("08007", why, out);
         }
         if rewind.has_failed_to_commit() {
@@ -439,7 +438,7 @@ impl Session {
 
     /// Ends the session, for nobody can say any more how the server's transaction stands.
     fn end_confused(&mut self, out: &mut impl Outbox) {
-        self.end("08P01", "the server does not do what it is asked to end a transaction", out);
+        self.end("08P01", "the server does not follow the request to end a transaction", out);
     }
 }
 

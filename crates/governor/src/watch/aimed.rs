@@ -82,8 +82,7 @@ impl Drop for Aimed<'_> {
             }
             // The card stays aimed at, so that nothing is sent before the session has ended.
             Fate::Unknown => SessionCommand::End {
-                why: "a cancel of this transaction was sent to the server, and nobody can say whether it still comes"
-                    .to_owned(),
+                why: "a cancel of this transaction was sent to the server, and may still arrive".to_owned(),
             },
         };
         self.governor.tell(self.card.worker, self.card.id, command);

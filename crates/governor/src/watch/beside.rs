@@ -130,7 +130,7 @@ impl Beside {
     pub(super) fn idle_because(&self) -> Option<&str> {
         match &self.standing {
             _ if !self.governor.settings().is_beside => None,
-            Standing::Settling(_) => Some("the governor looks for a second whether another one works with this server"),
+            Standing::Settling(_) => Some("the governor looks for other governors of this server for a second"),
             Standing::StandsBy(why) => Some(why),
             Standing::Works => None,
         }

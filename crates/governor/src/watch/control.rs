@@ -164,7 +164,7 @@ impl Control {
         (health.control_up, health.control_error) = (None, Some(why.to_owned()));
         drop(health);
         if is_new {
-            tracing::warn!(why, "control connection is down; traffic flows, and nobody is preempted");
+            tracing::warn!(why, "control connection is down; traffic flows, and nothing is preempted");
             levers::all_off(&self.governor, &format!("the control connection is down: {why}"));
         }
         is_new || was_up
@@ -228,8 +228,8 @@ pub(crate) fn here(connection: &mut Connection) -> Result<ServerHere, String> {
     }
     let began = connection
         .text(statements::BACKEND_BEGAN)
-        .map_err(|error| format!("the server does not tell when a process began: {error}"))?;
+        .map_err(|error| format!("the server does not report when a process began: {error}"))?;
     let backend_began = began.and_then(|began| began.parse().ok());
-    let backend_began = backend_began.ok_or("the server does not tell when a process began")?;
+    let backend_began = backend_began.ok_or("the server does not report when a process began")?;
     Ok(ServerHere { backend: connection.process_id(), backend_began })
 }

@@ -121,7 +121,7 @@ impl OnServer<'_> {
         let name = &driven.measured.name;
         let whole = driven.all.times.occupied.as_secs_f64();
         if whole <= 0.0 {
-            warnings.push(format!("{name}: no time shares, for no request was under way"));
+            warnings.push(format!("{name}: no time shares, because no request was in flight"));
             return (None, None);
         }
         let window = driven.window.as_secs_f64();

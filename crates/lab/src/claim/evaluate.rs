@@ -166,7 +166,7 @@ impl<'a> Evaluator<'a> {
             }
             Formula::Measured(measured) => self.measured(measured)?,
         };
-        if number.is_finite() { Ok(number) } else { Err(format!("a part of it is no finite number but {number}")) }
+        if number.is_finite() { Ok(number) } else { Err(format!("a part of it is {number}, which is not finite")) }
     }
 
     /// Not measured if any of the values that count is not: the mean of the others would pass for that of all.

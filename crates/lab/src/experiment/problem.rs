@@ -54,7 +54,7 @@ impl Problem {
         let found = error.message().trim().replace('\n', ", ");
         let message = match found.strip_prefix("missing field ") {
             Some(key) => format!("the key {key} is missing here; add it"),
-            None if found.starts_with("invalid boolean") => "this is no value; texts stand in quotes".to_owned(),
+            None if found.starts_with("invalid boolean") => "this is not a value; write texts in quotes".to_owned(),
             // The names of Rust's types mean nothing to whoever writes the file.
             None => found
                 .replace("expected u32", "expected a whole number")

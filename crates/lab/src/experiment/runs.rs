@@ -78,7 +78,7 @@ fn read<T>(text: &Option<At<String>>, read: fn(&str) -> Result<T, String>, probl
 
 fn window(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("a window of 0 s measures nothing; make it longer, as \"10s\"".to_owned()),
+        Duration::ZERO => Err("a window of 0 s measures nothing; write a longer one, such as \"10s\"".to_owned()),
         length => Ok(length),
     }
 }

@@ -30,7 +30,7 @@ struct Words {
 
 /// Words that select nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("--only {word}: no such point; there are the arms {arms}{keys}")]
+#[error("--only {word}: there is no such point; the arms are {arms}{keys}")]
 pub struct SelectionError {
     word: String,
     arms: String,
