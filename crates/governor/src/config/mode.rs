@@ -34,8 +34,8 @@ const IN_PATH_ONLY: [Key; 17] = [
 
 /// Keys that mean nothing in the connection path.
 const BESIDE_ONLY: [Key; 2] = [
-    ("admin", "address", "the console has the addresses of clients: [listen]"),
-    ("admin", "socket_folder", "the console has the addresses of clients: [listen]"),
+    ("admin", "address", "the console uses the addresses of clients: [listen]"),
+    ("admin", "socket_folder", "the console uses the addresses of clients: [listen]"),
 ];
 
 /// Why a key of `SHOW CONFIG`, such as `class.low.mpl`, means nothing beside a server; `None` if it does.

@@ -90,7 +90,7 @@ pub struct TypedWorkload {
     /// The benchmark's scale; without it the benchmark's own default.
     #[schemars(with = "Option<f64>")]
     pub scale: Option<At<TypedValue>>,
-    /// How many clients run at once, or `cores` for one for each core that the experiment is sized for: 1 without it.
+    /// The number of clients that run at once, or `cores` for one for each core that the experiment is sized for: 1 without it.
     #[schemars(with = "Option<TypedValue>")]
     pub clients: Option<At<TypedValue>>,
     /// How long a client waits between requests: `none`, `const 5ms`, `exp 10ms`; `none` without it.
@@ -100,7 +100,7 @@ pub struct TypedWorkload {
     /// `const 1ms`, `exp 1ms`; `none` without it.
     #[schemars(with = "Option<String>")]
     pub round_trip: Option<At<TypedValue>>,
-    /// Requests per second of all clients together, whatever the database can take; without it, as fast as it answers.
+    /// Requests per second of all clients together, however fast the database answers; without it, as fast as it answers.
     #[schemars(with = "Option<f64>")]
     pub rate: Option<At<TypedValue>>,
     /// The priority of requests: `high`, `low`, `level2` to `level254` above high, `high:0.1` for a tenth of them high, or
