@@ -1,4 +1,4 @@
-//! Whether data will fit and the machine has what options ask for, asked before anything is loaded.
+//! Checks before loading whether data will fit, and whether the machine has what options require.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

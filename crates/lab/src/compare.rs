@@ -1,9 +1,8 @@
 //! Two runs of an experiment against each other, point by point.
 //!
-//! The two are measured at different times, so that blocks cannot be paired and drift of the machine between them is
-//! part of the difference: run them on a quiet machine, one soon after the other. A point is called faster or slower only
-//! where the interval of the ratio excludes 1 and the difference exceeds the noise floor of both runs
-//! ([`compare_runs`]).
+//! The two are measured at different times, so blocks cannot be paired, and drift of the machine between them is part of the
+//! difference: run them on a quiet machine, one soon after the other. A point is called faster or slower only if the interval of
+//! the ratio excludes 1 and the difference exceeds the noise floor of both runs ([`compare_runs`]).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Looks at the copy that queries read, from before the warm-up to the end of the window, so that the age of a change is known
-//! that was published before the window.
+//! Samples the copy that queries read, from before the warm-up to the end of the window, so that the age of changes published
+//! before the window is known.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

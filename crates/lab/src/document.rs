@@ -1,4 +1,4 @@
-//! The whole of `results.json` from a plan and what its runs left.
+//! Makes the whole of `results.json` from a plan and the records of its runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

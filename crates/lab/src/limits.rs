@@ -1,5 +1,5 @@
-//! The limits of the machine that an experiment may set or sweep: the machine's controls, the share of the last-level cache
-//! in MiB, and the hogs that run beside the workloads.
+//! The limits of the machine that an experiment may set or sweep: the machine's controls, the share of the last-level cache in
+//! MiB, and the hogs that run beside the workloads.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! An experiment as resolved: every name known, every default filled in, every value checked.
 //!
-//! What a person types is [`crate::experiment`]; a [`Plan`] is what the runner runs. The settings of a sweep are not kept
-//! one by one but computed from their number, so that a plan of a million points is as small as one of ten.
+//! [`crate::experiment`] is the experiment as typed; a [`Plan`] is what the runner runs. The settings of a sweep are not kept one
+//! by one but computed from their number, so a plan of a million points is as small as a plan of ten.
 
 mod place;
 

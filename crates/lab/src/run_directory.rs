@@ -1,9 +1,9 @@
-//! The folder of an experiment: what was asked for, what is known so far, and in the end what came of it.
+//! The folder of an experiment: the experiment, its state so far, and in the end its results.
 //!
-//! `experiment.toml`, `machine.json` and `journal.jsonl` are there from the beginning, so that a run that is killed can
-//! be resumed. `samples.parquet`, `requests.hdr`, `report.html` and at last `results.json` take their names only when all of
-//! them are whole and on disk, and a `results.json` from before goes first: a folder that has one has all files, of the runs that were
-//! done when it was written, also after a kill or a loss of power.
+//! `experiment.toml`, `machine.json` and `journal.jsonl` are there from the beginning, so that a run that is killed can be
+//! resumed. `samples.parquet`, `requests.hdr`, `report.html` and at last `results.json` get their names only when all of them are
+//! whole and on disk, and an earlier `results.json` is removed first. A folder that has one therefore has all files, of the runs
+//! that were done when it was written, even after a kill or a loss of power.
 
 pub(crate) mod disk;
 

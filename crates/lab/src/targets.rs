@@ -1,4 +1,4 @@
-//! Databases that an experiment can open, as the lab sees them: whoever embeds the lab brings them.
+//! Databases that an experiment can open, as the lab sees them. The program that embeds the lab provides them.
 
 use std::collections::BTreeMap;
 use std::path::Path;

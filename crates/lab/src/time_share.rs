@@ -1,9 +1,9 @@
-//! Where response time went: on a core, waiting for one, waiting for devices and for locks, elsewhere (MW 2.6).
+//! Where response time went: on a core, waiting for a core, waiting for devices and for locks, elsewhere (MW 2.6).
 //!
-//! The parts come from different sources (the scheduler's books, the session's own), so they need not fit the whole.
-//! What is left of the whole is [`TimeShare::other`]. Where the parts come out larger than the whole they are scaled to
-//! it, and above 2 % a warning says by how much: one known cause is a thread that was granted its lock and
-//! then waits for a core, which is lock wait to the session and core wait to the scheduler.
+//! The parts come from different sources (the scheduler's accounts, the session's own), so they need not fit the whole. The
+//! remainder is [`TimeShare::other`]. If the parts add up to more than the whole they are scaled to it, and above 2 % a warning
+//! gives the excess. One known cause is a thread that was granted its lock and then waits for a core, which is lock wait to the
+//! session and core wait to the scheduler.
 
 use std::time::Duration;
 

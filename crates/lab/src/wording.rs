@@ -1,4 +1,4 @@
-//! Words in messages: lists of what there is, and what was perhaps meant.
+//! Words in messages: lists of what exists, and suggestions for what was meant.
 
 use std::fmt::Display;
 

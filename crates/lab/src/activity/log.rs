@@ -1,4 +1,4 @@
-//! What a server tells of its own accord over a window: what it did for its upkeep, and of which statements.
+//! What a server records by itself over a window: its background work, and its statements.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;

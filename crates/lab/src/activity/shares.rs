@@ -1,4 +1,4 @@
-//! From what looks and the scheduler know of a workload's processes to time shares, by the rules in [`super`].
+//! Computes time shares from the looks and the scheduler's accounts of a workload's processes, by the rules in [`super`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The figures that claims are about: of all runs, of those of one block, or of the second runs of one block (A/A), by the
+//! The figures that claims are about: of all runs, of the runs of one block, or of the second runs of one block (A/A), by the
 //! same code.
 
 use std::cell::OnceCell;

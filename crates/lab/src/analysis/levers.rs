@@ -1,4 +1,4 @@
-//! Which lever of a governor took what of a class: waiting to be let in, rollbacks, waiting for a core.
+//! The cost of each lever of a governor for each class: waiting for admission, rollbacks, waiting for a core.
 
 use super::cells::key;
 use crate::results::{GovernedClass, LeverUse, Part, Point, TimeShare, WorkloadResult};

@@ -1,8 +1,8 @@
-//! What policies do to each class: who gains and who pays, against the first policy of the sweep (MW tab. 3.3).
+//! The effect of policies on each class: which gains and which pays, against the first policy of the sweep (MW tab. 3.3).
 //!
-//! For each setting of what else was swept, the ratio of mean response times; then the arithmetic mean of these ratios, as a
-//! claim's `average(x in KEY: gain(POLICY, CLASS, x))` has it. How far it may be off comes from the same mean within each
-//! block, where drift of the machine cancels, with noise pooled over the policies.
+//! For each setting of the other sweeps, the ratio of mean response times is computed; the result is the arithmetic mean of these
+//! ratios, as in a claim's `average(x in KEY: gain(POLICY, CLASS, x))`. Its interval comes from the same mean within each block,
+//! where drift of the machine cancels, with noise pooled over the policies.
 
 use plimsoll_model::statistics::{Samples, estimate};
 

@@ -1,4 +1,4 @@
-//! Binds the names in a claim to an experiment, and tells numbers from conditions.
+//! Binds the names in a claim to an experiment, and distinguishes numbers from conditions.
 
 use plimsoll_model::knee::SHARES;
 use plimsoll_workload::driver::PriorityRule;

@@ -1,4 +1,4 @@
-//! A claim with every name bound: what remains is arithmetic on figures of cells.
+//! A claim with every name bound: only arithmetic on figures of cells remains.
 
 use super::figures::{Metric, Part};
 use super::syntax::{Mean, Operator};

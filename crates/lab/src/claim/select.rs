@@ -1,4 +1,4 @@
-//! Which measurements the selectors of a function mean.
+//! Finds the measurements that the selectors of a function mean.
 
 use plimsoll_policy::Priority;
 use plimsoll_workload::driver::PriorityRule;

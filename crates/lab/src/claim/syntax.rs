@@ -1,4 +1,4 @@
-//! A claim as typed: its syntax tree, with the place of every part, and how it is printed.
+//! A claim as typed: its syntax tree, with the place of every part, and its printed form.
 
 use std::fmt;
 use std::ops::Range;

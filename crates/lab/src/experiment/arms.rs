@@ -1,4 +1,4 @@
-//! Who runs at each setting.
+//! The arms that run at each setting.
 
 use super::problem::{Problem, Problems};
 use super::typed::At;

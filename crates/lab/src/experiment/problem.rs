@@ -1,4 +1,4 @@
-//! What is wrong with an experiment file, and where.
+//! Faults of an experiment file, with their places.
 
 use std::fmt;
 use std::ops::Range;

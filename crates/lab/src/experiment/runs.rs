@@ -1,4 +1,4 @@
-//! How runs are run: warm-ups, windows, repeats, and what `--quick` makes of them.
+//! The settings of runs: warm-ups, windows, repeats, and their changes with `--quick`.
 
 use std::time::Duration;
 

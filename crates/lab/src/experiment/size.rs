@@ -1,4 +1,4 @@
-//! The word `cores` in an experiment file: how many cores it is sized for.
+//! The word `cores` in an experiment file: the number of cores it is sized for.
 
 use std::collections::BTreeMap;
 

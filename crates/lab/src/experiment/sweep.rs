@@ -1,4 +1,4 @@
-//! The axes of a sweep: keys, and values that each were tried.
+//! The axes of a sweep: keys, and values that were each tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What hardware counters showed of a workload's threads: events, and where the processor's slots went.
+//! Hardware counters of a workload's threads: events, and the use of the processor's slots.
 
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;

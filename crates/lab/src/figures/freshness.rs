@@ -1,4 +1,4 @@
-//! The copy of the data that queries read, where there is one: how fast changes reach it, and how old it is.
+//! The copy of the data that queries read, if there is one: how fast changes reach it, and how old it is.
 
 use plimsoll_workload::freshness::{Freshness, Spread, Tail};
 

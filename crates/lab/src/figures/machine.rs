@@ -1,4 +1,4 @@
-//! The machine: what it and its devices did during a run, whoever made them, and what was seen of its limits.
+//! The machine: its activity and that of its devices during a run, for all processes, and what was reached under its limits.
 
 use super::{Asked, Figure, Found, Merge, Of, Read, Reading, Unit, known};
 use crate::results::Device;

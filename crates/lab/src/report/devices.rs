@@ -1,4 +1,4 @@
-//! What the machine and its devices did in each run, and what could not be measured of it.
+//! The activity of the machine and its devices in each run, and figures that could not be measured.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! What every section asks about one run's results: who ran, in which order, under which name and colour, and where the
-//! row of a run is.
+//! Answers to the questions of every section about one run's results: arms, order, names, colours, and where the row of a run is.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How many times as fast each query is with more of something: a small chart for each.
+//! The speed-up of each query with a larger amount: a small chart for each.
 
 use maud::{Markup, html};
 

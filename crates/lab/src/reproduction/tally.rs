@@ -1,4 +1,4 @@
-//! How many claims came out how.
+//! Counts of claims by result.
 
 use crate::claim::grade::Grade;
 use crate::results::{ClaimResult, ClaimVerdict};

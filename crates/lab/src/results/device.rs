@@ -1,4 +1,4 @@
-//! What the machine and its devices did within a window, or a second of it.
+//! The activity of the machine and its devices within a window, or a second of it.
 
 use plimsoll_machine::group_use::GroupUse;
 use plimsoll_machine::pressure::PressureUse;

@@ -1,4 +1,4 @@
-//! What isolates a workload: settings that a study has tried beside the one it measured first.
+//! Isolation of a workload: settings that a study has tried beside the one it measured first.
 
 use std::collections::BTreeMap;
 

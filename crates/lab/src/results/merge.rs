@@ -1,9 +1,9 @@
 //! Several runs of a workload as one measurement.
 //!
-//! What comes out is of the same type as what a single run leaves, so that every figure is read from both in the same way.
-//! Counts and times are added up, means weighed by how many requests they are of, percentiles taken from the joined
-//! histograms; throughputs, shares and what the devices did are averaged over runs. A figure that one run lacks is missing: of
-//! a part of the runs it would pass for that of all.
+//! The result has the type of a single run's measurement, so every figure is read from both in the same way. Counts and times are
+//! added up, means are weighted by their numbers of requests, and percentiles are taken from the joined histograms; throughputs,
+//! shares and figures of devices are averaged over runs. A figure that one run lacks is missing, because a figure of some runs
+//! would be taken for that of all.
 
 use std::collections::{BTreeMap, BTreeSet};
 

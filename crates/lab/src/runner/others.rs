@@ -1,4 +1,4 @@
-//! Whether others on the machine left a run in peace.
+//! Whether other processes on the machine disturbed a run.
 
 use plimsoll_machine::facts::cores_usable;
 

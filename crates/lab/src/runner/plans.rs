@@ -1,4 +1,4 @@
-//! By which plans the target would run each workload's queries, asked once for each setting and loaded data.
+//! The plans of each workload's queries, asked from the target once for each setting and loaded data.
 
 use std::collections::BTreeMap;
 

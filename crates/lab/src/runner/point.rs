@@ -1,4 +1,4 @@
-//! From what clients and sensors measured in one run to its record.
+//! From the measurements of clients and sensors in one run to its record.
 
 use plimsoll_workload::driver::{DriveMeasurement, DrivenWorkload};
 

@@ -1,4 +1,4 @@
-//! Which runs come next: the whole grid at once, or round by round those that a search for the knee asks for.
+//! The runs that come next: the whole grid at once, or round by round those that a search for the knee requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 

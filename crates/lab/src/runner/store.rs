@@ -1,4 +1,4 @@
-//! The database under test and the data in it: opened, loaded and loaded anew only where that is needed.
+//! The database under test and the data in it: opened, loaded and loaded again only if necessary.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What the machine and its devices did, and how much of the processors this process and a server's processes took.
+//! The activity of the machine and its devices, and the share of the processors that this process and a server's processes took.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! What simulating a plan takes, before it begins.
+//! The cost of simulating a plan, estimated before it begins.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a reader should know and do, in at most four sentences; each carries the numbers it rests on.
+//! Advice for the reader, in at most four sentences; each carries the numbers it rests on.
 
 use super::compare::{Blur, REQUESTS_MIN, UNREPEATED_NOISE, Verdict, verdict};
 use super::{Tail, Workload};

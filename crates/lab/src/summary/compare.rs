@@ -1,4 +1,4 @@
-//! One workload alone against together: whether a difference is to be believed.
+//! One workload alone against together: whether a difference is significant.
 
 use super::{Percentile, Workload};
 use crate::results::Finding;

@@ -1,7 +1,7 @@
-//! Where the time of a slowed workload went, and what would give it back.
+//! Where the time of a slowed workload went, and what would recover it.
 //!
-//! Parts are compared as time a request, share times mean response time, since a share alone can shrink while its time
-//! grows. Without mean response times the shares are compared.
+//! Parts are compared as time per request, share times mean response time, because a share alone can shrink while its time grows.
+//! Without mean response times the shares are compared.
 
 use crate::results::TimeShare;
 use crate::summary::{Arm, Workload};
