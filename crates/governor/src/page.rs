@@ -1,8 +1,8 @@
-//! Metrics, state and live page over HTTP; and the second hand that takes a snapshot for all of them.
+//! Metrics, state and live page over HTTP, and the timer that takes a snapshot for all of them every second.
 //!
-//! Only GET, and nobody is asked for a password: it is bound to this machine unless an operator says otherwise. A request
-//! must name a host that this is: a page of somebody else's, in a browser on this machine, could otherwise read what
-//! it finds here by a name of its own that leads to 127.0.0.1 (DNS rebinding).
+//! Only GET is answered, and no password is required: the page is bound to this machine unless an operator configures otherwise.
+//! A request must name one of this machine's hosts. Otherwise a foreign page in a browser on this machine could read this one, by
+//! a name of its own that leads to 127.0.0.1 (DNS rebinding).
 
 pub mod aborted;
 mod health;

@@ -1,11 +1,11 @@
-//! What is known of each session, for everybody but the worker that serves it.
+//! The known facts about each session, for all threads except the worker that serves it.
 //!
-//! A card is changed by its worker a few times a transaction and read by the watcher, the console and the metrics; its
-//! lock is nearly always free.
+//! A card is changed by its worker a few times per transaction and read by the watcher, the console and the metrics; its lock is
+//! nearly always free.
 //!
-//! **Invariant:** while [`Cancels::in_flight`] is above zero the session sends nothing to its server. Whoever wants to
-//! cancel sets that under the card's lock, having seen there which unit is in flight; the session begins a unit under the
-//! same lock. So a cancel that was aimed at one unit never meets another.
+//! **Invariant:** while [`Cancels::in_flight`] is above zero the session sends nothing to its server. A thread that wants to
+//! cancel sets that under the card's lock, where it sees which unit is in flight; the session begins a unit under the same lock.
+//! A cancel that is aimed at one unit therefore never meets another.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Changing settings while sessions run. No connection is touched: who is inside stays, who waits goes on to wait by the new
-//! limits, and statements that come next meet the new settings.
+//! Changing settings while sessions run. No connection is touched: admitted transactions stay, queued ones wait under the new
+//! limits, and later statements meet the new settings.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,4 +1,4 @@
-//! `plimsoll govern`: starts everything, and ends it when somebody says so.
+//! `plimsoll govern`: starts everything, and ends it on request.
 
 mod log;
 mod notify;

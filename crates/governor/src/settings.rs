@@ -1,4 +1,4 @@
-//! What an operator has asked for, checked and complete. The file that it comes from is read by `config`.
+//! The operator's configuration, checked and complete. `config` reads the file that it comes from.
 
 mod described;
 mod targets;

@@ -1,17 +1,18 @@
-//! Who waits for whom: looking, deciding, and carrying out what is decided. See `watch/README.md`.
+//! Which transactions wait for which: looking, deciding, and carrying out decisions. See `watch/README.md`.
 //!
-//! One thread with one connection to the server. It sleeps until a session rings: a unit of a class above the lowest has
-//! been in flight for longer than the threshold. While any such unit is late and somebody less important has a
-//! transaction open, it looks (`look`), makes a graph of what it saw and of the sessions' cards (`graph`), asks
-//! [`plimsoll_policy::decide`], acts (`act`), and waits a little; longer and longer while nothing changes.
+//! One thread with one connection to the server. It sleeps until a session rings: a unit of a class above the lowest has been in
+//! flight for longer than the threshold. While any such unit is late and a less important session has a transaction open, it
+//! looks (`look`), makes a graph of the look and of the sessions' cards (`graph`), asks [`plimsoll_policy::decide`], acts
+//! (`act`), and waits a little; longer and longer while nothing changes.
 //!
-//! Cycles of waiters are broken whoever is in them (`cycle`): for that it sees now and then whether several units have been in flight
-//! for a while.
+//! Cycles of waiters are broken whatever their members (`cycle`). For that, the thread checks now and then whether several units
+//! have been in flight for a while.
 //!
-//! It also sees now and then whether a transaction waits for admission while others inside wait for what its session holds
-//! (`outside`).
+//! It also checks now and then whether a transaction waits for admission while admitted ones wait for a lock that its session
+//! holds (`outside`).
 //!
-//! Beside a server no session rings: it looks itself which there are, and who important waits for a lock (`beside`).
+//! Beside a server no session rings: the thread itself looks which sessions exist, and which important ones wait for a lock
+//! (`beside`).
 //!
 //! The same thread gives server processes their shares of the cores ([`agent`](crate::agent)).
 

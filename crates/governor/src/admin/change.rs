@@ -1,4 +1,4 @@
-//! What can be changed, a file each. Only users that may change anything get here.
+//! The commands that change something, one file each. Only users that may change things get here.
 
 pub mod kill;
 pub mod pause;

@@ -1,5 +1,5 @@
-//! What drivers and tools send before anybody has typed anything: they take the console for a PostgreSQL server, and give up
-//! if it does not know its own version.
+//! Statements that drivers and tools send by themselves: they take the console for a PostgreSQL server, and give up if it does
+//! not know its own version.
 
 use super::answer::{Answer, Column, boolean, int, text};
 use super::answer::{Cell, Kind};

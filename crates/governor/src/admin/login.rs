@@ -1,4 +1,4 @@
-//! Letting a user of the console in: SCRAM-SHA-256 and nothing else.
+//! Logins of console users: SCRAM-SHA-256 and nothing else.
 
 use super::scram::{Exchange, MECHANISM, Verifier};
 use super::wire::{Answers, Fields, Message};

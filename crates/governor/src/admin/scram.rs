@@ -1,7 +1,7 @@
 //! The server's half of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
 //!
-//! A client that names a user that there is not goes through the same motions with a verifier that nothing fits, whose salt
-//! is always the same for the same name: nobody can find out by asking which users there are.
+//! A client that names an unknown user goes through the same exchange with a verifier that no password fits, whose salt is always
+//! the same for the same name. A client can therefore not find out which users exist.
 
 use std::fmt;
 

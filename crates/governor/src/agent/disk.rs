@@ -1,11 +1,11 @@
-//! Limits of what classes that yield read from the server's disk, while others wait for it.
+//! Limits on what classes that yield read from the server's disk while others wait for it.
 //!
-//! Every walk looks which server processes of important sessions wait for a disk. Every [`WINDOW`], what was seen of them, of the
-//! disk, and of what was read for sessions that yield, goes to [`DiskShare`], which decides on a limit. While there is one, those
-//! sessions' processes belong into a control group of ours ([`DiskGroup`]), to which `groups` moves them; when it is lifted they
-//! go home, and the group goes when it is empty. As long as no session that yields is at work, nothing is looked at.
+//! Every walk checks which server processes of important sessions wait for a disk. Every [`WINDOW`], these waits, the activity of
+//! the disk, and the reads for sessions that yield go to [`DiskShare`], which decides on a limit. While a limit is in force,
+//! those sessions' processes belong in a control group of ours ([`DiskGroup`]), to which `groups` moves them. When it is lifted
+//! they return, and the empty group is removed. While no session that yields is at work, nothing is checked.
 //!
-//! A target of a class above may leave them less ([`Settings::disk_held`]): of the two limits the lower one is in force.
+//! A target of a class above may allow them less ([`Settings::disk_held`]): the lower of the two limits is in force.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
 //! The control groups of classes: which ones each server process should be in, and a thread that moves it.
 //!
-//! A move takes the kernel 10 to 20 ms (version 1), in which nobody should wait for the agent, so a thread of its own does
-//! them. It also makes moves too dear for sessions whose transactions change their class: a process is in the groups of a
-//! class once its session has served it for [`SETTLED`], or has just begun. Until then it is where its server had put it,
-//! so nothing important is held back by a limit that was made for others.
+//! A move takes the kernel 10 to 20 ms (version 1), so a separate thread does it and the agent does not wait. Moves are therefore
+//! too expensive for sessions whose transactions change their class: a process is moved to the groups of a class once its session
+//! has served it for [`SETTLED`], or has just begun. Until then it stays where its server had put it, so a limit that was made
+//! for others does not hold back important work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The processes that have been given shares: what each had, what it has, and putting back.
+//! The processes whose shares were changed: their original share, their current one, and restoring.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Whether the server's processes are processes of this machine that can be given shares of the cores.
+//! Whether the server's processes are processes of this machine whose CPU shares can be changed.
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;

@@ -1,7 +1,8 @@
-//! Parallel workers: processes of the server that work for another of its processes, and get what that one gets.
+//! Parallel workers: processes of the server that work for another of its processes, and get its share.
 //!
-//! They are the server's children and say in their titles whom they work for. A child's title is read once, and children are listed anew
-//! only if a process has begun on this machine since all of them had a title, so that a look costs little more than one read.
+//! They are the server's children, and their titles name the process they work for. A child's title is read once, and children
+//! are listed again only if a process has begun on this machine since all of them had a title, so a look costs little more than
+//! one read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

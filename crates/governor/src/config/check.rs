@@ -1,4 +1,4 @@
-//! What `plimsoll govern --check` says: the settings as the governor understands them, warnings, and, if asked for, whether
+//! The output of `plimsoll govern --check`: the settings as the governor understands them, warnings, and, if asked for, whether
 //! clients and the control user can log in to the server.
 
 mod connect;

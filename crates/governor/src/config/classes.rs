@@ -1,4 +1,4 @@
-//! The classes and who belongs to them.
+//! The classes and the rules that assign sessions to them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Keys that mean something in one mode only: in the connection path, or beside the server.
+//! Keys that have an effect in one mode only: in the connection path, or beside the server.
 
 use toml::de::{DeTable, DeValue};
 

@@ -1,4 +1,4 @@
-//! What is wrong with a settings file, and where.
+//! Faults of a settings file, with their places.
 
 use std::fmt;
 use std::ops::Range;

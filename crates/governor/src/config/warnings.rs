@@ -1,4 +1,4 @@
-//! What can be set and is probably not meant so.
+//! Settings that are allowed but probably not intended.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Whether clients should come here. That the process answers at all is another question, which `/livez` answers.
+//! Whether clients should connect here. Whether the process answers at all is a different question, which `/livez` answers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -1,7 +1,7 @@
-//! `/state.json`: how the governor is, for the live page, for `plimsoll top` and for scripts.
+//! `/state.json`: the state of the governor, for the live page, for `plimsoll top` and for scripts.
 //!
-//! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates per second, moments in UTC
-//! (RFC 3339). A value that is not known, or of something that has not happened, is null.
+//! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates per second, moments in UTC (RFC 3339). A
+//! value that is unknown, or about an event that has not happened, is null.
 
 mod counts;
 mod targets;

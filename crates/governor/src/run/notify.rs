@@ -1,4 +1,4 @@
-//! What systemd is told (`sd_notify(3)`), where it has asked to be: `Type=notify` or `notify-reload`.
+//! Notifications to systemd (`sd_notify(3)`), if it asks for them: `Type=notify` or `notify-reload`.
 
 use std::env;
 use std::os::linux::net::SocketAddrExt;

@@ -1,4 +1,4 @@
-//! Messages that the governor says itself.
+//! Messages that the governor itself sends.
 
 use super::frames::Status;
 

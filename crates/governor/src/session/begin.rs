@@ -1,4 +1,4 @@
-//! The beginning of a transaction: whether it may enter.
+//! The beginning of a transaction: whether it may be admitted.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

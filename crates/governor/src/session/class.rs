@@ -1,4 +1,4 @@
-//! Which class a session and its transactions have: by rules, by `SET plimsoll.class`, by tags.
+//! The class of a session and of its transactions: by rules, by `SET plimsoll.class`, by tags.
 
 use plimsoll_policy::ClassIndex;
 

@@ -1,4 +1,4 @@
-//! What the client sends.
+//! Messages of the client.
 
 use std::sync::Arc;
 use std::time::Instant;

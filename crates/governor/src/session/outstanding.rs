@@ -1,4 +1,4 @@
-//! What has been sent and not been answered: which `ReadyForQuery` are still to come.
+//! Messages that have been sent and not answered: which `ReadyForQuery` are still to come.
 
 use std::collections::VecDeque;
 

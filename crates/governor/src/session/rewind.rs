@@ -1,12 +1,14 @@
-//! A transaction that was rolled back for another: running it again so that nobody notices, or saying so.
+//! A transaction that was rolled back for another: running it again so that its client does not notice, or reporting the
+//! rollback.
 //!
-//! First the server's catalogs say whether the transaction may run twice (`effects`). Then the recorded units are sent again, one by
-//! one, and each answer must equal the one that the client has got. If all of them do, the unit in flight is sent again; the part of its
-//! answer that the client has got already is compared and dropped, and the session goes on as if nothing had happened. If one
-//! differs, the session makes the server's transaction fail and the client gets 40001, as it would from a serializable database.
+//! First the server's catalogs show whether the transaction may run twice (`effects`). Then the recorded units are sent again,
+//! one by one, and each answer must equal the one that the client has received. If all of them do, the unit in flight is sent
+//! again; the part of its answer that the client has already received is compared and dropped, and the session continues as if
+//! nothing had happened. If an answer differs, the session makes the server's transaction fail and the client receives 40001, as
+//! from a serializable database.
 //!
-//! A block is rolled back by ROLLBACK AND CHAIN: the server then has an empty block with the isolation level and access mode
-//! that the client has asked for, frees every lock, and counts its time-outs as for any session whose client thinks within a
+//! A block is rolled back by ROLLBACK AND CHAIN: the server then has an empty block with the isolation level and access mode that
+//! the client has asked for, frees every lock, and counts its time-outs as for any session whose client thinks within a
 //! transaction.
 
 mod failure;

@@ -1,4 +1,4 @@
-//! The transaction that is inside: what is known of it, and whether it may be rolled back for another and run again.
+//! The admitted transaction: its known facts, and whether it may be rolled back for another and run again.
 
 use std::time::{Duration, Instant};
 

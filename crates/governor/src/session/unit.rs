@@ -1,4 +1,4 @@
-//! What a whole unit asks for, read before any of it is passed on.
+//! The requests of a whole unit, read before any of it is passed on.
 
 use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
 use super::prepared::Note;

@@ -1,20 +1,22 @@
-//! Parallel workers by class: `workers_max` lowers `max_parallel_workers_per_gather` for a transaction, and its client does not notice.
+//! Parallel workers by class: `workers_max` lowers `max_parallel_workers_per_gather` for a transaction, and its client does not
+//! notice.
 //!
-//! In a block of the client's, `SET LOCAL` before a unit: the server undoes it with the block. For a statement that is a transaction by
-//! itself, `SET` before it, and `RESET` before whatever comes that is no such statement. Neither takes a snapshot, so that a client may
-//! still choose its isolation level. Both are asked as units of our own, and nothing of the client is taken meanwhile.
+//! In a block of the client's, `SET LOCAL` is sent before a unit, and the server undoes it with the block. For a statement
+//! outside a block, `SET` is sent before it, and `RESET` before the next message that is not such a statement. Neither takes a
+//! snapshot, so a client may still choose its isolation level. Both are sent as units of our own, and nothing of the client is
+//! accepted meanwhile.
 //!
 //! Invariants:
 //!
 //! 1. The value is lowered and never raised: the server is asked for it first.
-//! 2. A client that reads or sets the parameter finds what it would find without us. A unit whose texts may do so is read as a whole
-//!    before any of it passes; the limit is undone first, and the session is never limited again. RESET is exact, because the client
-//!    has not set the parameter before.
-//! 3. No savepoint lies between the limit and its undoing: it is undone before the first savepoint, or going back to that would bring
-//!    it back.
+//! 2. A client that reads or sets the parameter sees the value that it would see without us. A unit whose texts may do so is read
+//!    as a whole before any of it passes; the limit is undone first, and the session is never limited again. RESET is exact,
+//!    because the client has not set the parameter before.
+//! 3. No savepoint lies between the limit and its undoing: it is undone before the first savepoint, because returning to that
+//!    would bring it back.
 //! 4. Nothing of it is recorded: a replay sets the limit again where it was set (`Step::Limit`), and is compared without it.
 //!
-//! A function that reads or sets the parameter by itself is not seen.
+//! A function that reads or sets the parameter by itself is not noticed.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};

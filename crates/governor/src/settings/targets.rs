@@ -1,4 +1,4 @@
-//! What targets leave of the classes below, and which settings of targets contradict each other.
+//! The bounds that targets leave for the classes below, and contradictions between settings of targets.
 
 use plimsoll_policy::{ClassIndex, LeverKind};
 

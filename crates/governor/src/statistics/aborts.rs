@@ -1,5 +1,4 @@
-//! Transactions that the server has failed by itself, or that were rolled back to break a cycle: by cause and by what became of
-//! them.
+//! Transactions that the server has failed by itself, or that were rolled back to break a cycle: by cause and outcome.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};

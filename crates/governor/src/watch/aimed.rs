@@ -1,4 +1,5 @@
-//! A session at which a cancel is aimed: it sends nothing until it is told that the cancel has arrived, and it is always told.
+//! A session at which a cancel is aimed: it sends nothing until it is notified that the cancel has arrived, and it is always
+//! notified.
 
 use std::sync::Arc;
 

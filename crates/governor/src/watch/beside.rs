@@ -1,11 +1,11 @@
 //! Beside a server: the sessions that applications open there themselves become cards, as the server shows them.
 //!
-//! One statement (`sight`) shows all of them. Each is looked up again every few milliseconds while somebody important waits for a
-//! lock, otherwise so often that looking takes two hundredths of the time at most. `cards` makes of that what the rest of the governor
-//! knows of any session: its class, what it does, its process. `act` cancels and ends, after the server itself has made sure,
-//! in the same statement, that the session still does what it was judged by.
+//! One statement (`sight`) shows all of them. It is repeated every few milliseconds while an important session waits for a lock,
+//! and otherwise often enough that looking takes at most two hundredths of the time. `cards` makes of that the facts that the
+//! rest of the governor knows about any session: its class, its state, its process. `act` cancels and ends, after the server has
+//! checked in the same statement that the session is still in the state by which it was judged.
 //!
-//! Only one governor works beside a server. Which one, [`plimsoll_policy::stands_by_for`] says; the others look on.
+//! Only one governor is active beside a server. [`plimsoll_policy::stands_by_for`] decides which one; the others stand by.
 
 mod act;
 mod cards;

@@ -1,4 +1,4 @@
-//! The connection over which the governor asks the server. While it is down traffic flows, and the governor's health says so.
+//! The connection over which the governor asks the server. While it is down traffic flows, and the governor's health reports it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Cycles of waiters, broken before the server looks for deadlocks.
 //!
-//! Sessions ring for important units only. A cycle among equals rings nobody, so it is seen now and then whether two units have been
-//! in flight for a while, of which one may be rolled back. If so, a look begins with all of them. A cycle is broken when a second look
-//! has shown the same links between the same statements, and the statement that cancels has found them once more.
+//! Sessions ring for important units only, so a cycle among equals rings no bell. The watcher therefore checks now and then
+//! whether two units have been in flight for a while, of which one may be rolled back. If so, a look begins with all of them. A
+//! cycle is broken when a second look has shown the same links between the same statements, and the statement that cancels has
+//! found them once more.
 
 use std::time::{Duration, Instant};
 

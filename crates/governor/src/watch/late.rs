@@ -1,4 +1,4 @@
-//! Who is late: for whom it is worth asking the server what they wait for.
+//! Late units: those for which it is worth asking the server what they wait for.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

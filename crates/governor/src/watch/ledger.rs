@@ -1,9 +1,11 @@
-//! What rollbacks cost and what they save: learned from those who stay in the way, asked before each rollback, and told people.
+//! The costs and savings of rollbacks: learned from holders that stay in the way, used before each rollback, and shown to
+//! operators.
 //!
-//! Whoever is to be rolled back is in the way from the look on that shows it. How long it stays there is learned of each kind, its class and
-//! what it does: until its own end, or until it is rolled back. The card of its session tells, also between two looks. A rollback that the
-//! policy decides is carried out if [`StayTimes`] expects nothing better of a later moment, or of none; one whose client thinks
-//! always is. Nothing is known of what beginners do, so these are rolled back, but for one of some.
+//! A transaction that is to be rolled back is in the way from the look that shows it. How long it stays there is learned for each
+//! kind, by its class and what it does: until its own end, or until it is rolled back. The card of its session shows this, also
+//! between two looks. A rollback that the policy decides is carried out unless [`StayTimes`] expects a later moment, or none, to
+//! be better; a victim whose client thinks is always rolled back. While nothing is known of a kind, its holders are rolled back,
+//! except one of some.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

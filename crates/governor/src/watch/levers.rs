@@ -1,4 +1,4 @@
-//! What works of what the watcher does, in words, for the governor's health.
+//! The watcher's levers and whether they work, in words, for the governor's health.
 
 use plimsoll_postgres::connection::WireError;
 

@@ -1,7 +1,7 @@
-//! Sessions that wait for admission although somebody inside waits for what they hold.
+//! Sessions that wait for admission although admitted ones wait for a lock that they hold.
 //!
-//! A session may hold locks between its transactions: advisory ones. If all who are inside wait for such a lock, nobody
-//! leaves, and the transaction that would release it is never admitted. So it is admitted beyond the limits.
+//! A session may hold locks between its transactions: advisory ones. If all admitted transactions wait for such a lock, none
+//! leaves, and the transaction that would release it is never admitted. It is therefore admitted beyond the limits.
 
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,11 @@
 //! How long to wait between two looks.
 //!
-//! Looking costs the server: for a moment nobody can begin or end waiting for a lock, nor commit. So a look is followed by
-//! at least twice the time that it took, and by longer and longer pauses while it shows what the last one showed.
+//! Looking costs the server: for a moment no process can begin or end waiting for a lock, nor commit. A look is therefore
+//! followed by at least twice the time that it took, and by longer and longer pauses while it shows the same as the last one.
 //!
-//! Where somebody is late all the time, that would still be a third of a core. So looks have a budget: a fiftieth of the time, and a tenth
-//! of the waiting that rollbacks have saved. Looks from which nothing follows become rare, and those that pay for themselves do not.
+//! If sessions are late all the time, that would still be a third of a core. Looks therefore have a budget: a fiftieth of the
+//! time, and a tenth of the waiting that rollbacks have saved. Looks without consequences become rare, and looks that pay for
+//! themselves do not.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! One round: look, decide, do.
+//! One round: look, decide, act.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Everything that the governor's own sessions say to the server.
+//! All statements that the governor's own sessions send to the server.
 //!
-//! Such a session runs as a role that may signal others, in a database in which others may create functions, operators,
-//! types and tables. So it begins with an empty `search_path` ([`Connection::open_isolated`]), and every name below says
-//! that it means the one in `pg_catalog`: a test reads them.
+//! Such a session runs as a role that may signal others, in a database in which others may create functions, operators, types and
+//! tables. It therefore begins with an empty `search_path` ([`Connection::open_isolated`]), and every name below is qualified
+//! with `pg_catalog`; a test reads them.
 //!
 //! [`Connection::open_isolated`]: plimsoll_postgres::connection::Connection::open_isolated
 

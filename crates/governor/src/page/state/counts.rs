@@ -1,4 +1,4 @@
-//! What was counted of a class: in a window of time, and since the governor began.
+//! Counts of a class: in a window of time, and since the governor began.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;

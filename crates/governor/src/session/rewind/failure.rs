@@ -1,4 +1,5 @@
-//! A transaction that was rolled back and cannot go on: what its server is brought to, and what its client is told.
+//! A transaction that was rolled back and cannot be replayed: the state that its server is brought to, and the error for its
+//! client.
 
 use std::time::Instant;
 

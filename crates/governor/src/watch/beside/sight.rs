@@ -1,4 +1,4 @@
-//! What a server shows of its sessions at one moment.
+//! The sessions that a server shows at one moment.
 
 use plimsoll_policy::{GovernorAtServer, Login, Place};
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
