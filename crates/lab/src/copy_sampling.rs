@@ -33,7 +33,7 @@ struct Looked {
 /// What the copy did in a window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CopyReading {
-    /// In all of it; `None` if nobody looked.
+    /// In all of it; `None` without looks.
     pub whole: Option<Freshness>,
     /// In each second, the rest at its end included.
     pub seconds: Vec<Option<Freshness>>,

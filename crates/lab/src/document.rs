@@ -165,7 +165,7 @@ fn swept(axis: &Axis) -> SweptAxis {
     SweptAxis { key: axis.key.clone(), values: axis.values.clone(), role }
 }
 
-/// The parameters of a workload's benchmark as given, the others at their defaults. Equal values are told alike, however
+/// The parameters of a workload's benchmark as given, the others at their defaults. Equal values are written alike, however
 /// they were typed: 1 as 1.0, one word as a list of one where there can be several.
 fn parameters(workload: &PlannedWorkload) -> impl Iterator<Item = (&'static str, Value)> {
     let entry = BENCHMARKS.iter().find(|entry| entry.name == workload.kind);

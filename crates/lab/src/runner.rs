@@ -125,7 +125,7 @@ pub enum RunError {
         /// Why.
         why: String,
     },
-    /// The data could not be had.
+    /// The data could not be loaded.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// There is no such benchmark. Plans are checked, so this is an error in this program.
@@ -142,7 +142,7 @@ pub struct Watch<'a> {
     pub progress: &'a mut (dyn FnMut(RunProgress<'_>) + Send),
     /// Given each finished run; the next one begins when this returns.
     pub keep: &'a mut dyn FnMut(&RunRecord) -> Result<(), String>,
-    /// Set by Ctrl-C: the run at hand is finished, and no other begins.
+    /// Set by Ctrl-C: the current run is finished, and no other begins.
     pub stop: &'a AtomicBool,
     /// Seconds since the experiment began.
     pub elapsed_s: &'a dyn Fn() -> f64,
@@ -196,7 +196,7 @@ impl<'a> Runner<'a> {
         Runner { instruments: Some(instruments), ..self }
     }
 
-    /// Goes on with the same plan for more repeats. What is open and loaded stays so.
+    /// Continues the same plan for more repeats. The open database and its data stay.
     pub fn go_on_with(&mut self, plan: &'a Plan) {
         self.plan = plan;
     }

@@ -42,7 +42,7 @@ pub fn write(into: &mut (impl Write + Send), results: &Results, records: &[RunRe
         writer.close()
     });
     written.map(drop).map_err(|error| match error {
-        // So that a full disk is told as what it is.
+        // So that a full disk is reported as such.
         ParquetError::External(source) => io::Error::other(source),
         other => io::Error::other(other),
     })

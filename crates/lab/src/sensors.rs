@@ -183,7 +183,7 @@ impl WindowSensors {
     }
 
     fn end_second(&mut self) {
-        // Why figures are missing is told of the whole window.
+        // The reasons for missing figures are about the whole window.
         let device = self.laps.lap(&mut Reasons::default());
         let workloads = self.workloads.iter_mut().map(|workload| {
             let figures = workload.laps.as_mut().map(Sensors::read).unwrap_or_default();

@@ -180,7 +180,7 @@ pub(crate) fn settings(plan: &Plan) -> BTreeMap<String, Value> {
         set(CORES, f64::from(CORES_DEFAULT).into());
         set(MASK, "all".into());
         for (name, value) in &workload.parameters {
-            // Equal values are told alike, however they were typed: 1 as 1.0.
+            // Equal values are written alike, however they were typed: 1 as 1.0.
             let is_mask = name == MASK;
             set(name, value.as_f64().filter(|_| !is_mask).map_or_else(|| value.clone(), Value::from));
         }

@@ -67,7 +67,7 @@ pub fn time_share(driven: &DrivenWorkload, threads: &ServingThreads, warnings: &
     if lock.is_none() {
         warnings.push(format!("{name}: lock wait is unknown to this target and within `other`"));
     }
-    // What queries read they wait for on threads that nobody counts, so that their sessions tell too little.
+    // Queries wait for their reads on threads that are not counted, so their sessions report too little.
     let io = driven.io_wait.filter(|_| !measured.analytical).map(|wait| wait.as_secs_f64() / whole);
     if io.is_none() {
         warnings.push(format!("{name}: time waiting for devices (io) is unknown and within `other`"));

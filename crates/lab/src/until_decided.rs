@@ -16,7 +16,7 @@ use crate::record::RunRecord;
 use crate::results::{ClaimResult, ClaimVerdict};
 use crate::runner::{Outcome, RunError, Runner, Selection, Watch};
 
-/// The blocks up to which an experiment goes on, unless it is told.
+/// The default of the largest number of blocks.
 pub const BLOCKS_MAX: u32 = 20;
 
 /// Reads a length of time, as `2h`, `30min`.

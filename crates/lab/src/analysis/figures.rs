@@ -37,7 +37,7 @@ struct WholeExperiment<'a> {
 #[derive(Debug, Default)]
 struct CellRuns<'a> {
     runs: Vec<&'a RunRecord>,
-    /// What they measured together, by position of the workload in the plan, once somebody has asked.
+    /// What they measured together, by position of the workload in the plan, once it was asked for.
     measured: BTreeMap<usize, OnceCell<Option<Measured>>>,
 }
 

@@ -28,7 +28,7 @@ pub(super) fn of(cells: &Cells<'_>, workloads: &[&str], sweep: &[SweptAxis]) -> 
     effects
 }
 
-/// Whether the values of a sweep are policies: its key, or one of several joined keys, says so.
+/// Whether the values of a sweep are policies: by its key, or one of several joined keys.
 fn is_of_policies(axis: &SweptAxis) -> bool {
     let names = axis.key.split('+').map(|key| key.rsplit_once('.').map_or(key, |(_, name)| name));
     names
@@ -102,7 +102,7 @@ impl Group<'_, '_> {
         most_urgent_first(runs.flat_map(|result| result.classes.keys())).into_iter().map(str::to_owned).collect()
     }
 
-    /// The effects on each class; none where there is only one, for then nobody gains at another's cost.
+    /// The effects on each class; none if there is only one, because then no class gains at another's cost.
     fn effects(&self) -> Vec<PolicyEffect> {
         let classes = self.classes();
         if classes.len() < 2 {

@@ -73,7 +73,7 @@ pub(super) struct Near {
     /// What of ours is compared, as typed.
     pub(super) expression: String,
     pub(super) scale: Scale,
-    /// What gives ours, or why it cannot be had in this plan.
+    /// The expression for ours, or why it does not exist in this plan.
     pub(super) ours: Result<Formula, String>,
 }
 

@@ -17,7 +17,7 @@ use super::syntax::{
 };
 use crate::wording::{choices, did_you_mean};
 
-/// Longer expressions are refused, lest their tree be too deep to walk.
+/// Longer expressions are refused, because their tree could be too deep to walk.
 const LENGTH_MAX: usize = 4000;
 /// More parentheses, signs and `not`s within each other are refused, for the same reason.
 const DEPTH_MAX: usize = 50;

@@ -55,7 +55,7 @@ impl Problem {
         let message = match found.strip_prefix("missing field ") {
             Some(key) => format!("the key {key} is missing here; add it"),
             None if found.starts_with("invalid boolean") => "this is not a value; write texts in quotes".to_owned(),
-            // The names of Rust's types mean nothing to whoever writes the file.
+            // The names of Rust's types mean nothing to the author of the file.
             None => found
                 .replace("expected u32", "expected a whole number")
                 .replace("expected u64", "expected a whole number"),

@@ -12,7 +12,7 @@ use crate::plan::{Reload, RunPlan, Search, ServerLost};
 /// The seed that is used without one.
 const SEED: u64 = 7;
 
-/// Repeats where nobody says how many, and the most in a quick run: the fewest from which an interval of some use follows.
+/// The default of repeats, and the most in a quick run: the fewest from which an interval of some use follows.
 pub(crate) const REPEATS: u32 = 5;
 
 /// Warm-up and window without a length, as in `plimsoll study`.

@@ -109,7 +109,7 @@ fn operator(at: &At<TypedWorkload>, problems: &mut Problems) -> PlannedWorkload 
     let known = parameter_names(&kind);
     let mut parameters = BTreeMap::new();
     for (key, value) in &typed.parameters {
-        // Of an operator without a model, that is what is wrong.
+        // For an operator without a model, this is the fault.
         if known.len() > parameter_names("").len() && !known.contains(&key.value().as_str()) {
             let (meant, names) = (did_you_mean(key.value(), known.iter().copied()), choices(&known));
             let message = format!("`{kind}` has no parameter `{}`{meant}; it has {names}", key.value());

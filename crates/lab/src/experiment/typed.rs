@@ -128,7 +128,7 @@ pub struct TypedRun {
     pub repeats: Option<At<u32>>,
     /// The order of runs and everything that clients draw follows from it: 7 without it.
     pub seed: Option<u64>,
-    /// When data is loaded anew; `when-grown` without it.
+    /// When data is loaded again; the default is `when-grown`.
     #[serde(default)]
     pub reload: TypedReload,
     /// Which settings are run; `grid` without it.
@@ -148,14 +148,14 @@ pub struct TypedRun {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TypedServerLost {
-    /// It is opened anew, and the next run begins.
+    /// It is opened again, and the next run begins.
     #[default]
     GoOn,
     /// The experiment ends; what was measured is kept.
     Stop,
 }
 
-/// When data is loaded anew.
+/// When data is loaded again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TypedReload {

@@ -178,7 +178,7 @@ pub(super) fn check_priorities(
     }
 }
 
-/// Whether the requests of a workload are queries; false of what cannot be made, which is told elsewhere.
+/// Whether the requests of a workload are queries; false if it cannot be made, which is reported elsewhere.
 fn is_analytical(workload: &PlannedWorkload, catalog: &Catalog) -> bool {
     let made = catalog.get(&workload.kind, Some(workload.scale), &workload.parameters);
     made.is_ok_and(|(benchmark, _)| benchmark.is_analytical())

@@ -10,7 +10,7 @@ pub(super) const FIGURES: &[Figure] = &[
         "lambda",
         Unit::ChangesPerSecond,
         "changes that transactions published: tuples of the embedded engine, bytes of log of a server with a standby",
-        |of| plain(of, |one| one.lambda, "nothing was published, or nobody looked twice"),
+        |of| plain(of, |one| one.lambda, "nothing was published, or there were not two looks"),
     ),
     of_run(
         "device.freshness.mu",

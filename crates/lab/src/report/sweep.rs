@@ -20,7 +20,7 @@ mod panels;
 /// From so many panels on, all figures but throughput are folded.
 const PANELS_OPEN: usize = 12;
 
-/// Panels of one figure; a page with more would be read by nobody, and the tables have all.
+/// Panels of one figure; more would not be read, and the tables have all.
 pub(super) const PANELS_MAX: usize = 30;
 
 /// A swept axis as a chart needs it.

@@ -16,7 +16,7 @@ pub struct Causes(BTreeMap<String, BTreeMap<String, Cause>>);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
-    /// In words, without figures: those are told from what was measured.
+    /// In words, without figures: these come from the measurements.
     pub cause: String,
     /// Whether it is a guess, which no measurement has settled.
     #[serde(default)]

@@ -123,7 +123,7 @@ fn merged_part(parts: &[&Part], runs: usize, joined: Option<&Histogram<u64>>, at
 }
 
 /// Where the response time of a part went over several runs, each weighing as much as its looks, and how many looks there
-/// were at it in all; `None` where nobody looked.
+/// were at it in all; `None` without looks.
 fn time_share_over(runs: &[&Part]) -> (Option<TimeShare>, Option<u64>) {
     let samples: Vec<u64> = runs.iter().filter_map(|part| part.samples).collect();
     let shares: Vec<_> = runs.iter().filter_map(|part| Some((part.time_share?, part.samples? as f64))).collect();
