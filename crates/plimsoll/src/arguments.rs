@@ -82,6 +82,10 @@ pub enum Command {
     Govern(GovernOptions),
     /// Watch a governor: classes, queue, preemptions, refreshed each second
     Top(TopOptions),
+    /// Print completions of the command line for a shell
+    Completions(CompletionsOptions),
+    /// Write manual pages: plimsoll.1 and one for each command
+    Man(ManOptions),
     /// Act as a hog: take a set amount of one resource until the input ends; a line of input asks for a report
     #[command(hide = true)]
     Hog(HogOptions),
@@ -347,6 +351,22 @@ pub struct CheckOptions {
     /// Print one JSON document instead of lines
     #[arg(long)]
     pub json: bool,
+}
+
+/// `plimsoll completions`.
+#[derive(Debug, Args)]
+pub struct CompletionsOptions {
+    /// The shell; `source <(plimsoll completions bash)` turns them on for a session of bash
+    #[arg(value_name = "SHELL")]
+    pub shell: clap_complete::Shell,
+}
+
+/// `plimsoll man`.
+#[derive(Debug, Args)]
+pub struct ManOptions {
+    /// The folder for the pages, made if it is not there
+    #[arg(value_name = "DIR")]
+    pub folder: PathBuf,
 }
 
 /// `plimsoll hog`.

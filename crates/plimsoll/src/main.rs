@@ -19,6 +19,7 @@ mod interrupt;
 mod load;
 mod loading;
 mod machine;
+mod manual;
 mod memory_speed;
 mod observe;
 mod output;
@@ -57,6 +58,8 @@ fn main() -> ExitCode {
         Command::Govern(options) => govern::run(options),
         Command::Top(options) => top::run(options),
         Command::Observe(options) => observe::run(options),
+        Command::Completions(options) => manual::completions(options),
+        Command::Man(options) => manual::pages(options),
         Command::Hog(options) => hog::run(options),
     };
     match outcome {

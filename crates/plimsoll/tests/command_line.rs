@@ -205,3 +205,24 @@ fn a_reader_of_stderr_that_has_gone_changes_no_exit_code() {
     assert_eq!(code(&["bench", "rows:0.001", "--seconds", "0.1", "--warmup", "0"]), Some(0));
     assert_eq!(code(&["bench", "no_such_workload"]), Some(2));
 }
+
+/// Both come from the definition of the command line: no command is missing, and the hidden one is not there.
+#[test]
+fn shells_and_man_know_every_command() {
+    let folder = tempfile::tempdir().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = printed(&run(&["completions", shell], folder.path()));
+        for command in ["study", "reproduce", "govern"] {
+            assert!(script.contains(command), "{shell} {command}");
+        }
+    }
+    let told = printed(&run(&["man", "pages"], folder.path()));
+    assert_eq!(told, "pages: read them with `man -l pages/plimsoll.1`\n");
+    let pages = names(&folder.path().join("pages"));
+    for page in ["plimsoll.1", "plimsoll-run.1", "plimsoll-observe.1"] {
+        assert!(pages.iter().any(|name| name == page), "{pages:?}");
+    }
+    assert!(!pages.iter().any(|name| name.contains("hog")), "{pages:?}");
+    let page = std::fs::read_to_string(folder.path().join("pages/plimsoll-run.1")).unwrap();
+    assert!(page.contains("until\\-decided"), "{page}");
+}

@@ -8,7 +8,7 @@ use plimsoll_postgres::governor::GovernorError;
 use plimsoll_postgres::server::{PrivateServer, SERVER_OPTIONS, ServerError, ServerSettings};
 use plimsoll_postgres::url::{ServerUrl, UrlError};
 use plimsoll_workload::database::{Database, DatabaseError, Room};
-use plimsoll_workload::registry::suggestion;
+use plimsoll_workload::registry::meant_or_all;
 use serde_json::Value;
 
 use crate::embedded::{self, Embedded, EmbeddedOptions, option_checks, options};
@@ -61,14 +61,12 @@ pub enum TargetError {
     #[error("option `{0}` has no value; write KEY=VALUE")]
     NoValue(String),
     /// The target has no such option.
-    #[error("`embedded:` has no option `{name}`{}; it has {}", suggestion(nearest), known)]
+    #[error("`embedded:` has no option `{name}`{}", meant_or_all(nearest, embedded::options::known()))]
     NoSuchOption {
         /// The name given.
         name: String,
         /// The nearest name there is, if one is near.
         nearest: Option<&'static str>,
-        /// Those there are, in words.
-        known: String,
     },
     /// Options that contradict each other.
     #[error("{0}")]

@@ -61,6 +61,15 @@ pub fn suggestion(nearest: &Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
+/// What an error says of options that there are: the one that was meant, or all of them, a line each with what it is.
+pub fn meant_or_all<'a>(nearest: &Option<&str>, options: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
+    if nearest.is_some() {
+        return suggestion(nearest);
+    }
+    let lines = options.into_iter().map(|(name, about)| format!("\n  {name}: {about}"));
+    format!("; it has{}", lines.collect::<String>())
+}
+
 /// The nearest of some words, if one is near enough to be what was meant.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |known: &str| strsim::damerau_levenshtein(&word.to_lowercase(), known);

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use plimsoll_workload::registry::suggestion;
+use plimsoll_workload::registry::meant_or_all;
 
 use super::installation::{Installation, SUPPORTED};
-use super::options::option_list;
+use super::options::known_options;
 
 /// Why a private server could not be had, or changed.
 #[derive(Debug, thiserror::Error)]
@@ -116,7 +116,7 @@ pub enum ServerError {
         log: String,
     },
     /// There is no such option.
-    #[error("a PostgreSQL server has no option `{name}`{}; it has {}", suggestion(nearest), option_list())]
+    #[error("a PostgreSQL server has no option `{name}`{}", meant_or_all(nearest, known_options()))]
     NoSuchOption {
         /// The name given.
         name: String,

@@ -113,9 +113,8 @@ pub(super) fn cpu_policies() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 /// Every option with what it is, for error messages.
-pub(super) fn option_list() -> String {
-    let options: Vec<_> = SERVER_OPTIONS.iter().map(|option| format!("`{}` ({})", option.name, option.about)).collect();
-    options.join(", ")
+pub(super) fn known_options() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SERVER_OPTIONS.iter().map(|option| (option.name, option.about))
 }
 
 impl Kind {

@@ -399,9 +399,8 @@ fn path(value: &str) -> Result<PathBuf, String> {
 }
 
 /// Every option with what it is, for error messages.
-fn option_list() -> String {
-    let options: Vec<_> = OPTIONS.iter().map(|option| format!("`{}` ({})", option.name, option.about)).collect();
-    options.join(", ")
+pub(crate) fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
+    OPTIONS.iter().map(|option| (option.name, option.about))
 }
 
 /// The names of all options.
@@ -416,11 +415,10 @@ pub(crate) fn settings(options: &EmbeddedOptions) -> BTreeMap<String, Value> {
 
 /// Sets one option.
 pub(crate) fn set(options: &mut EmbeddedOptions, name: &str, value: &str) -> Result<(), TargetError> {
-    let known = OPTIONS.iter().find(|known| known.name == name).ok_or_else(|| TargetError::NoSuchOption {
-        name: name.to_owned(),
-        nearest: nearest(name, names()),
-        known: option_list(),
-    })?;
+    let known = OPTIONS
+        .iter()
+        .find(|known| known.name == name)
+        .ok_or_else(|| TargetError::NoSuchOption { name: name.to_owned(), nearest: nearest(name, names()) })?;
     let bad_value = |possible| TargetError::BadValue { name: known.name, value: value.to_owned(), possible };
     (known.set)(options, value).map_err(bad_value)
 }
