@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod manual;
 mod models;
 
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use plimsoll_observe::observe::SECONDS_DEFAULT;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
 
+pub use manual::{CompletionsOptions, ManOptions};
 pub use models::{AdviseOptions, PredictOptions};
 
 /// Measures what database workloads need from the machine, and what happens when they share it.
@@ -351,22 +353,6 @@ pub struct CheckOptions {
     /// Print one JSON document instead of lines
     #[arg(long)]
     pub json: bool,
-}
-
-/// `plimsoll completions`.
-#[derive(Debug, Args)]
-pub struct CompletionsOptions {
-    /// The shell; `source <(plimsoll completions bash)` turns them on for a session of bash
-    #[arg(value_name = "SHELL")]
-    pub shell: clap_complete::Shell,
-}
-
-/// `plimsoll man`.
-#[derive(Debug, Args)]
-pub struct ManOptions {
-    /// The folder for the pages, made if it is not there
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
 }
 
 /// `plimsoll hog`.
