@@ -87,7 +87,7 @@ pub struct Agent {
     next_changes: Instant,
     /// The next look for workers.
     next_workers: Instant,
-    /// The settings that the levers' state was told for.
+    /// The settings for which the levers' state was reported.
     told_for: Option<Arc<Settings>>,
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum Place {
     Clients(Address),
     /// Browsers and Prometheus.
     Page(SocketAddr),
-    /// Nobody: the connection to a governor from before, which still has sessions.
+    /// Not accepted: the connection to the previous governor, which still has sessions.
     Governor,
 }
 
@@ -133,7 +133,7 @@ impl Inherited {
         let mut governors = Vec::new();
         for (place, descriptor) in self.places {
             match place {
-                // Nobody listens there any more, whether it can be removed or not.
+                // No process listens there any more, whether it can be removed or not.
                 Place::Clients(Address::Socket(path)) => drop(std::fs::remove_file(path)),
                 Place::Governor => governors.push(Predecessor(descriptor)),
                 Place::Clients(Address::Tcp(_)) | Place::Page(_) => {}

@@ -83,7 +83,7 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 20] = [
     ("target_moves", "Moves of other classes' levers for the class's target.", |class| &class.target_moves),
 ];
 
-/// What only a governor in the connection path counts: nobody beside a server knows these.
+/// Counts of a governor in the connection path only; beside a server they are unknown.
 const IN_PATH_ONLY: [&str; 17] = [
     "transactions",
     "units",

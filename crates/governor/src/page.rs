@@ -47,7 +47,7 @@ pub struct Page {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The address cannot be had.
+/// The address is not available.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen for HTTP on {address}: {error}; give another [http] address, or \"off\"")]
 pub struct PageError {
@@ -108,7 +108,7 @@ impl Page {
     /// Listens no more: another governor has the address.
     pub(crate) fn retire(&mut self) {
         if let Some(retire) = self.retire.take() {
-            // If it has ended by itself nobody hears this.
+            // If it has ended by itself this reaches no thread.
             let _ = retire.send(());
         }
     }
@@ -118,7 +118,7 @@ impl Drop for Page {
     /// Ends it; requests that are under way are not waited for.
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // If it has ended by itself nobody hears this.
+            // If it has ended by itself this reaches no thread.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
@@ -228,7 +228,7 @@ fn is_ours(host: &str, hosts: &[String]) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok() || hosts.contains(&name)
 }
 
-/// Nothing from elsewhere is loaded, and nobody may frame or keep what is here.
+/// Nothing from elsewhere is loaded, and no page may frame or keep what is here.
 async fn harden(mut response: Response) -> Response {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                   img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

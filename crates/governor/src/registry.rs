@@ -36,7 +36,7 @@ pub enum Phase {
     IdleInTransaction,
     /// It was rolled back for another: it is being run again, or will be when its client speaks.
     Preempted,
-    /// Everything is passed on, and nobody looks at what it does.
+    /// Everything is passed on uninspected.
     Ungoverned,
 }
 

@@ -42,14 +42,14 @@ pub struct Reloaded {
 }
 
 impl Governor {
-    /// Reads the file of the settings anew, and puts them in force if nothing is wrong with them.
+    /// Reads the file of the settings again, and puts them in force if they have no faults.
     pub fn reload_file(&self) -> Result<Reloaded, ReloadError> {
         let outcome = self.try_reload_file();
         count(if outcome.is_ok() { &self.statistics.reloads } else { &self.statistics.reloads_failed });
         match &outcome {
             Ok(reloaded) => {
                 let all = reloaded.changed.iter().chain(&reloaded.after_restart);
-                tracing::info!(changed = all.count(), "settings were read anew");
+                tracing::info!(changed = all.count(), "settings were read again");
                 reloaded.changed.iter().for_each(|change| tracing::info!("changed: {change}"));
                 reloaded.after_restart.iter().for_each(|change| tracing::warn!("needs a restart: {change}"));
                 reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
@@ -135,7 +135,7 @@ impl Governor {
     }
 
     fn put_in_force(&self, current: &mut Arc<Settings>, settings: Settings) {
-        // Whoever sees the new settings finds its class everywhere.
+        // A thread that sees the new settings finds its class everywhere.
         self.statistics.extend(settings.classes.iter().map(|class| class.name.clone()));
         let limits = settings.classes.iter().map(|class| ClassLimits {
             mpl: if class.is_paused { Some(0) } else { class.mpl_in_force() },

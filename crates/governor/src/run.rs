@@ -26,7 +26,7 @@ pub enum GovernError {
     /// The settings cannot be used.
     #[error("{0}")]
     Config(#[from] config::ConfigError),
-    /// Something of the system cannot be had.
+    /// A resource of the system is not available.
     #[error("{0}")]
     System(String),
 }
@@ -50,7 +50,7 @@ pub enum End {
     Stopped,
 }
 
-/// Runs a governor until it is told to end. SIGHUP reads the settings anew; SIGTERM and SIGINT wait until each session is
+/// Runs a governor until it is asked to end. SIGHUP reads the settings again; SIGTERM and SIGINT wait until each session is
 /// between transactions, a second SIGINT and SIGQUIT end at once.
 pub fn govern(config_file: &Path) -> Result<End, GovernError> {
     start(config_file, false)
@@ -133,7 +133,7 @@ fn take_over(
     let sender = sender.clone();
     let retire = move || {
         owns_files.store(false, Ordering::Relaxed);
-        // If nobody listens any more, it is over anyway.
+        // If no thread listens any more, it is over anyway.
         let _ = sender.send(Heard::HandedOver);
     };
     if let Err(error) = giving::start(&file, Arc::clone(governor), places, retire) {
@@ -153,7 +153,7 @@ fn attend(
     let ended = sender.clone();
     let joiner = thread::spawn(move || {
         running.join();
-        // If nobody listens any more, it is over anyway.
+        // If no thread listens any more, it is over anyway.
         let _ = ended.send(Heard::Ended);
     });
     let mut end = End::Drained;

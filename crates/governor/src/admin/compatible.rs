@@ -4,7 +4,7 @@
 use super::answer::{Answer, Column, boolean, int, text};
 use super::answer::{Cell, Kind};
 
-/// Parameters that a client is told when it comes in, and that it may ask for with SHOW.
+/// Parameters that a client receives at login, and that it may ask for with SHOW.
 pub const PARAMETERS: [(&str, &str); 11] = [
     // A version that drivers can read, of a server that talks as this console does.
     ("server_version", concat!("15.0 (Plimsoll ", env!("CARGO_PKG_VERSION"), ")")),

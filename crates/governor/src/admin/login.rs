@@ -30,7 +30,7 @@ pub enum Progress {
     Goes,
     /// The client is let in.
     In,
-    /// It is not. Why, for our log; a client is told nothing that helps it to guess.
+    /// It is not. The reason is for our log; a client receives nothing that helps it to guess.
     Refused(String),
     /// It does not speak the protocol.
     Nonsense(&'static str),

@@ -111,7 +111,7 @@ enum State {
     Over,
 }
 
-/// The client said something that is no SCRAM, or not now. What, for our log; clients are told that their password is wrong.
+/// The client said something that is no SCRAM, or not now. The detail is for our log; clients receive only that their password is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ScramError(&'static str);

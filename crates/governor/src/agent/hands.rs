@@ -20,7 +20,7 @@ pub(super) struct Hands {
     /// What every process of the server had when it began, where that is known: beside a server, whose processes may have shares
     /// that a governor gave them which was killed. Otherwise a process is taken to have had what it has when it is first seen.
     first: Option<ProcessShare>,
-    /// Whether the list of those who cannot be touched is another than the one that was told.
+    /// Whether the list of processes that cannot be changed differs from the reported one.
     is_list_new: bool,
 }
 
@@ -124,7 +124,7 @@ impl Hands {
         Some((facts.identity, before))
     }
 
-    /// Gives everybody back what they had. Who has ended needs nothing.
+    /// Gives all processes back what they had. Those that have ended need nothing.
     pub(super) fn put_back(&mut self) {
         for held in self.held.values().filter(|held| held.share != CpuShare::Untouched) {
             match held.before.give(&self.host, held.identity) {
@@ -134,7 +134,7 @@ impl Hands {
         }
     }
 
-    /// Knows nobody any more.
+    /// Forgets all processes.
     pub(super) fn forget(&mut self) {
         self.is_list_new |= self.held.values().any(|held| held.trouble.is_some());
         self.held.clear();

@@ -43,7 +43,7 @@ impl Workers {
     }
 
     /// Brings every worker to its leader's share, and to its groups.
-    /// Even if nobody has a share or a group, they are looked for if they `count`. A walk lists children whether or not a process has begun,
+    /// Even if no class has a share or a group, they are looked for if they `count`. A walk lists children whether or not a process has begun,
     /// and so forgets those that have ended.
     pub(super) fn tend(
         &mut self,

@@ -154,7 +154,7 @@ fn has_shares(settings: &Settings) -> bool {
     has_groups || settings.cpu.shares && has_shares
 }
 
-/// Control groups that cannot be used by whoever runs the check.
+/// Control groups that the user who runs the check cannot use.
 fn levers_here(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
     for class in &settings.classes {

@@ -46,7 +46,7 @@ pub(crate) fn means_nothing_beside(key: &str) -> Option<&'static str> {
     IN_PATH_ONLY.iter().find(is_it).map(|(_, _, why)| *why)
 }
 
-/// Every key of a file that contradicts its mode. Nothing for a text that is no TOML, whose fault is told elsewhere.
+/// Every key of a file that contradicts its mode. Nothing for a text that is not TOML, whose fault is reported elsewhere.
 pub(super) fn contradictions(text: &str, is_beside: bool) -> Vec<Problem> {
     let Ok(root) = DeTable::parse(text) else { return Vec::new() };
     let mut problems = of_table("", root.get_ref(), is_beside);

@@ -236,7 +236,7 @@ impl Reader<'_> {
         self.problems.note(typed.span(), SpinRule::parse(typed.value()).ok_or_else(wrong))
     }
 
-    /// Where the console is beside a server; nobody else comes in there.
+    /// The address of the console beside a server; no client connects there.
     fn console(&mut self, typed: &TypedAdmin) -> Option<Listen> {
         const OPERATORS_MAX: u32 = 100;
         let usual = || if typed.socket_folder.is_none() { vec![(Ipv4Addr::LOCALHOST, PORT).into()] } else { vec![] };

@@ -38,7 +38,7 @@ fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
         let rules = settings.rules.rules().iter().map(|rule| rule.class);
         rules.chain([settings.rules.default_class()]).any(|class| usize::from(class.0) == place)
     };
-    // Everybody may choose a class that is not above their own.
+    // Every client may choose a class that is not above its own.
     let reached = settings.classes.iter().enumerate().filter(|(place, _)| is_given(*place));
     let highest = reached.map(|(_, class)| class.limits.priority).max();
     for (place, class) in settings.classes.iter().enumerate() {
@@ -77,7 +77,7 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
         let default = settings.class(settings.rules.default_class());
         if rule.tag.is_some() && class.limits.priority > default.limits.priority && class.settable_by.is_empty() {
             warnings.push(format!(
-                "rule {} ({rule}) raises nobody: anybody can write a tag, so class `{}` must say in `settable_by` whose it \
+                "rule {} ({rule}) raises no user: any client can write a tag, so class `{}` must say in `settable_by` whose it \
                  obeys",
                 place + 1,
                 class.name
@@ -171,12 +171,12 @@ fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
         warnings.push(message.to_owned());
     }
     if let Some(http) = settings.http.as_ref().filter(|http| is_open(&http.address.ip())) {
-        let message = "whoever reaches it sees names of users and databases, and is asked for no password";
+        let message = "every client that reaches it sees names of users and databases, without a password";
         warnings.push(format!("the live page at {} can be reached over a network; {message}", http.address));
     }
     for user in &settings.admin.users {
         if Verifier::parse(&user.verifier).is_ok_and(|verifier| verifier.fits(SAMPLE_PASSWORD)) {
-            let message = "anybody can read it there: `plimsoll govern --hash-password` makes a verifier of yours";
+            let message = "every user can read it there: `plimsoll govern --hash-password` makes your own verifier";
             warnings.push(format!(
                 "the password of the console's user `{}` is that of the sample, \"{SAMPLE_PASSWORD}\"; {message}",
                 user.name

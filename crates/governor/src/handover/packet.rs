@@ -17,7 +17,7 @@ use rustix::process::geteuid;
 /// No text is longer: it names some addresses.
 const TEXT_MAX: usize = 32 * 1024;
 
-/// More sockets than anybody listens at.
+/// More sockets than any governor listens at.
 pub(super) const DESCRIPTORS_MAX: usize = 200;
 
 /// A text and the descriptors that came with it.

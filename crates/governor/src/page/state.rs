@@ -242,7 +242,7 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
     let tracks = settings.preemption.policy.watches() && !settings.preemption.policy.acts();
     let events = if tracks { governor.events() } else { Vec::new() };
     let history = governor.history.lock();
-    // Nobody times transactions that do not pass through.
+    // Transactions that do not pass through are not timed.
     let window = |place: usize, length: Duration| {
         let window = (!settings.is_beside).then(|| history.window(place, length)).flatten()?;
         Some(WindowState::of(&window))

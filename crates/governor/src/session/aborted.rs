@@ -105,7 +105,7 @@ impl Session {
         may_replay(&ReplayFacts {
             is_off: facts.is_off || class.retry_aborted == 0 || transaction.recording.is_none(),
             commit_sent: transaction.may_end && !at_commit,
-            // Nobody sees what is answered in a replay.
+            // Answers in a replay are not seen by the client.
             answered: facts.answered && !matches!(self.flow, Flow::Rewinding(_)),
             attempts: self.aborts,
             attempts_max: class.retry_aborted,

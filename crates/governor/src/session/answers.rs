@@ -2,7 +2,7 @@
 
 use super::frames::Status;
 
-/// Severity, SQLSTATE and words of something that a client is told.
+/// Severity, SQLSTATE and words of a message for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice<'a> {
     /// `ERROR`, `FATAL` or `NOTICE`.

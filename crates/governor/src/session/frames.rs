@@ -84,7 +84,7 @@ pub enum Answer {
     Error,
     /// A warning or a hint, at any time.
     Notice,
-    /// What somebody else has notified, at any time.
+    /// A notification of another session, at any time.
     Notification,
     /// A setting has a new value.
     Parameter,

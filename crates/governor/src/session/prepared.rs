@@ -62,7 +62,7 @@ pub struct Names {
 }
 
 impl Note {
-    /// What is assumed of a statement whose text nobody has read.
+    /// What is assumed of a statement whose text was not read.
     pub const UNREAD: &'static Note = &Note {
         class: None,
         has_refused_tag: false,

@@ -19,7 +19,7 @@ pub struct Refusal {
     /// The transaction status that the client receives after it: the one that the server has reported.
     status: Status,
     is_said: bool,
-    /// A unit passes that only closes something: nobody would look at an error there.
+    /// A unit passes that only closes something: an error there would be ignored.
     is_passing: bool,
 }
 

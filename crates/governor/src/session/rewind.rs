@@ -149,7 +149,7 @@ impl Rewind {
         }
     }
 
-    /// Whether the client's own units are being run again, so that somebody may wait for their locks.
+    /// Whether the client's own units are being run again, so that other sessions may wait for their locks.
     pub(super) fn runs_again(&self) -> bool {
         matches!(self.step, Step::Unit(_) | Step::Beginning) && !self.is_due
     }
@@ -313,7 +313,7 @@ impl Session {
                 }
                 self.settle(before, Outcome::Superseded);
             }
-            // By somebody else, an administrator or a timeout: an answer that differs.
+            // Cancelled by another party, an administrator or a timeout: an answer that differs.
             _ => {}
         }
     }
@@ -386,7 +386,7 @@ impl Session {
                 let unit = recording.map_or(0, |recording| recording.unit_count());
                 rewind.failure = Some(Failure::Differed(unit));
             }
-            // Somebody may have cancelled it, such as the client itself, or what came behind it.
+            // It may have been cancelled, by the client itself or by what came behind it.
             (Step::RollBack, _) => rewind.is_clean = rewind.has_completed && status != Status::Failed,
             (Step::Fail, _) => rewind.is_clean = rewind.has_completed,
             (Step::Inquire, _) => {
@@ -438,7 +438,7 @@ impl Session {
         }
     }
 
-    /// Ends the session, for nobody can say any more how the server's transaction stands.
+    /// Ends the session, because the state of the server's transaction is not known any more.
     fn end_confused(&mut self, out: &mut impl Outbox) {
         self.end("08P01", "the server does not follow the request to end a transaction", out);
     }

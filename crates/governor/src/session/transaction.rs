@@ -59,7 +59,7 @@ pub(super) struct Transaction {
     pub has_unnamed: bool,
     /// Kept if it may be run again.
     pub recording: Option<Box<Recording>>,
-    /// What its client is told if it goes back to a savepoint, if the session has made it fail.
+    /// The error for its client if it returns to a savepoint, if the session has made it fail.
     pub failure: Option<Vec<u8>>,
     /// The limit of its parallel workers that was set in its block, and before which unit.
     pub workers: Option<(usize, u32)>,

@@ -93,7 +93,7 @@ pub(super) fn lower_locally(workers: u32) -> String {
 }
 
 impl Workers {
-    /// Some class has a limit or none has. Of a session that comes from before there was any, nobody knows what its client has set.
+    /// Some class has a limit or none has. If a session is older than the first limit, it is not known what its client has set.
     pub(super) fn watch(&mut self, some_class_has: bool, is_new: bool) {
         self.has_spoken |= some_class_has && !self.is_watched && !is_new;
         self.is_watched |= some_class_has;
@@ -267,7 +267,7 @@ struct Speech {
 }
 
 impl Speech {
-    /// Of the unit that begins here; `None` while its end is not there and nobody waits for an answer yet. The rest of a unit that is longer
+    /// Of the unit that begins here; `None` while its end has not arrived and the client does not wait for an answer yet. The rest of a unit that is longer
     /// than can be held is read as it comes, and of a text that is, nothing is known.
     fn of_unit(mut bytes: &[u8]) -> Option<Speech> {
         let is_long = bytes.len() > INSPECT_MAX / 2;
@@ -304,7 +304,7 @@ impl Speech {
         let sql = match ask {
             Ask::Query => sql_of(body),
             Ask::Parse => text(body).map_or(body, |(_name, rest)| sql_of(rest)),
-            // Nobody knows what it calls.
+            // What it calls is not known.
             Ask::FunctionCall => return Speech { of_workers: true, ..Speech::default() },
             _ => return Speech::default(),
         };

@@ -26,7 +26,7 @@ const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// SQLSTATE of a role that may not do what it asked for.
 const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
-/// Somebody to be cancelled.
+/// A session to be cancelled.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     /// The session.

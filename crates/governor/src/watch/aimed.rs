@@ -12,10 +12,10 @@ use crate::registry::SessionCard;
 pub(super) enum Fate {
     /// Nothing was sent to its process, nor will be.
     NotSent,
-    /// Whatever was sent has been delivered, and no more will come. Where nobody can tell whether it was, it counts as sent:
+    /// Whatever was sent has been delivered, and no more will come. If that is not known, it counts as sent:
     /// an error that follows may be of our making.
     Arrived,
-    /// It may still come, nobody can tell when. The session must never send anything again, and so is ended.
+    /// It may still come, at an unknown time. The session must never send anything again, and so is ended.
     Unknown,
 }
 

@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two tries to connect: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// How often a connection that nobody uses is tried out.
+/// How often an idle connection is checked.
 const TRY_OUT_EVERY: Duration = Duration::from_secs(2);
 
 /// How those are cancelled who are in the way.
@@ -61,7 +61,7 @@ pub(super) struct Control {
     retry: Duration,
     /// The URL that was tried last; another one is tried at once.
     tried: Option<ServerUrl>,
-    /// The settings that the levers' state was told for.
+    /// The settings for which the levers' state was reported.
     told_for: Option<Arc<Settings>>,
 }
 

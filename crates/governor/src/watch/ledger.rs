@@ -24,7 +24,7 @@ use crate::statistics::count;
 /// What a rollback takes before the first has been seen.
 const TAKES_AT_FIRST: Duration = Duration::from_millis(1);
 
-/// After this long it is known whether a rollback has freed anybody: the victim is still in the way, and will be.
+/// After this long it is known whether a rollback has freed a waiter: the victim is still in the way, and will be.
 const IN_VAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// What a holder does.
@@ -41,7 +41,7 @@ pub(super) struct Ledger {
     kinds: BTreeMap<(ClassIndex, Doing), StayTimes>,
     stays: BTreeMap<(SessionId, Doing), Stay>,
     carried_out: Vec<CarriedOut>,
-    /// What is staked on each victim of the scene at hand, by its place.
+    /// What is staked on each victim of the current scene, by its place.
     stakes: BTreeMap<usize, Stake>,
 }
 
@@ -220,7 +220,7 @@ fn doing(activity: Activity) -> Doing {
 }
 
 /// What is thrown away if a transaction is rolled back now: what the server has worked for it. A wait for a lock that lasts still is no
-/// work. Beside a server nobody sees when units end, so the time that the client took between them counts, too.
+/// work. Beside a server the end of units is not seen, so the time that the client took between them counts, too.
 fn work(state: &CardState, doing: Doing, now: Instant) -> Duration {
     let in_flight = in_flight(state, now);
     if state.observed.is_some() {

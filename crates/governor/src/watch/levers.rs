@@ -53,7 +53,7 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     set(governor, PREEMPTION, policy.acts(), how);
 }
 
-/// The same beside a server, where nobody has the keys of sessions.
+/// The same beside a server, where the keys of sessions are unknown.
 fn preemption_beside(governor: &Governor, settings: &Settings, signals: Signals, role: &str) {
     let policy = &settings.preemption.policy;
     let opted_in = settings.classes.iter().filter(|class| class.preemptible && class.retries);

@@ -15,7 +15,7 @@ use super::control::Up;
 pub(super) struct Looked {
     /// Processes that wait, each with those that it waits for, in order and each once; 0 stands for a prepared transaction.
     pub waits: BTreeMap<i32, Vec<i32>>,
-    /// The server's clock, seconds since 1970; 0 if nobody waits.
+    /// The server's clock, seconds since 1970; 0 if no session waits.
     pub at: f64,
 }
 

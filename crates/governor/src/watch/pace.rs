@@ -9,7 +9,7 @@
 
 use std::time::{Duration, Instant};
 
-/// How many times the shortest pause the longest one is: while somebody is blocked, and while nobody is.
+/// How many times the shortest pause the longest one is: while a session is blocked, and while none is.
 const BLOCKED_FACTOR_MAX: u32 = 8;
 const FREE_FACTOR_MAX: u32 = 32;
 
@@ -67,7 +67,7 @@ impl Budget {
 pub(super) struct Seen {
     /// Whether anything was another than the last time, or was changed by what was done.
     pub changed: bool,
-    /// Whether anybody waits.
+    /// Whether a session waits.
     pub blocked: bool,
 }
 
@@ -91,7 +91,7 @@ impl Pace {
         self.factor = if seen.changed { 1 } else { (self.factor * 2).min(factor_max) };
     }
 
-    /// Until the next look, if nobody rings.
+    /// Until the next look, if no session rings.
     pub(super) fn pause(&self, interval: Duration) -> Duration {
         (interval * self.factor).max(self.took * REST_FACTOR)
     }
@@ -101,7 +101,7 @@ impl Pace {
         (interval.max(self.took * REST_FACTOR) + self.took).saturating_sub(since)
     }
 
-    /// Somebody else is late.
+    /// Another unit is late.
     pub(super) fn hurry(&mut self) {
         self.factor = 1;
     }

@@ -62,7 +62,7 @@ impl Tracked {
         });
     }
 
-    /// Nobody looks any more: what has not ended ends now.
+    /// Looking has stopped: what has not ended ends now.
     pub(super) fn end(&mut self, governor: &Governor, now: Instant) {
         self.count_ended(governor, now);
         std::mem::take(&mut self.0).into_values().for_each(|wait| wait.count(governor, now));

@@ -3,7 +3,7 @@
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
 
-/// Reads the settings anew; what has changed comes as notices.
+/// Reads the settings again; changes are sent as notices.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     tracing::info!(user = call.user, "console: RELOAD");
     let reloaded = call.governor.reload_file().map_err(|error| {

@@ -204,7 +204,7 @@ impl Session {
     }
 }
 
-/// What a client is told whose transaction was rolled back for another and could not be run again.
+/// The error for a client whose transaction was rolled back for another and could not be run again.
 fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
     let detail = format!("The transaction was rolled back and nothing of it remains; {why}.");
     // A deadlock is what the server would have told one of them after a while, and what every client has to expect.

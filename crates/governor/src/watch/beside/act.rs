@@ -76,7 +76,7 @@ fn cancel_one(up: &mut Up, target: &Target, looked_at: LookedAt) -> Result<bool,
     Ok(is_done)
 }
 
-/// An error of a role that may not signal that user's processes is no error: nobody tries again.
+/// An error of a role that may not signal that user's processes is not an error: there is no second attempt.
 fn permitted(outcome: Result<(), WireError>, up: &mut Up, user: &str) -> Result<(), WireError> {
     match outcome {
         Err(error) if error.server().is_some_and(|error| error.code == INSUFFICIENT_PRIVILEGE) => {

@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::statement::{Statement, fingerprint, read};
 use crate::watch::late::present_priority;
 
-/// No worker serves such a session: whatever it is told goes nowhere.
+/// No worker serves such a session: commands to it go nowhere.
 const NO_WORKER: usize = usize::MAX;
 
 /// The sessions that are known, by their processes.
@@ -52,9 +52,9 @@ pub(super) struct Known {
 /// What a look has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Noticed {
-    /// Whether somebody above the lowest priority waits for a lock.
+    /// Whether a session above the lowest priority waits for a lock.
     pub is_anybody_late: bool,
-    /// Sessions that nobody may see.
+    /// Sessions that the role may not see.
     pub unseen: usize,
 }
 
@@ -63,7 +63,7 @@ impl Cards {
         Cards { governor, known: BTreeMap::new() }
     }
 
-    /// Nobody is seen any more.
+    /// No session is seen any more.
     pub(super) fn clear(&mut self) {
         for known in std::mem::take(&mut self.known).into_values() {
             self.governor.registry.remove(known.card.id);
