@@ -56,8 +56,8 @@ use workers::Workers;
 /// Between two walks over the sessions and their workers.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Between two looks for new parallel workers, while a class that has a share of its own has somebody inside: workers begin
-/// with the server's share, and each keeps somebody important from a core for as long as it has that. Most live for a fraction of a second.
+/// Between two looks for new parallel workers, while a class with its own share has admitted sessions: workers begin
+/// with the server's share, and each keeps an important process from a core for as long as it has that. Most live for a fraction of a second.
 const WORKERS_EVERY: Duration = Duration::from_millis(1);
 
 /// After a look for workers this many times as long as it took passes without one: with hundreds of sessions one takes longer.

@@ -259,8 +259,8 @@ impl Governor {
         self.tell_admitted(admitted);
     }
 
-    /// A session no longer waits for admission; one that was admitted must leave. One that has expired is told so by the
-    /// command that is on its way.
+    /// A session no longer waits for admission; one that was admitted must leave. The command on its way notifies one that
+    /// has expired.
     pub fn abandon(&self, session: SessionId) -> Abandoned {
         self.admission.lock().abandon(Ticket(session.0))
     }

@@ -239,7 +239,7 @@ pub struct SessionCard {
 pub struct BackendKey {
     /// The process id on the server's machine.
     pub process: i32,
-    /// 4 bytes; 4 to 256 with protocol 3.2; none of a session that others have opened, which nobody can cancel by it.
+    /// 4 bytes; 4 to 256 with protocol 3.2; none for a session beside the governor, which cannot be cancelled by it.
     pub secret: Box<[u8]>,
 }
 

@@ -69,8 +69,8 @@ impl Verifier {
         self.stored_key == <[u8; 32]>::from(Sha256::digest(client_key))
     }
 
-    /// One that no password fits, for a user that there is not. It looks like that of a true user, whose key, which nobody
-    /// knows, makes its salt; so it is the same after a restart, too.
+    /// A verifier that no password fits, for an unknown user. It looks like that of a real user, whose secret key
+    /// makes its salt; so it is also the same after a restart.
     pub fn of_nobody(user: &str, like: Option<&Verifier>) -> Self {
         let secret = like.map_or([0; 32], |like| like.server_key);
         let made = |of: &[u8]| keyed(&secret, &[of, user.as_bytes()]);

@@ -109,8 +109,8 @@ impl Hands {
         }
     }
 
-    /// Which process a number is and with which share it began; `None` if it is none of the server's: it has ended, or the number is
-    /// somebody else's by now, and the session will go, too.
+    /// Which process a number is and with which share it began; `None` if it is none of the server's: it has ended, or the number
+    /// belongs to another process by now, and the session will end, too.
     fn meet(&self, process: i32, postmaster: ProcessIdentity) -> Option<(ProcessIdentity, ProcessShare)> {
         let facts = ProcessFacts::of(&self.host, process)?;
         if facts.parent != postmaster.id || !is_postgres(&facts) {

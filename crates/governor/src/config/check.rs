@@ -355,7 +355,7 @@ impl fmt::Display for Report {
         for (number, (rule, class)) in self.rules.iter().enumerate() {
             write_line(out, &format!("{:>3}", number + 1), &format!("{rule} -> {class}"))?;
         }
-        write_line(out, "  -", &format!("everybody else -> {}", self.default_class))?;
+        write_line(out, "  -", &format!("all others -> {}", self.default_class))?;
         for overlap in &self.overlaps {
             write_line(out, "", overlap)?;
         }

@@ -416,7 +416,7 @@ fn a_check_fits_a_terminal() {
     for part in [
         "plimsoll.toml: no problems found",
         "user shop -> high",
-        "everybody else -> low",
+        "all others -> low",
         "counts only (policy track)",
         "if replayed",
         "sessions that match rules 1 and 2 get high",

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// What a governor is told: where clients come in, where the server is, who is important.
+/// The settings of a governor: where clients connect, where the server is, which work is important.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(title = "Plimsoll governor", deny_unknown_fields)]
 pub struct TypedSettings {
@@ -327,7 +327,7 @@ pub struct TypedAdmin {
     pub address: Option<At<String>>,
     /// Beside a server: a folder in which the console's Unix socket is made, with the name `.s.PGSQL.6432`.
     pub socket_folder: Option<At<String>>,
-    /// Who may use it, one table each; nobody without any.
+    /// The users of the console, one table each. The default is none.
     #[serde(default, rename = "user")]
     pub users: Vec<At<TypedAdminUser>>,
 }

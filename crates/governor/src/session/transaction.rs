@@ -21,7 +21,7 @@ pub(super) enum Began {
     /// By a BEGIN, after which nothing has been asked.
     Bare,
     /// By what was not recorded: AND CHAIN at the end of the one before, or a BEGIN in a class that is not replayed. An empty
-    /// block like its own can be had by ROLLBACK AND CHAIN only.
+    /// block like its own is only possible by ROLLBACK AND CHAIN.
     Unrecorded,
 }
 

@@ -98,7 +98,7 @@ impl Ledger {
         });
     }
 
-    /// Nobody looks any more: how long those stay who are in the way still is not known, and nobody waits.
+    /// Looking stops: how long the present blockers stay is not known, and no unit waits.
     pub(super) fn close(&mut self, governor: &Governor, now: Instant) {
         self.learn(governor, &Looked::default(), now);
         for ((_, doing), stay) in std::mem::take(&mut self.stays) {
