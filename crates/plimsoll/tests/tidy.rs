@@ -133,7 +133,11 @@ const PUZZLES: [(&str, &str); 27] = [
 ];
 
 /// Crates whose comments and texts are free of these words. Add yours when it is.
-const PLAIN_CRATES: [&str; 4] = ["machine", "model", "plimsoll", "policy"];
+const PLAIN_CRATES: [&str; 6] = ["governor", "lab", "machine", "model", "plimsoll", "policy"];
+
+/// Modules of these crates that are not yet free of them.
+const PUZZLING_MODULES: [&str; 5] =
+    ["governor/src/relay", "lab/src/advise", "lab/src/line", "lab/src/predict", "lab/src/study"];
 
 /// Guides that are not yet free of them; `reproduction.md` is written by a program.
 const PUZZLING_GUIDES: [&str; 4] = ["cache-classes.md", "performance.md", "predict.md", "reproduction.md"];
@@ -266,6 +270,8 @@ fn guides_and_plain_crates_are_understood_at_first_reading() {
         .collect();
     assert!(guides.len() > 15, "the walk has missed the guides");
     let sources = PLAIN_CRATES.iter().flat_map(|name| production(&root().join("crates").join(name)));
+    let is_plain = |file: &str| !PUZZLING_MODULES.iter().any(|module| file.starts_with(module));
+    let sources = sources.filter(|(file, _)| is_plain(file));
     let sources = sources.map(|(file, text)| (format!("crates/{file}"), sentences(&text)));
     let report: Vec<String> = guides
         .into_iter()
