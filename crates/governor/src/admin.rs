@@ -1,8 +1,8 @@
-//! The console: a database that is not there, in which operators look at the governor and change it, with psql or any driver.
+//! The console: a virtual database in which operators look at the governor and change it, with psql or any driver.
 //!
-//! [`Console`] is one client of it: bytes in, bytes out, without socket or clock. [`command::COMMANDS`] is what it can; each
-//! command has a file in `show` or `change`. Users have a password of their own here ([`scram`]), none of the server's;
-//! those who may only look are refused everything that changes something, in one place ([`query::Statement::run`]).
+//! [`Console`] is one client of it: bytes in, bytes out, without socket or clock. [`command::COMMANDS`] lists its commands; each
+//! command has a file in `show` or `change`. Console users have their own passwords ([`scram`]), not those of the server. Users
+//! that may only look are refused everything that changes something, in one place ([`query::Statement::run`]).
 
 pub mod answer;
 pub mod change;

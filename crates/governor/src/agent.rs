@@ -1,28 +1,27 @@
-//! What server processes get of the cores, by the class of the transaction that each works for.
+//! The share of the cores that server processes get, by the class of the transaction that each works for.
 //!
-//! Where the server is on this machine and its processes may be changed (`server` finds out, by trying), each session's
-//! process has its class's [`CpuShare`], as do the parallel workers that it leads (`workers`). A holder that a more
-//! important transaction waits for can inherit that one's share until its transaction ends. Every share is looked up in
-//! `/proc` after it was given (`plimsoll_machine::process_share`); processes that cannot be changed are listed in the
-//! governor's health with the reason.
+//! If the server is on this machine and its processes may be changed (`server` finds out by trying), each session's process has
+//! its class's [`CpuShare`], and so have its parallel workers (`workers`). A holder that a more important transaction waits for
+//! can inherit that one's share until its own transaction ends. Every share is read back from `/proc` after it was set
+//! (`plimsoll_machine::process_share`); processes that cannot be changed are listed in the governor's health with the reason.
 //!
-//! A process keeps the share of its session's last transaction until one of another class is let in, which rings the
-//! watcher's bell: the change comes within a tenth of a millisecond or so, and after a millisecond where many change. New
-//! parallel workers are looked for every millisecond while somebody who may have some is at work. All else that may have happened
-//! (settings, processes that could not be touched) is seen in a walk over all sessions every 50 ms.
+//! A process keeps the share of its session's last transaction until a transaction of another class is admitted, which rings the
+//! watcher's bell: the change takes about a tenth of a millisecond, and a millisecond if many change. The agent looks for new
+//! parallel workers every millisecond while a session that may have some is at work. All other changes (settings, processes that
+//! could not be changed) are noticed in a walk over all sessions every 50 ms.
 //!
-//! Everything is put back when the governor ends, when shares are turned off, and for a class that becomes untouched. A
-//! governor that is killed puts nothing back; the processes that it has changed end with their sessions, whose connections
-//! are closed with it.
+//! Everything is restored when the governor ends, when shares are turned off, and for a class that becomes untouched. A governor
+//! that is killed restores nothing; the processes that it has changed end with their sessions, whose connections are closed with
+//! it.
 //!
-//! Beside a server sessions outlive a governor that is killed, and their processes keep what it gave them. So the next governor
-//! takes every process to have begun with the share and in the groups of the server's first process, as the server leaves them, and
-//! brings those back to it that have anything else.
+//! Beside a server, sessions outlive a governor that is killed, and their processes keep their changed shares. The next governor
+//! therefore assumes that every process began with the share and in the groups of the server's first process, and restores those
+//! that differ.
 //!
-//! A class may name control groups, made and delegated by an operator, in which the processes that serve it are to be
-//! (`groups`): for what nice values cannot divide, a disk's bandwidth above all. Where the agent may make groups itself, it limits
-//! what classes that yield read from the server's disk while others wait for it (`disk`), and has classes with `cpu = "idle"` give
-//! way at once where policies of processes do not count between the scheduler's groups (`idle`).
+//! A class may name control groups, made and delegated by an operator, for the processes that serve it (`groups`), for limits
+//! that nice values cannot express, above all on a disk's bandwidth. If the agent may make groups itself, it limits what classes
+//! that yield read from the server's disk while others wait for it (`disk`), and makes classes with `cpu = "idle"` give way at
+//! once even if policies of processes do not count between the scheduler's groups (`idle`).
 
 mod disk;
 mod groups;
@@ -57,8 +56,8 @@ use workers::Workers;
 /// Between two walks over the sessions and their workers.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Between two looks for new parallel workers, while a class that has a share of its own has somebody inside: workers begin
-/// with the server's share, and each keeps somebody important from a core for as long as it has that. Most live for a fraction of a second.
+/// Between two looks for new parallel workers, while a class with its own share has admitted sessions: workers begin
+/// with the server's share, and each keeps an important process from a core for as long as it has that. Most live for a fraction of a second.
 const WORKERS_EVERY: Duration = Duration::from_millis(1);
 
 /// After a look for workers this many times as long as it took passes without one: with hundreds of sessions one takes longer.
@@ -88,7 +87,7 @@ pub struct Agent {
     next_changes: Instant,
     /// The next look for workers.
     next_workers: Instant,
-    /// The settings that the levers' state was told for.
+    /// The settings for which the levers' state was reported.
     told_for: Option<Arc<Settings>>,
 }
 

@@ -1,8 +1,8 @@
-//! `plimsoll.toml`: what an operator types, and how it becomes [`Settings`].
+//! `plimsoll.toml`: the operator's file, and how it becomes [`Settings`].
 //!
-//! [`typed`] lists every key. [`read`] refuses with all the faults it can see at once, each with its place in the file
-//! ([`problem`]); nothing is changed before everything is known to be right. `schema` is the same grammar for
-//! editors, `check` what `plimsoll govern --check` says.
+//! [`typed`] lists every key. [`read`] reports all the faults it can see at once, each with its place in the file ([`problem`]);
+//! nothing is changed before the whole file is known to be right. `schema` is the same grammar for editors, `check` the output of
+//! `plimsoll govern --check`.
 
 mod admin;
 pub mod check;

@@ -28,9 +28,9 @@
 //! # Assumptions
 //!
 //! - A C function that is not declared volatile has no side effects.
-//! - Access methods, and the wrappers in `KNOWN_WRAPPERS`, undo their changes with the transaction. Nobody here sees the
-//!   triggers of the remote server behind `postgres_fdw`.
-//! - Nobody has altered PostgreSQL's own functions.
+//! - Access methods, and the wrappers in `KNOWN_WRAPPERS`, undo their changes with the transaction. The triggers of
+//!   the remote server behind `postgres_fdw` are not visible here.
+//! - PostgreSQL's own functions are unaltered.
 
 mod body;
 mod cache;

@@ -53,11 +53,11 @@ pub struct Governor {
     pub history: Mutex<History>,
     /// What is promised to classes, and how it is kept.
     pub targets: Mutex<Targets>,
-    /// The file of the settings, which `RELOAD` reads anew.
+    /// The file of the settings, which `RELOAD` reads again.
     pub config_file: OnceLock<PathBuf>,
     /// Whether it was started beside its server, whatever the file says.
     pub is_beside_asked: OnceLock<bool>,
-    /// How the main thread is told to end.
+    /// How the main thread is asked to end.
     pub main: OnceLock<Sender<MainCommand>>,
     /// Whether it is waiting for sessions to end, and takes no new ones.
     pub is_draining: AtomicBool,
@@ -93,7 +93,7 @@ pub enum SessionCommand {
     ClientCancelled,
     /// End it.
     End {
-        /// What its client is told.
+        /// The message for its client.
         why: String,
     },
 }
@@ -216,12 +216,12 @@ impl Governor {
         self.settings.read().clone()
     }
 
-    /// A number that changes whenever the settings do, so that nobody needs to ask for them who has them.
+    /// A number that changes whenever the settings do, so that a thread that has them need not ask again.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// How policies are told a moment.
+    /// The form in which policies receive a moment.
     pub fn clock(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.started)
     }
@@ -253,14 +253,14 @@ impl Governor {
         self.admission.lock().ask(Ticket(session.0), class, self.clock(now))
     }
 
-    /// A transaction of that class has left; whoever may enter now is told.
+    /// A transaction of that class has left; the ones that may enter now are notified.
     pub fn leave(&self, class: ClassIndex, now: Instant) {
         let admitted = self.admission.lock().leave(class, self.clock(now));
         self.tell_admitted(admitted);
     }
 
-    /// A session no longer waits for admission; one that was admitted must leave. One that has expired is told so by the
-    /// command that is on its way.
+    /// A session no longer waits for admission; one that was admitted must leave. The command on its way notifies one that
+    /// has expired.
     pub fn abandon(&self, session: SessionId) -> Abandoned {
         self.admission.lock().abandon(Ticket(session.0))
     }
@@ -396,7 +396,7 @@ impl Governor {
     }
 }
 
-/// Why a transaction was refused, as its client is told.
+/// Why a transaction was refused, as reported to its client.
 pub fn refusal_message(reason: &RefusalReason, class: &str) -> String {
     match reason {
         RefusalReason::QueueFull { queued, queue_max } => format!(

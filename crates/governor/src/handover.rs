@@ -44,7 +44,7 @@ pub(crate) enum Place {
     Clients(Address),
     /// Browsers and Prometheus.
     Page(SocketAddr),
-    /// Nobody: the connection to a governor from before, which still has sessions.
+    /// Not accepted: the connection to the previous governor, which still has sessions.
     Governor,
 }
 
@@ -94,7 +94,7 @@ impl Inherited {
                 let places = places.into_iter().zip(descriptors).collect();
                 Ok(Inherited { places, predecessor: Some(predecessor) })
             }
-            None => Err(io::Error::other("it sends other sockets than it says")),
+            None => Err(io::Error::other("it announces other sockets than it sends")),
         }
     }
 
@@ -133,7 +133,7 @@ impl Inherited {
         let mut governors = Vec::new();
         for (place, descriptor) in self.places {
             match place {
-                // Nobody listens there any more, whether it can be removed or not.
+                // No process listens there any more, whether it can be removed or not.
                 Place::Clients(Address::Socket(path)) => drop(std::fs::remove_file(path)),
                 Place::Governor => governors.push(Predecessor(descriptor)),
                 Place::Clients(Address::Tcp(_)) | Place::Page(_) => {}
@@ -141,8 +141,8 @@ impl Inherited {
         }
         match answer {
             Ok(Packet { text, .. }) if text == "retired" => governors.push(Predecessor(predecessor)),
-            Ok(Packet { text, .. }) => tracing::warn!(text, "the governor before does not say that it lets go"),
-            Err(error) => tracing::warn!("the governor before has gone without a word: {error}"),
+            Ok(Packet { text, .. }) => tracing::warn!(text, "the previous governor does not confirm that it lets go"),
+            Err(error) => tracing::warn!("the previous governor has ended without an answer: {error}"),
         }
         governors
     }

@@ -1,4 +1,4 @@
-//! What was counted second by second: rates and percentiles of the last seconds come from differences.
+//! Counts second by second: rates and percentiles of the last seconds are computed from differences.
 //!
 //! One thread takes a snapshot each second; the console, the metrics and the live page read.
 

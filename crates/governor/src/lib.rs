@@ -1,15 +1,15 @@
 //! The governor: a proxy in front of a stock PostgreSQL server that keeps important work fast.
 //!
-//! One connection of a client is one connection to the server, so everything that a session has (settings, prepared
-//! statements, listening, copying) passes through untouched. The governor acts at the boundaries of transactions and
-//! on the server's processes. It decides nothing: it tells [`plimsoll_policy`] what it sees and does what that says.
+//! Each connection of a client has one connection to the server, so everything that a session has (settings, prepared statements,
+//! listening, copying) passes through untouched. The governor acts at the boundaries of transactions and on the server's
+//! processes. It does not decide: it passes facts to [`plimsoll_policy`] and carries out the decisions.
 //!
-//! In reading order: [`settings`] is what an operator has asked for, [`governor`] what all threads share, [`registry`]
-//! what is known of each session. `session` is the state machine of one session, bytes in and bytes out, without
-//! sockets or clocks; `relay` has the sockets and drives it. `watch` asks the server who waits for whom, and carries out
-//! what is decided. [`statement`] reads SQL as far as is needed, [`effects`] asks the
-//! server's catalogs whether it may run twice; [`targets`] keeps what classes are promised; `admin` is what operators look at.
-//! `handover` passes the sockets on to a new process.
+//! In reading order: [`settings`] is the operator's configuration, [`governor`] the state that all threads share, [`registry`]
+//! the known facts about each session. `session` is the state machine of one session, bytes in and bytes out, without sockets or
+//! clocks; `relay` has the sockets and drives it. `watch` asks the server which transactions wait for which, and carries out
+//! decisions. [`statement`] reads as much SQL as necessary, and [`effects`] asks the server's catalogs whether it may run twice.
+//! [`targets`] keeps promised response times; `admin` is the console for operators. `handover` passes the sockets to a new
+//! process.
 
 pub mod admin;
 pub mod agent;

@@ -83,7 +83,7 @@ const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 20] = [
     ("target_moves", "Moves of other classes' levers for the class's target.", |class| &class.target_moves),
 ];
 
-/// What only a governor in the connection path counts: nobody beside a server knows these.
+/// Counts of a governor in the connection path only; beside a server they are unknown.
 const IN_PATH_ONLY: [&str; 17] = [
     "transactions",
     "units",
@@ -139,11 +139,9 @@ const CLASS_GAUGES: [Of<fn(&Facts, ClassIndex) -> f64>; 5] = [
 
 /// Gauges of each class that has a target; `None` for what is not known.
 const TARGET_GAUGES: [Of<fn(&TargetView) -> Option<f64>>; 3] = [
-    ("target_seconds", "What the percentile of the class's target is to stay below.", |view| {
-        view.bound.map(|bound| bound.as_secs_f64())
-    }),
+    ("target_seconds", "The bound of the class's target.", |view| view.bound.map(|bound| bound.as_secs_f64())),
     ("target_now_seconds", "That percentile of the last 10 seconds.", |view| view.now.map(|now| now.as_secs_f64())),
-    ("target_cannot_be_held", "1 while the target is exceeded though nothing is left to limit.", |view| {
+    ("target_cannot_be_held", "1 while the target is exceeded and nothing is left to limit.", |view| {
         Some((view.phase == TargetPhase::CannotHold).into())
     }),
 ];
@@ -166,7 +164,7 @@ const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
     ("clients_refused", "Clients that were refused.", |all| &all.clients_refused),
     ("client_cancels", "Cancels of clients that were passed on.", |all| &all.client_cancels),
     ("looks", "Looks at the server's locks.", |all| &all.looks),
-    ("desyncs", "Sessions that go on ungoverned after an answer that nobody asked for.", |all| &all.desyncs),
+    ("desyncs", "Sessions that continue ungoverned after an answer without a request.", |all| &all.desyncs),
     ("console_refused", "Logins to the console that were refused.", |all| &all.console_refused),
     ("config_reload", "Reloads of the settings that succeeded.", |all| &all.reloads),
     ("config_reload_failed", "Reloads of the settings that were refused.", |all| &all.reloads_failed),
@@ -190,7 +188,7 @@ const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 10] = [
     }),
     (
         "disk_limit_bytes_per_second",
-        "What classes that yield the disk may read together; 0 while they are not limited.",
+        "The limit of what classes that yield the disk read together; 0 while they are not limited.",
         |facts| Some(facts.disk_limit),
     ),
     ("process_resident_memory_bytes", "Memory of the governor that is in RAM.", |facts| {
@@ -301,7 +299,7 @@ pub fn names() -> Vec<(String, &'static str)> {
 /// What became of transactions that were aborted.
 const ABORTS: (&str, &str) = (
     "aborts",
-    "Transactions that the server failed (deadlock, serialization) or that were rolled back to break a cycle, by what became of them.",
+    "Transactions that the server failed (deadlock, serialization) or that were rolled back to break a cycle, by outcome.",
 );
 /// Whether each lever works.
 const LEVER: (&str, &str) = ("lever_works", "1 for each lever that works, by its name.");

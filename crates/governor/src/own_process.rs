@@ -1,4 +1,4 @@
-//! What the governor's own process uses of the machine.
+//! The resources that the governor's own process uses.
 
 use std::fs;
 use std::time::Duration;

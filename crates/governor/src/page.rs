@@ -1,8 +1,8 @@
-//! Metrics, state and live page over HTTP; and the second hand that takes a snapshot for all of them.
+//! Metrics, state and live page over HTTP, and the timer that takes a snapshot for all of them every second.
 //!
-//! Only GET, and nobody is asked for a password: it is bound to this machine unless an operator says otherwise. A request
-//! must name a host that this is: a page of somebody else's, in a browser on this machine, could otherwise read what
-//! it finds here by a name of its own that leads to 127.0.0.1 (DNS rebinding).
+//! Only GET is answered, and no password is required: the page is bound to this machine unless an operator configures otherwise.
+//! A request must name one of this machine's hosts. Otherwise a foreign page in a browser on this machine could read this one, by
+//! a name of its own that leads to 127.0.0.1 (DNS rebinding).
 
 pub mod aborted;
 mod health;
@@ -47,7 +47,7 @@ pub struct Page {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The address cannot be had.
+/// The address is not available.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen for HTTP on {address}: {error}; give another [http] address, or \"off\"")]
 pub struct PageError {
@@ -108,7 +108,7 @@ impl Page {
     /// Listens no more: another governor has the address.
     pub(crate) fn retire(&mut self) {
         if let Some(retire) = self.retire.take() {
-            // If it has ended by itself nobody hears this.
+            // If it has ended by itself this reaches no thread.
             let _ = retire.send(());
         }
     }
@@ -118,7 +118,7 @@ impl Drop for Page {
     /// Ends it; requests that are under way are not waited for.
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // If it has ended by itself nobody hears this.
+            // If it has ended by itself this reaches no thread.
             let _ = stop.send(());
         }
         if let Some(thread) = self.thread.take() {
@@ -211,7 +211,7 @@ async fn check_host(State(governor): State<Arc<Governor>>, request: Request, nex
     match host {
         Some(host) if is_ours(host, &hosts) => next.run(request).await,
         Some(_) => {
-            let message = "this host is not known here; add its name to `hosts` in [http]\n";
+            let message = "this host name is not allowed; add it to `hosts` in [http]\n";
             (StatusCode::FORBIDDEN, message).into_response()
         }
         None => (StatusCode::BAD_REQUEST, "a request names its host\n").into_response(),
@@ -228,7 +228,7 @@ fn is_ours(host: &str, hosts: &[String]) -> bool {
     name == "localhost" || name.parse::<IpAddr>().is_ok() || hosts.contains(&name)
 }
 
-/// Nothing from elsewhere is loaded, and nobody may frame or keep what is here.
+/// Nothing from elsewhere is loaded, and no page may frame or keep what is here.
 async fn harden(mut response: Response) -> Response {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; \
                   img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";

@@ -1,11 +1,11 @@
-//! What is known of each session, for everybody but the worker that serves it.
+//! The known facts about each session, for all threads except the worker that serves it.
 //!
-//! A card is changed by its worker a few times a transaction and read by the watcher, the console and the metrics; its
-//! lock is nearly always free.
+//! A card is changed by its worker a few times per transaction and read by the watcher, the console and the metrics; its lock is
+//! nearly always free.
 //!
-//! **Invariant:** while [`Cancels::in_flight`] is above zero the session sends nothing to its server. Whoever wants to
-//! cancel sets that under the card's lock, having seen there which unit is in flight; the session begins a unit under the
-//! same lock. So a cancel that was aimed at one unit never meets another.
+//! **Invariant:** while [`Cancels::in_flight`] is above zero the session sends nothing to its server. A thread that wants to
+//! cancel sets that under the card's lock, where it sees which unit is in flight; the session begins a unit under the same lock.
+//! A cancel that is aimed at one unit therefore never meets another.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub enum Phase {
     IdleInTransaction,
     /// It was rolled back for another: it is being run again, or will be when its client speaks.
     Preempted,
-    /// Everything is passed on, and nobody looks at what it does.
+    /// Everything is passed on uninspected.
     Ungoverned,
 }
 
@@ -239,7 +239,7 @@ pub struct SessionCard {
 pub struct BackendKey {
     /// The process id on the server's machine.
     pub process: i32,
-    /// 4 bytes; 4 to 256 with protocol 3.2; none of a session that others have opened, which nobody can cancel by it.
+    /// 4 bytes; 4 to 256 with protocol 3.2; none for a session beside the governor, which cannot be cancelled by it.
     pub secret: Box<[u8]>,
 }
 

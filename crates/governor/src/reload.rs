@@ -1,5 +1,5 @@
-//! Changing settings while sessions run. No connection is touched: who is inside stays, who waits goes on to wait by the new
-//! limits, and statements that come next meet the new settings.
+//! Changing settings while sessions run. No connection is touched: admitted transactions stay, queued ones wait under the new
+//! limits, and later statements meet the new settings.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,13 +20,13 @@ pub enum ReloadError {
     #[error("{0}")]
     File(#[from] config::ConfigError),
     /// The governor was not started from a file.
-    #[error("this governor was not started from a file, so there is nothing to read anew")]
+    #[error("this governor was not started from a file, so there is no file to read again")]
     NoFile,
     /// The file is for the other mode.
-    #[error("`proxy` in [mode] can be changed by a restart only")]
+    #[error("`proxy` in [mode] can only be changed by a restart")]
     Mode,
     /// Classes are missing or in other places.
-    #[error("class `{0}` is gone or in another place; classes can be taken away or renamed by a restart only")]
+    #[error("class `{0}` is gone or in another place; removing or renaming classes needs a restart")]
     Classes(String),
 }
 
@@ -42,19 +42,16 @@ pub struct Reloaded {
 }
 
 impl Governor {
-    /// Reads the file of the settings anew, and puts them in force if nothing is wrong with them.
+    /// Reads the file of the settings again, and puts them in force if they have no faults.
     pub fn reload_file(&self) -> Result<Reloaded, ReloadError> {
         let outcome = self.try_reload_file();
         count(if outcome.is_ok() { &self.statistics.reloads } else { &self.statistics.reloads_failed });
         match &outcome {
             Ok(reloaded) => {
                 let all = reloaded.changed.iter().chain(&reloaded.after_restart);
-                tracing::info!(changed = all.count(), "settings were read anew");
+                tracing::info!(changed = all.count(), "settings were read again");
                 reloaded.changed.iter().for_each(|change| tracing::info!("changed: {change}"));
-                reloaded
-                    .after_restart
-                    .iter()
-                    .for_each(|change| tracing::warn!("not changed before a restart: {change}"));
+                reloaded.after_restart.iter().for_each(|change| tracing::warn!("needs a restart: {change}"));
                 reloaded.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
             }
             Err(error) => tracing::error!("settings stay as they are: {error}"),
@@ -138,7 +135,7 @@ impl Governor {
     }
 
     fn put_in_force(&self, current: &mut Arc<Settings>, settings: Settings) {
-        // Whoever sees the new settings finds its class everywhere.
+        // A thread that sees the new settings finds its class everywhere.
         self.statistics.extend(settings.classes.iter().map(|class| class.name.clone()));
         let limits = settings.classes.iter().map(|class| ClassLimits {
             mpl: if class.is_paused { Some(0) } else { class.mpl_in_force() },

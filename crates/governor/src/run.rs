@@ -1,4 +1,4 @@
-//! `plimsoll govern`: starts everything, and ends it when somebody says so.
+//! `plimsoll govern`: starts everything, and ends it on request.
 
 mod log;
 mod notify;
@@ -26,7 +26,7 @@ pub enum GovernError {
     /// The settings cannot be used.
     #[error("{0}")]
     Config(#[from] config::ConfigError),
-    /// Something of the system cannot be had.
+    /// A resource of the system is not available.
     #[error("{0}")]
     System(String),
 }
@@ -50,7 +50,7 @@ pub enum End {
     Stopped,
 }
 
-/// Runs a governor until it is told to end. SIGHUP reads the settings anew; SIGTERM and SIGINT wait until each session is
+/// Runs a governor until it is asked to end. SIGHUP reads the settings again; SIGTERM and SIGINT wait until each session is
 /// between transactions, a second SIGINT and SIGQUIT end at once.
 pub fn govern(config_file: &Path) -> Result<End, GovernError> {
     start(config_file, false)
@@ -124,7 +124,7 @@ fn take_over(
     let owns_files = running.owns_files();
     let predecessors = inherited.confirm();
     if !predecessors.is_empty() {
-        tracing::info!("clients come here now; the governor before serves those that it has until they leave");
+        tracing::info!("new clients connect here; the previous governor serves its clients until they leave");
     }
     *governor.predecessors.lock() = predecessors;
     owns_files.store(true, Ordering::Relaxed);
@@ -133,7 +133,7 @@ fn take_over(
     let sender = sender.clone();
     let retire = move || {
         owns_files.store(false, Ordering::Relaxed);
-        // If nobody listens any more, it is over anyway.
+        // If no thread listens any more, it is over anyway.
         let _ = sender.send(Heard::HandedOver);
     };
     if let Err(error) = giving::start(&file, Arc::clone(governor), places, retire) {
@@ -153,7 +153,7 @@ fn attend(
     let ended = sender.clone();
     let joiner = thread::spawn(move || {
         running.join();
-        // If nobody listens any more, it is over anyway.
+        // If no thread listens any more, it is over anyway.
         let _ = ended.send(Heard::Ended);
     });
     let mut end = End::Drained;
@@ -164,7 +164,7 @@ fn attend(
             Heard::Signal(SIGINT) if interrupted => end = stop(governor, "a second interrupt"),
             Heard::Signal(SIGINT) => {
                 interrupted = true;
-                drain(governor, "an interrupt; a second one ends at once");
+                drain(governor, "an interrupt; a second interrupt ends the governor at once");
             }
             Heard::Signal(SIGTERM) => drain(governor, "a signal to terminate"),
             Heard::Signal(_) => end = stop(governor, "a signal to quit"),

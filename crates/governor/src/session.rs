@@ -1,13 +1,12 @@
 //! The state machine of one session: bytes in, bytes out. Its design notes are `session/README.md`.
 //!
-//! It has no socket and no clock: [`Session::on_client`] and [`Session::on_server`] are given what was read and the time,
-//! and put what is to be sent into an [`Outbox`]. A session begins when its client has been let in by the server and both
-//! wait for the first query.
+//! It has no socket and no clock: [`Session::on_client`] and [`Session::on_server`] receive the bytes and the time, and put what
+//! must be sent into an [`Outbox`]. A session begins when the server has admitted its client and both wait for the first query.
 //!
-//! `client` reads what the client sends and `server` what the server answers. `begin` is what happens when a transaction
-//! begins (admission), `class` which class it has, `transaction` what is known of it, `rewind` what happens when it was rolled back
-//! for another, `aborted` what happens when the server has aborted it, `refuse` how we answer for the server. `outstanding`, `prepared` and `recording` remember what has passed; `unit` looks
-//! ahead.
+//! `client` reads what the client sends, and `server` the server's answers. `begin` handles the beginning of a transaction
+//! (admission), `class` its class, `transaction` its known facts, `rewind` a rollback for another transaction, `aborted` an abort
+//! by the server, `refuse` answers in place of the server. `outstanding`, `prepared` and `recording` remember what has passed;
+//! `unit` looks ahead.
 
 mod aborted;
 mod answers;

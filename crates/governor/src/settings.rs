@@ -1,4 +1,4 @@
-//! What an operator has asked for, checked and complete. The file that it comes from is read by `config`.
+//! The operator's configuration, checked and complete. `config` reads the file that it comes from.
 
 mod described;
 mod targets;
@@ -69,7 +69,7 @@ pub struct PassingOn {
     /// Whether a client is let in whom the server has asked for no proof although the client came by a less trusted way than
     /// the governor's own connection.
     pub trust_clients: bool,
-    /// Whether the server is told a session's class as it begins, so that `SHOW plimsoll.class` has an answer.
+    /// Whether a session's class is announced to the server as it begins, so that `SHOW plimsoll.class` has an answer.
     pub announce_class: bool,
     /// Whether each connection to the server begins with a PROXY protocol header that names its client.
     pub proxy_protocol: bool,
@@ -136,16 +136,16 @@ pub struct ClassSettings {
     pub disk: DiskUse,
     /// Folders of control groups in which its server processes are to be, one for each hierarchy.
     pub control_groups: Arc<[PathBuf]>,
-    /// Whether its transactions may be rolled back for others, where the policy says so.
+    /// Whether its transactions may be rolled back for others, if the policy decides so.
     pub preemptible: bool,
-    /// Whether what was rolled back is replayed if that can be done without anybody noticing.
+    /// Whether rolled back transactions are replayed if that can be done unnoticed.
     pub replay: bool,
     /// Whether its clients run a transaction again that failed with 40001. If they do not, only transactions are rolled back
     /// that can be replayed as far as is known then. Beside a server: whether they do so after 57014, so that statements of
     /// theirs may be cancelled.
     pub retries: bool,
     /// How often a transaction is run again that the server has aborted (40P01, 40001), or that was rolled back to break a
-    /// cycle of waiters, if that can be done without anybody noticing; 0 for never.
+    /// cycle of waiters, if that can be done unnoticed; 0 for never.
     pub retry_aborted: u32,
     /// How many parallel workers a node of its statements' plans may have at most; `None` for as many as the server allows.
     pub workers_max: Option<u32>,
@@ -168,7 +168,7 @@ pub enum CpuShare {
     Prompt,
     /// A nice value, -20 to 19.
     Nice(i32),
-    /// Only what nobody else wants (`SCHED_IDLE`).
+    /// Only idle time of the cores (`SCHED_IDLE`).
     Idle,
 }
 
@@ -202,7 +202,7 @@ impl DiskUse {
 pub struct Preemption {
     /// The policy: `track`, `never`, `pow`, `pabort`, `after(50ms)`.
     pub policy: PreemptionPolicy,
-    /// For how long a high-priority statement must have been in flight before anybody asks what it waits for.
+    /// For how long a high-priority statement must have been in flight before the server is asked what it waits for.
     pub threshold: Duration,
     /// The shortest time between two looks.
     pub look_interval: Duration,
@@ -319,7 +319,7 @@ impl Settings {
         let replay = match (rolls_back, replayed.is_empty()) {
             (false, _) => "nothing is rolled back".to_owned(),
             (true, true) => "no class is preemptible and has replay".to_owned(),
-            (true, false) => format!("runs again what was rolled back of {}", replayed.join(", ")),
+            (true, false) => format!("replays rolled back transactions of {}", replayed.join(", ")),
         };
         let is_limiting = !limited.is_empty() || self.total_mpl.is_some() || !searched.is_empty();
         let promised = self.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
@@ -342,9 +342,9 @@ impl Settings {
         let retried: Vec<&str> = retried.map(|class| class.name.as_str()).collect();
         let tracks = self.preemption.policy.only_tracks();
         let why = match (tracks, retried.is_empty()) {
-            (true, _) => "the policy is track: errors of the server are for its clients".to_owned(),
+            (true, _) => "the policy is track: errors of the server go to the clients".to_owned(),
             (false, true) => "no class has retry_aborted and replay".to_owned(),
-            (false, false) => format!("runs again what the server aborts of {}", retried.join(", ")),
+            (false, false) => format!("replays transactions of {} that the server aborts", retried.join(", ")),
         };
         Lever { name: "retry", is_on: !tracks && !retried.is_empty(), why }
     }

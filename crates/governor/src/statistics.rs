@@ -86,7 +86,7 @@ pub struct ClassStatistics {
     /// Transactions of this class that the policy would have rolled back, and that were left alone since it would have cost more
     /// than it saves.
     pub rollbacks_spared: AtomicU64,
-    /// Rollbacks of this class after which the one that they were done for still waited, for somebody else.
+    /// Rollbacks of this class after which the transaction that they were meant to help still waited, for another one.
     pub rollbacks_in_vain: AtomicU64,
     /// Transactions admitted beyond the limits, because others waited for locks that their sessions held.
     pub let_in: AtomicU64,
@@ -150,7 +150,7 @@ impl Statistics {
         self.look_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// A transaction of a class has been rolled back, and its server has just said so.
+    /// A transaction of a class has been rolled back, and its server has just reported it.
     pub fn count_stake(&self, victim: ClassIndex, stake: &Stake, now: Instant) {
         // Relaxed: counters for people, and a mean of which a lost update does no harm.
         let add =
@@ -180,7 +180,7 @@ impl Statistics {
 
     /// Those of a class.
     pub fn class(&self, class: ClassIndex) -> &ClassStatistics {
-        self.classes[usize::from(class.0)].get().expect("a class has statistics before anybody can be in it")
+        self.classes[usize::from(class.0)].get().expect("a class has statistics before a session can be in it")
     }
 
     /// How many transactions of all classes are inside now.

@@ -1,15 +1,15 @@
-//! Targets: once a second the policy's controller is told what was counted, and its moves are put in force.
+//! Targets: once per second the policy's controller receives the counts, and its moves are put in force.
 //!
-//! [`plimsoll_policy::TargetController`] decides; its documentation has the rules. What a target is about are the response times of
-//! transactions as [`Times::transaction`](crate::statistics::Times::transaction) has them: from a transaction's first byte until the
+//! [`plimsoll_policy::TargetController`] decides; its documentation has the rules. A target is about the response times of
+//! transactions as in [`Times::transaction`](crate::statistics::Times::transaction): from a transaction's first byte until the
 //! server is idle again, with queueing, replays, and the time that the client takes within it.
 //!
-//! Levers are the `mpl` of classes below, what they read of the disk if they yield it, their `workers_max` if that is set, and the nice
-//! value of their processes; the disk and nice values where they can be changed. What an operator has set is the
-//! most that a class gets: moves are kept beside the settings ([`Held`]), not in them, so `SHOW CONFIG`, `SET` and reloads are about the
+//! Levers are the `mpl` of classes below, the limit of their reads from the disk if they yield it, their `workers_max` if that is
+//! set, and the nice value of their processes; the disk and nice values only if they can be changed. The operator's settings are
+//! upper bounds: moves are kept beside the settings ([`Held`]), not in them, so `SHOW CONFIG`, `SET` and reloads are about the
 //! operator's settings, and a reload leaves moves as they are. When the governor ends, so do its moves.
 //!
-//! Where nobody has set an `mpl`, and no target, one is searched ([`MplSearch`]) in the same turns.
+//! If neither an `mpl` nor a target is set, an `mpl` is searched ([`MplSearch`]) in the same turns.
 
 mod search;
 

@@ -1,17 +1,18 @@
-//! Who waits for whom: looking, deciding, and carrying out what is decided. See `watch/README.md`.
+//! Which transactions wait for which: looking, deciding, and carrying out decisions. See `watch/README.md`.
 //!
-//! One thread with one connection to the server. It sleeps until a session rings: a unit of a class above the lowest has
-//! been in flight for longer than the threshold. While any such unit is late and somebody less important has a
-//! transaction open, it looks (`look`), makes a graph of what it saw and of the sessions' cards (`graph`), asks
-//! [`plimsoll_policy::decide`], acts (`act`), and waits a little; longer and longer while nothing changes.
+//! One thread with one connection to the server. It sleeps until a session rings: a unit of a class above the lowest has been in
+//! flight for longer than the threshold. While any such unit is late and a less important session has a transaction open, it
+//! looks (`look`), makes a graph of the look and of the sessions' cards (`graph`), asks [`plimsoll_policy::decide`], acts
+//! (`act`), and waits a little; longer and longer while nothing changes.
 //!
-//! Cycles of waiters are broken whoever is in them (`cycle`): for that it sees now and then whether several units have been in flight
-//! for a while.
+//! Cycles of waiters are broken whatever their members (`cycle`). For that, the thread checks now and then whether several units
+//! have been in flight for a while.
 //!
-//! It also sees now and then whether a transaction waits for admission while others inside wait for what its session holds
-//! (`outside`).
+//! It also checks now and then whether a transaction waits for admission while admitted ones wait for a lock that its session
+//! holds (`outside`).
 //!
-//! Beside a server no session rings: it looks itself which there are, and who important waits for a lock (`beside`).
+//! Beside a server no session rings: the thread itself looks which sessions exist, and which important ones wait for a lock
+//! (`beside`).
 //!
 //! The same thread gives server processes their shares of the cores ([`agent`](crate::agent)).
 
@@ -58,12 +59,12 @@ pub struct Watcher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts to watch. Connects to the server in its own time; what works is told in the governor's health.
+/// Starts to watch. Connects to the server in its own time; the governor's health shows what works.
 pub fn start(governor: Arc<Governor>) -> Watcher {
     let stop = Arc::new(AtomicBool::new(false));
     let watch = Watch::new(governor.clone(), stop.clone());
     let thread = std::thread::Builder::new().name("watcher".to_owned()).spawn(move || watch.run());
-    // Without the thread nothing is preempted, and traffic flows; the levers' state says so.
+    // Without the thread nothing is preempted, and traffic flows; the levers' state reports it.
     let thread = thread.map_err(|error| levers::all_off(&governor, &format!("no thread can be started: {error}"))).ok();
     Watcher { governor, stop, thread }
 }
@@ -79,7 +80,7 @@ impl Drop for Watcher {
         self.stop.store(true, Ordering::Release);
         self.governor.bell.ring();
         if let Some(thread) = self.thread.take() {
-            // One that has panicked has said so; its connection and its agent have been dropped.
+            // A thread that has panicked has reported it; its connection and its agent have been dropped.
             let _ = thread.join();
         }
     }
@@ -155,7 +156,7 @@ impl Watch {
         is_new
     }
 
-    /// Sees now and then whether anybody waits for admission for whom others inside wait.
+    /// Checks now and then whether a session waits for admission for which admitted ones wait.
     fn admit_holders(&mut self, settings: &Settings, now: Instant) {
         let Some(inside) = self.outside.begin(&self.governor, settings, now) else { return };
         let Some(up) = self.control.connection() else { return };
@@ -164,7 +165,7 @@ impl Watch {
         }
     }
 
-    /// Looks for cycles of waiters if that is due, while nobody important is late.
+    /// Looks for cycles of waiters if that is due, while no important unit is late.
     fn break_cycles(&mut self) {
         let (settings, now) = (self.governor.settings(), Instant::now());
         let suspects = self.cycles.suspects(&self.governor, &settings, now);
@@ -181,7 +182,7 @@ impl Watch {
         }
     }
 
-    /// Looks, decides and acts for as long as anybody is late.
+    /// Looks, decides and acts for as long as a unit is late.
     fn watch(&mut self) {
         let mut pace = Pace::new();
         while !self.stops() {
@@ -215,7 +216,7 @@ impl Watch {
                 self.cycles.looked(now.elapsed(), self.round.has_pending_cycle(), &settings, Instant::now());
             }
             let cycles_due = self.cycles.due(&self.governor, &settings, Instant::now());
-            // Somebody else who is late is a reason to look again soon.
+            // Another late unit is a reason to look again soon.
             let interval = settings.preemption.look_interval;
             let want = self.budget.want(Instant::now());
             let pause = cycles_due.map_or(Duration::MAX, |due| due.max(interval)).min(pace.pause(interval).max(want));
@@ -229,7 +230,7 @@ impl Watch {
         self.round.forget();
     }
 
-    /// Does not look for that long, or until somebody else is late, and whether that was so. Meanwhile processes get their shares: these do not
+    /// Does not look for that long, or until another unit is late, and whether that was so. Meanwhile processes get their shares: these do not
     /// wait for a look.
     fn rest(&mut self, at_most: Duration) -> bool {
         let until = Instant::now() + at_most.min(SLEEP_MAX);

@@ -1,37 +1,39 @@
-//! Where time goes on a server: a thread looks many times a second at what its processes are doing (MW 2.6).
+//! Where time goes on a server: a thread samples the state of the server's processes many times per second (MW 2.6).
 //!
 //! # Looks
 //!
-//! In every [`PERIOD`] of the window there is one look, at a moment drawn at random from it, so that nothing that happens at
-//! regular times is always hit or always missed. A look asks the server what each process that serves a session is doing
-//! ([`ActivityWatch`]), finds the client whose session it is, and on the client's [`Board`] the request that it has under
-//! way. A look that is due while another is still under way is left out and counted; none is made up for later. A look that
-//! fails ends the looking, and the run is invalid.
+//! Every [`PERIOD`] of the window has one look, at a random moment within it, so that nothing periodic is always hit or always
+//! missed. A look asks the server for the state of each process that serves a session ([`ActivityWatch`]), finds the client of
+//! that session, and reads from the client's [`Board`] which request is in flight. A look that is due while another is in
+//! progress is left out and counted; it is not made up for. A look that fails ends the looking, and the run is invalid.
 //!
-//! # What follows of them
+//! # From looks to shares
 //!
-//! The whole is the time in which clients had a request under way, which clients know exactly. Of it
-//! - `cpu_run` and `cpu_wait` are what the scheduler says of the processes that serve the sessions, exactly;
-//! - `lock`, `io`, `io_latch` are the looks that found a process waiting so, over all looks, times the window;
-//! - `client` is what was found waiting for its client within a transaction, and all time in which a request was under way
-//!   and the server had nothing to do for it: round trips, the network, and our own clients' time on cores or waiting for one;
-//! - `other` is what was found waiting for something else, and what was found waiting for nothing though the scheduler knows
-//!   nothing of it, as a process that takes a page fault does.
+//! The whole is the time in which clients had a request in flight, which clients know exactly. Of it
 //!
-//! Where the exact parts and those of looks do not fit the whole, the exact ones stand and the others are scaled. That is so on a
-//! machine without a free core: who was woken and has no core yet waits for one to the scheduler, and to a look still for what
-//! has come about. The parts of classes and kinds are scaled alike.
+//! - `cpu_run` and `cpu_wait` are exact, from the scheduler's accounts of the processes that serve the sessions;
+//! - `lock`, `io`, `io_latch` are the looks that found a process in such a wait, divided by all looks, times the window;
+//! - `client` is the time in which processes were found waiting for their client within a transaction, and all time in which a
+//!   request was in flight and the server had nothing to do for it: round trips, the network, and our own clients' time on cores
+//!   or waiting for one;
+//! - `other` is the time in which processes were found waiting for something else, or for nothing although the scheduler has no
+//!   time on a core for them, as in a page fault.
 //!
-//! Of a class and of a kind of transaction only looks tell: its parts are shares of the looks that found such a request under
-//! way before they began; those that found nothing to do and the request gone when they were over are left out. What was found running
-//! is divided into `cpu_run` and `cpu_wait` as the whole is. A share needs [`SAMPLES_MIN`] looks. Requests that are shorter
-//! than a look are not to be told apart: where more than [`CHANGED_MAX`] of the looks found another request when they were
-//! over, there are no shares.
+//! If the exact parts and the sampled ones do not add up to the whole, the exact ones stand and the others are scaled. This
+//! happens on a machine without a free core: a process that was woken but has no core yet waits for a core by the scheduler's
+//! accounts, and still for its event by a look. The parts of classes and kinds are scaled in the same way.
 //!
-//! Looks at one request that lasts for many periods are not independent of each other, so that shares of few long requests
-//! are less certain than the number of looks suggests.
+//! For a class or a kind of transaction there are only looks: its parts are shares of the looks that found such a request in
+//! flight before they began. Looks that found nothing to do, and the request gone at their end, are left out. The running part is
+//! divided into `cpu_run` and `cpu_wait` as in the whole. A share needs [`SAMPLES_MIN`] looks. Requests that are shorter than a
+//! look cannot be distinguished: if more than [`CHANGED_MAX`] of the looks found another request at their end, there are no
+//! shares.
 //!
-//! Parallel workers are told apart: the whole is the time of clients, whose processes wait for the workers meanwhile (`other`).
+//! Looks at a request that lasts for many periods are not independent of each other, so shares of few long requests are less
+//! certain than the number of looks suggests.
+//!
+//! Parallel workers are counted separately: the whole is the time of clients, whose processes wait for the workers meanwhile
+//! (`other`).
 
 mod log;
 mod sampler;

@@ -1,9 +1,9 @@
-//! What the runs of an experiment say together: estimates, noise, interference, knees, scalability, policies, claims.
+//! What the runs of an experiment show together: estimates, noise, interference, knees, scalability, policies, claims.
 //!
 //! Everything here is a pure function of the points, their histograms and the plan, and can be computed again from a run
-//! directory. Runs are sorted into cells (`cells`): one setting, one arm, one workload. Invalid runs count for nothing
-//! and are named; the second runs of the setting that runs twice count for the noise floor and nothing else, so that all
-//! settings rest on equally many runs. The statistics are [`plimsoll_model`]'s.
+//! directory. Runs are sorted into cells (`cells`): one setting, one arm, one workload. Invalid runs are left out and listed. The
+//! second runs of the setting that runs twice count only for the noise floor, so all settings rest on the same number of runs.
+//! The statistics are [`plimsoll_model`]'s.
 
 pub(crate) mod cells;
 pub(crate) mod equal_mix;

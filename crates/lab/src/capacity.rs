@@ -1,4 +1,4 @@
-//! Whether data will fit and the machine has what options ask for, asked before anything is loaded.
+//! Checks before loading whether data will fit, and whether the machine has what options require.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const SETTINGS_MAX: usize = 10_000;
 
 /// The data cannot fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what} needs about {} of {} while loading, and {} are free; take a smaller scale", bytes(*needed), room.place, bytes(room.free_bytes))]
+#[error("{what} needs about {} of {} while loading, but only {} are free; use a smaller scale", bytes(*needed), room.place, bytes(room.free_bytes))]
 pub struct DoesNotFit {
     /// What was to be loaded.
     pub what: String,
@@ -76,7 +76,7 @@ mod tests {
         let error = check_fits(&[&huge], room()).expect_err("terabytes").to_string();
         assert!(
             error.starts_with("tpcc needs about ")
-                && error.contains(" of disk (/data) while loading, and 8.00 GiB are free"),
+                && error.contains(" of disk (/data) while loading, but only 8.00 GiB are free"),
             "{error}"
         );
         assert_eq!(check_fits(&[&Tpcc::new(1, 1)], room()), Ok(()));

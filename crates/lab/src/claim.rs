@@ -1,14 +1,14 @@
 //! Claims: sentences with numbers that an experiment must show.
 //!
 //! A claim is typed as an expression, `gain(pow, high) >= 0.95 * gain(pabort, high)`. [`parse`] reads it into a syntax tree
-//! ([`syntax`]), [`Claim::new`] binds every name in it to the experiment, before anything runs, so that a slip of the pen
-//! costs no hour of measuring. [`Claim::evaluate`] says whether the figures ([`figures`]) that were measured make it true, and
+//! ([`syntax`]), and [`Claim::new`] binds every name in it to the experiment before anything runs, so that a typing error does
+//! not cost an hour of measuring. [`Claim::evaluate`] tells whether the measured figures ([`figures`]) make it true, and
 //! [`Claim::judge`] whether they do beyond noise.
 //!
-//! A figure that was not measured makes a claim neither true nor false. Where the rest decides alone (one `and` that fails,
-//! one `or` that holds, one counterexample to a `for all`) it is decided all the same.
+//! A figure that was not measured makes a claim neither true nor false, unless the other figures decide the claim alone (one
+//! `and` that fails, one `or` that holds, one counterexample to a `for all`).
 //!
-//! A claim may carry the published figure; what was measured is then graded by it ([`grade`]), whatever the verdict.
+//! A claim may carry the published figure; ours is then graded by it ([`grade`]), whatever the verdict.
 
 mod bind;
 mod evaluate;

@@ -1,9 +1,8 @@
 //! Two runs of an experiment against each other, point by point.
 //!
-//! The two are measured at different times, so that blocks cannot be paired and drift of the machine between them is
-//! part of the difference: run them on a quiet machine, one soon after the other. A point is called faster or slower only
-//! where the interval of the ratio excludes 1 and the difference exceeds the noise floor of both runs
-//! ([`compare_runs`]).
+//! The two are measured at different times, so blocks cannot be paired, and drift of the machine between them is part of the
+//! difference: run them on a quiet machine, one soon after the other. A point is called faster or slower only if the interval of
+//! the ratio excludes 1 and the difference exceeds the noise floor of both runs ([`compare_runs`]).
 
 use std::collections::BTreeMap;
 
@@ -56,14 +55,14 @@ pub struct ComparedPoint {
 pub enum CompareError {
     /// One was measured and the other simulated.
     #[error(
-        "one of the two was measured and the other simulated: their throughputs are of different things. Compare the ratios of each with those that its claims name"
+        "one of the two was measured and the other simulated: their throughputs cannot be compared. Compare the ratios of each with those that its claims name"
     )]
     Modes,
     /// They ran different things.
-    #[error("the two ran different workloads ({}); a difference would say nothing. To compare them all the same, say --anyway", .0.join("; "))]
+    #[error("the two ran different workloads ({}), so a difference would mean nothing. To compare them anyway, use --anyway", .0.join("; "))]
     Workloads(Vec<String>),
     /// They ran on different machines.
-    #[error("the two ran on different machines ({base} and {other}); to compare them all the same, say --anyway")]
+    #[error("the two ran on different machines ({base} and {other}); to compare them anyway, use --anyway")]
     Machines {
         /// The base's, with its fingerprint.
         base: String,

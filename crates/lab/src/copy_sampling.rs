@@ -1,5 +1,5 @@
-//! Looks at the copy that queries read, from before the warm-up to the end of the window, so that the age of a change is known
-//! that was published before the window.
+//! Samples the copy that queries read, from before the warm-up to the end of the window, so that the age of changes published
+//! before the window is known.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +33,7 @@ struct Looked {
 /// What the copy did in a window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CopyReading {
-    /// In all of it; `None` if nobody looked.
+    /// In all of it; `None` without looks.
     pub whole: Option<Freshness>,
     /// In each second, the rest at its end included.
     pub seconds: Vec<Option<Freshness>>,

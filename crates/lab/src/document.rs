@@ -1,4 +1,4 @@
-//! The whole of `results.json` from a plan and what its runs left.
+//! Makes the whole of `results.json` from a plan and the records of its runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,7 +118,7 @@ fn others_busy(records: &[RunRecord]) -> Option<String> {
     let most = busy.iter().copied().reduce(f64::max)?;
     let (count, all) = (busy.len(), records.len());
     Some(format!(
-        "in {count} of {all} runs others on this machine, or its host, kept up to {most:.1} cores busy; measure on a quiet one"
+        "in {count} of {all} runs other processes on this machine, or its host, kept up to {most:.1} cores busy; measure on a quiet machine"
     ))
 }
 
@@ -165,7 +165,7 @@ fn swept(axis: &Axis) -> SweptAxis {
     SweptAxis { key: axis.key.clone(), values: axis.values.clone(), role }
 }
 
-/// The parameters of a workload's benchmark as given, the others at their defaults. Equal values are told alike, however
+/// The parameters of a workload's benchmark as given, the others at their defaults. Equal values are written alike, however
 /// they were typed: 1 as 1.0, one word as a list of one where there can be several.
 fn parameters(workload: &PlannedWorkload) -> impl Iterator<Item = (&'static str, Value)> {
     let entry = BENCHMARKS.iter().find(|entry| entry.name == workload.kind);

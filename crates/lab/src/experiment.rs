@@ -1,9 +1,8 @@
-//! Experiment files: what a person types, and how it becomes a [`Plan`](crate::plan::Plan) that can be run.
+//! Experiment files: their text, and how it becomes a [`Plan`](crate::plan::Plan) that can be run.
 //!
-//! [`parse`] reads a file ([`typed`] lists every key); [`resolve`] checks it against the benchmarks and the target there are
-//! and fills in every default. Both refuse with all the faults they can see at once, each with its place in the file
-//! ([`problem`]), so that nothing runs before everything is known to be runnable. `schema` is the same grammar for
-//! editors.
+//! [`parse`] reads a file ([`typed`] lists every key); [`resolve`] checks it against the available benchmarks and the target, and
+//! fills in every default. Both report all the faults they can see at once, each with its place in the file ([`problem`]), so
+//! that nothing runs before the whole plan is known to be runnable. `schema` is the same grammar for editors.
 
 mod arms;
 mod benchmarks;

@@ -1,11 +1,12 @@
-//! Every figure that runs leave: its name, its unit, what it means, how repeats merge, and where it is read.
+//! Every figure of a run: its name, its unit, its meaning, how repeats merge, and where it is read.
 //!
-//! One row is one figure. Claims take their names from here ([`Figure::claim`]) and their values from [`Figure::read`], the
-//! columns of `samples.parquet` and the table in `docs/data.md` follow from the rows, and a test holds each row against what it
-//! says of merging. To add a figure is to measure it into [`results`](crate::results) and to write its row.
+//! One row is one figure. Claims take their names from here ([`Figure::claim`]) and their values from [`Figure::read`]. The
+//! columns of `samples.parquet` and the table in `docs/data.md` follow from the rows, and a test checks the merge rule of each
+//! row. To add a figure, measure it into [`results`](crate::results) and write its row.
 //!
-//! A [`Reading`] is of one run, or of all runs of a cell ([`Estimate`]): both have the same types, so that there is one way to
-//! read them. What is computed from several cells (interference, knees, gains) is no figure of a run and not here.
+//! A [`Reading`] is of one run, or of all runs of a cell ([`Estimate`]). Both have the same types, so both are read in the same
+//! way. Quantities that are computed from several cells (interference, knees, gains) are not figures of a run and not listed
+//! here.
 
 mod counters;
 mod freshness;

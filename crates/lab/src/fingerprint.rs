@@ -1,4 +1,4 @@
-//! Short hashes that tell settings and machines apart. They are the same on every machine and in every version.
+//! Short hashes that distinguish settings and machines. They are the same on every machine and in every version.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;

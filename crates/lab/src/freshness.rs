@@ -1,4 +1,4 @@
-//! What the copy did that queries read, arm by arm, in words for the table and the report.
+//! The copy that queries read, arm by arm, in words for the table and the report.
 
 use plimsoll_model::freshness::Rates;
 use plimsoll_workload::freshness::{ChangeUnit, Freshness};

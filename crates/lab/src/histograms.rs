@@ -135,7 +135,7 @@ pub fn write_log(into: &mut impl Write, runs: &[LoggedRun<'_>]) -> io::Result<()
     builder
         .add_comment("Latencies from the intended start of requests; intervals count from the experiment's beginning")
         .with_base_time(UNIX_EPOCH)
-        // Values are microseconds; the log's maxima are told in milliseconds.
+        // Values are microseconds; the log's maxima are in milliseconds.
         .with_max_value_divisor(1000.0);
     let mut log = builder.begin_log_with(into, &mut serializer)?;
     for (number, run) in runs.iter().enumerate() {
@@ -163,7 +163,7 @@ pub fn write_log(into: &mut impl Write, runs: &[LoggedRun<'_>]) -> io::Result<()
     Ok(())
 }
 
-/// Seconds as a length of time. Those of a journal that somebody has edited may be none.
+/// Seconds as a length of time. A journal that was edited by hand may have invalid ones.
 fn time(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or_default()
 }

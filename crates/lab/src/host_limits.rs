@@ -150,7 +150,7 @@ impl HostLimits {
         Ok(())
     }
 
-    /// Lifts all controls and puts the machine back. Also done when this is dropped, but then nobody hears what failed.
+    /// Lifts all controls and restores the machine. Also done when this is dropped, but then failures are not reported.
     pub fn lift(&mut self) -> Result<(), LimitsError> {
         let Some((_, mut limiter)) = self.limiter.take() else { return Ok(()) };
         let restored = limiter.restore().map_err(|error| LimitsError(error.to_string()))?;
@@ -255,7 +255,7 @@ fn last_level(
     match (guest_of, seen) {
         (None, _) => told.map(|mib| [mib, mib]).ok_or_else(|| "the size of the last-level cache is unknown".to_owned()),
         (Some(host), None) => Err(format!(
-            "this is a guest ({host}), which has less of the last-level cache than it is told; measure how much: plimsoll \
+            "this is a guest ({host}), which has less of the last-level cache than it sees; measure how much: plimsoll \
              machine --probe (with --quick, 4 seconds)"
         )),
         (Some(host), Some(_)) => Err(format!(
@@ -271,7 +271,7 @@ fn llc_ways(host: &Host) -> Option<u32> {
     resctrl.capabilities().caches.iter().find(|cache| cache.level == 3).map(CacheControl::ways)
 }
 
-/// How often limits are put in force anew because the database has started a process meanwhile.
+/// How often limits are put in force again because the database has started a process meanwhile.
 const STARTS_MAX: usize = 20;
 
 /// The processes of a database with everything they have started. What this process has started is left out, for hogs are
@@ -313,7 +313,7 @@ impl MachineLimits for HostLimits {
             let subject = Subject { processes: processes.clone(), data_folder: footprint.folder.clone() };
             let mut limiter = Limiter::begin(self.host.clone(), subject, &self.state).map_err(failed)?;
             limiter.set(&controls).map_err(failed)?;
-            // Whoever began while the first were being limited may have a parent that was not limited yet.
+            // A process that began while the first were being limited may have a parent that was not limited yet.
             if with_descendants(&self.host, footprint).iter().all(|process| processes.contains(process)) {
                 self.limiter = Some((footprint.clone(), limiter));
                 return Ok(());

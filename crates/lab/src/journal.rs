@@ -67,7 +67,7 @@ pub enum JournalError {
         error: io::Error,
     },
     /// A line is not what this program writes.
-    #[error("{}:{line}: not a line of a journal: {error}; the file was changed, so begin the experiment anew", place.display())]
+    #[error("{}:{line}: not a line of a journal: {error}; the file was changed, so start the experiment again", place.display())]
     Line {
         /// The journal.
         place: PathBuf,
@@ -77,7 +77,7 @@ pub enum JournalError {
         error: String,
     },
     /// Another version wrote it.
-    #[error("{}: written by plimsoll {version} in format {format}, and this program knows format {FORMAT}; use that version, or begin the experiment anew", place.display())]
+    #[error("{}: written by plimsoll {version} in format {format}, and this program knows format {FORMAT}; use that version, or start the experiment again", place.display())]
     OtherFormat {
         /// The journal.
         place: PathBuf,

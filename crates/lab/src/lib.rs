@@ -1,14 +1,22 @@
-//! Experiments: run settings, keep what was measured, say what it means.
+//! Experiments: run settings, keep the measurements, and report what they mean.
 //!
-//! In reading order: [`experiment`] is an experiment as typed and [`plan`] as resolved, [`claim`] what must come out of it;
-//! [`targets`] is what it needs of databases, [`limits`] of the machine, which
-//! [`host_limits`] puts in force, [`capacity`] whether the data fits; [`runner`] runs it with [`sensors`] attached to the driver's
-//! window and [`time_share`], on a server [`activity`], saying where response time went, and with `copy_sampling` on a copy for queries; [`record`] is what a run leaves, [`figures`] the list of all figures, [`journal`] and
-//! [`run_directory`] keep it, with [`histograms`] and [`samples`]. [`analysis`] says what the runs mean together and
-//! [`document`] puts it into [`results`] (`results.json`), with [`fingerprint`] to tell settings and machines apart;
-//! [`summary`] says it in sentences, [`speed_up`] what each query gains from more, [`table`] prints it, [`report`] draws it, `freshness` has their words for a copy that queries read,
-//! [`compare`] puts two of them against each other, [`reproduction`] what was published against what came out, [`predict`] how workloads would do together and [`advise`] which load
-//! keeps a promise. [`study`] writes the experiment of the main job, [`line`](mod@line) finds what isolates its workloads; [`simulation`] stands in for a database where a cache is simulated. `units` and `wording` are how numbers and lists are written.
+//! In reading order:
+//!
+//! - [`experiment`] is an experiment as typed, [`plan`] as resolved, and [`claim`] its expected results.
+//! - [`targets`] is what an experiment needs of databases, and [`limits`] of the machine; [`host_limits`] puts limits in force,
+//!   and [`capacity`] checks that the data fits.
+//! - [`runner`] runs it. [`sensors`] are attached to the driver's window, and [`time_share`] shows where response time went, on a
+//!   server with [`activity`]; `copy_sampling` watches a copy for queries.
+//! - [`record`] is the result of a run and [`figures`] the list of all figures. [`journal`] and [`run_directory`] keep them, with
+//!   [`histograms`] and [`samples`].
+//! - [`analysis`] computes what the runs show together, and [`document`] puts it into [`results`] (`results.json`), with
+//!   [`fingerprint`] to distinguish settings and machines.
+//! - [`summary`] puts results into sentences, [`speed_up`] computes the gain of each query from a larger amount, [`table`]
+//!   prints, [`report`] draws, and `freshness` has their words for a copy that queries read.
+//! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform
+//!   together, and [`advise`] finds the load that keeps a promise.
+//! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds what isolates its workloads. [`simulation`] takes
+//!   the place of a database if a cache is simulated. `units` and `wording` write numbers and lists.
 
 pub mod activity;
 pub mod advise;

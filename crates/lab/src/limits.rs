@@ -1,5 +1,5 @@
-//! The limits of the machine that an experiment may set or sweep: the machine's controls, the share of the last-level cache
-//! in MiB, and the hogs that run beside the workloads.
+//! The limits of the machine that an experiment may set or sweep: the machine's controls, the share of the last-level cache in
+//! MiB, and the hogs that run beside the workloads.
 
 use std::collections::BTreeMap;
 
@@ -76,8 +76,8 @@ pub fn amount(value: &Value) -> Amount {
     value.as_f64().map_or_else(|| Amount::Text(option_text(value)), Amount::Number)
 }
 
-/// Whether a limit of that name can have such an amount on `host`. Whether it can be had at all here is another question:
-/// that is asked when it is wanted.
+/// Whether a limit of that name can have such an amount on `host`. Whether it works here at all is checked when it is
+/// used.
 pub fn check(host: &Host, name: &str, amount: &Amount) -> Result<(), String> {
     if *amount == Amount::Text(UNLIMITED.to_owned()) {
         return Ok(());

@@ -1,7 +1,7 @@
 //! An experiment as resolved: every name known, every default filled in, every value checked.
 //!
-//! What a person types is [`crate::experiment`]; a [`Plan`] is what the runner runs. The settings of a sweep are not kept
-//! one by one but computed from their number, so that a plan of a million points is as small as one of ten.
+//! [`crate::experiment`] is the experiment as typed; a [`Plan`] is what the runner runs. The settings of a sweep are not kept one
+//! by one but computed from their number, so a plan of a million points is as small as a plan of ten.
 
 mod place;
 
@@ -117,7 +117,7 @@ pub struct RunPlan {
     pub looks: usize,
     /// The data, the order of runs and everything that clients draw follow from this; see [`RunPlan::seed_of_block`].
     pub seed: u64,
-    /// When data is loaded anew.
+    /// When data is loaded again.
     pub reload: Reload,
     /// Which settings are run.
     pub search: Search,
@@ -134,14 +134,14 @@ pub struct RunPlan {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerLost {
-    /// It is opened anew, and the next run begins.
+    /// It is opened again, and the next run begins.
     #[default]
     GoOn,
     /// The experiment ends.
     Stop,
 }
 
-/// When data is loaded anew.
+/// When data is loaded again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reload {
@@ -166,7 +166,7 @@ pub enum Search {
 }
 
 impl RunPlan {
-    /// What the driver is told.
+    /// The driver's options.
     pub fn window(&self) -> Window {
         Window { warmup: self.warmup, measure: self.measure }
     }

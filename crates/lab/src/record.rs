@@ -1,4 +1,4 @@
-//! What one finished run leaves: its point, its histograms, its samples. The unit of the journal.
+//! The record of one finished run: its point, its histograms, its samples. It is the unit of the journal.
 
 use plimsoll_workload::driver::DrivenWorkload;
 use serde::{Deserialize, Serialize};

@@ -1,12 +1,11 @@
-//! What an experiment found, as one HTML file that opens from disk, prints, and needs no network.
+//! The report of an experiment: one HTML file that opens from disk, prints, and needs no network.
 //!
-//! Written here: skeleton, sentences and tables, so that the page can be read without scripts and every chart has its
-//! numbers beside it. The charts are drawn in the browser by a script from `web/`, whose bundle is part of this program;
-//! each carries the data it draws as JSON. [`maud`] escapes every value that is put in, and a content security policy
-//! lets no script run but that one.
+//! Rust writes the skeleton, the sentences and the tables, so the page can be read without scripts and every chart has its
+//! numbers beside it. A script from `web/` draws the charts in the browser; its bundle is part of this program, and each chart
+//! carries its data as JSON. [`maud`] escapes every value, and a content security policy allows no other script.
 //!
-//! In reading order: `page` is what sections ask about one document, `layout` and `chart` are what they are made of;
-//! then one file for each section in the order of the page.
+//! In reading order: `page` answers the questions of sections about one document, `layout` and `chart` are the parts they are
+//! made of; then one file for each section in the order of the page.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

@@ -1,5 +1,5 @@
-//! Published exhibits and what came of reproducing them: as text for a terminal ([`render`]) and as a page of documentation
-//! ([`page`]), both from what is kept in run directories.
+//! Published exhibits and the results of reproducing them: as text for a terminal ([`render`]) and as a page of documentation
+//! ([`page`]), both from run directories.
 
 pub mod causes;
 pub mod page;

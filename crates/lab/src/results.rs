@@ -1,6 +1,7 @@
 //! `results.json`: what an experiment leaves behind.
 //!
-//! What could not be measured is `null` or not there, never 0; [`Results::warnings`] or [`Point::unmeasured`] says why.
+//! A figure that could not be measured is `null` or absent, never 0; [`Results::warnings`] or [`Point::unmeasured`] has the
+//! reason.
 
 mod curves;
 mod device;

@@ -1,9 +1,9 @@
-//! The folder of an experiment: what was asked for, what is known so far, and in the end what came of it.
+//! The folder of an experiment: the experiment, its state so far, and in the end its results.
 //!
-//! `experiment.toml`, `machine.json` and `journal.jsonl` are there from the beginning, so that a run that is killed can
-//! be resumed. `samples.parquet`, `requests.hdr`, `report.html` and at last `results.json` take their names only when all of
-//! them are whole and on disk, and a `results.json` from before goes first: a folder that has one has all files, of the runs that were
-//! done when it was written, also after a kill or a loss of power.
+//! `experiment.toml`, `machine.json` and `journal.jsonl` are there from the beginning, so that a run that is killed can be
+//! resumed. `samples.parquet`, `requests.hdr`, `report.html` and at last `results.json` get their names only when all of them are
+//! whole and on disk, and an earlier `results.json` is removed first. A folder that has one therefore has all files, of the runs
+//! that were done when it was written, even after a kill or a loss of power.
 
 pub(crate) mod disk;
 
@@ -130,8 +130,8 @@ impl RunDirectoryError {
 }
 
 impl RunDirectory {
-    /// Whether a folder for results can be had at `place`, for those who have long work to do before they know what goes
-    /// into it. Leaves at most the folders above it.
+    /// Whether a folder for results can be made at `place`, for callers with long work to do before the first result. Leaves at
+    /// most the folders above it.
     pub fn check_place(place: &Path) -> Result<(), RunDirectoryError> {
         let io_error = |error| RunDirectoryError::Io { place: place.to_owned(), error };
         match fs::read_dir(place).map(|mut entries| entries.next().is_some()) {
@@ -348,14 +348,14 @@ pub fn read_source(place: &Path) -> Result<Source<'static>, RunDirectoryError> {
     Ok(Source::owned(results, records))
 }
 
-/// Writes the report anew from what is in a run's folder, and returns its path.
+/// Writes the report again from a run's folder, and returns its path.
 pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
     let source = read_source(place)?;
     write(place, REPORT, |file| file.write_all(report::render(&source).as_bytes()))?;
     Ok(place.join(REPORT))
 }
 
-/// Writes results and their report anew, where something has come to be known after they were complete. Both are written before either
+/// Writes results and their report again, if more has become known after they were complete. Both are written before either
 /// takes its name, `results.json` last.
 pub fn amend(place: &Path, results: &Results) -> Result<(), RunDirectoryError> {
     let records = read_source(place)?.records;

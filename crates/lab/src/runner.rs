@@ -1,20 +1,20 @@
-//! Runs the settings and arms of a plan, one after the other, and keeps what each run left.
+//! Runs the settings and arms of a plan, one after the other, and keeps the record of each run.
 //!
-//! The runs come in blocks. A block has every arm of every setting once, in an order of its own (`order`), so that a drift
-//! of the machine hits all alike; block k gives repeat k. Within a block clients begin every run at the beginning of the same
-//! sequences, so that arms differ in who else runs and in nothing else; every block has sequences of its own
-//! ([`seed_of_block`](crate::plan::RunPlan::seed_of_block)). A slower arm gets less far in its sequence; where requests differ
-//! in cost, arms are compared at an equal mix.
+//! The runs are grouped in blocks. A block has every arm of every setting once, in its own order (`order`), so that a drift of
+//! the machine affects all in the same way; block k gives repeat k. Within a block clients begin every run at the beginning of
+//! the same sequences, so arms differ only in which other workloads run. Every block has its own sequences
+//! ([`seed_of_block`](crate::plan::RunPlan::seed_of_block)). A slower arm gets less far in its sequence; if requests differ in
+//! cost, arms are compared at an equal mix.
 //!
-//! Data is loaded once and used by all runs that find it as it was loaded. A run that makes its data grow, as TPC-C
-//! does, would make the next run look slower than it is, whatever is swept; so its data is loaded anew before the next
-//! run that uses it (`store`, [`Reload`](crate::plan::Reload)).
+//! Data is loaded once and used by all runs that find it as it was loaded. A run that makes its data grow, as TPC-C does, would
+//! make the next run look slower than it is, whatever is swept; so its data is loaded again before the next run that uses it
+//! (`store`, [`Reload`](crate::plan::Reload)).
 //!
-//! A run in which others on the machine took more of it than they may is thrown away and run again, some times at most
+//! A run in which other processes on the machine took too much of it is discarded and repeated, up to a number of times
 //! (`others`).
 //!
-//! A run that has finished is handed over before the next begins. Who gets it writes it to a journal, and hands it back
-//! in [`Runner::run`]'s `done` to go on where a killed experiment was.
+//! The record of a finished run is handed over before the next run begins. The caller writes it to a journal, and passes the
+//! journal to [`Runner::run`] as `done` to continue a killed experiment.
 
 mod checks;
 mod observer;
@@ -125,7 +125,7 @@ pub enum RunError {
         /// Why.
         why: String,
     },
-    /// The data could not be had.
+    /// The data could not be loaded.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// There is no such benchmark. Plans are checked, so this is an error in this program.
@@ -142,7 +142,7 @@ pub struct Watch<'a> {
     pub progress: &'a mut (dyn FnMut(RunProgress<'_>) + Send),
     /// Given each finished run; the next one begins when this returns.
     pub keep: &'a mut dyn FnMut(&RunRecord) -> Result<(), String>,
-    /// Set by Ctrl-C: the run at hand is finished, and no other begins.
+    /// Set by Ctrl-C: the current run is finished, and no other begins.
     pub stop: &'a AtomicBool,
     /// Seconds since the experiment began.
     pub elapsed_s: &'a dyn Fn() -> f64,
@@ -196,7 +196,7 @@ impl<'a> Runner<'a> {
         Runner { instruments: Some(instruments), ..self }
     }
 
-    /// Goes on with the same plan for more repeats. What is open and loaded stays so.
+    /// Continues the same plan for more repeats. The open database and its data stay.
     pub fn go_on_with(&mut self, plan: &'a Plan) {
         self.plan = plan;
     }

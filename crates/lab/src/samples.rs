@@ -1,7 +1,7 @@
-//! `samples.parquet`: a row for each second and workload of each run, for pandas, DuckDB and the like.
+//! `samples.parquet`: a row for each second and workload of each run, for pandas, DuckDB and similar programs.
 //!
-//! Every row says by itself what it is of: the experiment, the hash of its settings, the commit, the machine. A swept key
-//! is a column of its own, a number where all of its values are numbers and text otherwise.
+//! Every row identifies itself: the experiment, the hash of its settings, the commit, the machine. Each swept key has its own
+//! column, of numbers if all of its values are numbers and of text otherwise.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub fn write(into: &mut (impl Write + Send), results: &Results, records: &[RunRe
         writer.close()
     });
     written.map(drop).map_err(|error| match error {
-        // So that a full disk is told as what it is.
+        // So that a full disk is reported as such.
         ParquetError::External(source) => io::Error::other(source),
         other => io::Error::other(other),
     })

@@ -1,8 +1,8 @@
 //! The machine's measurements of one window: what each workload's threads or server processes used, and what the devices did.
 //!
-//! [`WindowSensors`] is opened when the window begins and closed when it ends; [`WindowReading`] is what happened in
-//! between, over the whole of it and second by second. Which sensors there are is `plimsoll_machine`'s affair: every one of
-//! its list is opened for what it has figures about. Whatever this machine cannot measure is `None`, with a reason.
+//! [`WindowSensors`] is opened when the window begins and closed when it ends; [`WindowReading`] is what happened in between,
+//! over the whole of it and second by second. `plimsoll_machine` has the list of sensors: every one of them is opened for all
+//! subjects about which it has figures. Figures that this machine cannot measure are `None`, with a reason.
 
 mod device;
 
@@ -183,7 +183,7 @@ impl WindowSensors {
     }
 
     fn end_second(&mut self) {
-        // Why figures are missing is told of the whole window.
+        // The reasons for missing figures are about the whole window.
         let device = self.laps.lap(&mut Reasons::default());
         let workloads = self.workloads.iter_mut().map(|workload| {
             let figures = workload.laps.as_mut().map(Sensors::read).unwrap_or_default();

@@ -1,13 +1,13 @@
 //! Experiments on a simulated cache: their target is [`URL`], their workloads are the operators of
 //! [`plimsoll_model::cache_simulator`].
 //!
-//! Only where figures come from differs. Options of the target say what is simulated (`machine`, the list [`OPTIONS`]),
-//! parameters of a workload which operator on how many cores in which ways (`mask`). A setting and an arm become a
-//! [`Simulation`], and its outcome a record like that of any run (`outcome`), so that order, journal,
-//! analysis, claims and report need not know. [`cost`] says beforehand what it takes.
+//! Only the source of the figures differs. Options of the target describe the simulated machine (`machine`, the list
+//! [`OPTIONS`]), parameters of a workload the operator, its cores and its ways (`mask`). A setting and an arm become a
+//! [`Simulation`], and its outcome becomes a record like that of any run (`outcome`), so order, journal, analysis, claims and
+//! report do not notice the difference. [`cost`] estimates the cost beforehand.
 //!
-//! Blocks differ in their seed: the intervals over blocks tell what the random draws of traces do to figures, and nothing
-//! about how near the simulator is to a processor.
+//! Blocks differ in their seed: the intervals over blocks show the effect of the random draws of traces on figures, but not how
+//! close the simulator is to a processor.
 
 mod cost;
 mod machine;
@@ -180,7 +180,7 @@ pub(crate) fn settings(plan: &Plan) -> BTreeMap<String, Value> {
         set(CORES, f64::from(CORES_DEFAULT).into());
         set(MASK, "all".into());
         for (name, value) in &workload.parameters {
-            // Equal values are told alike, however they were typed: 1 as 1.0.
+            // Equal values are written alike, however they were typed: 1 as 1.0.
             let is_mask = name == MASK;
             set(name, value.as_f64().filter(|_| !is_mask).map_or_else(|| value.clone(), Value::from));
         }

@@ -1,5 +1,5 @@
-//! How many times as fast each kind of query is with more of something: mean latency with the least of it over mean latency
-//! with more (SR fig. 6), as a ratio within each block, so that drift of the machine cancels.
+//! The speed-up of each kind of query with a larger amount: mean latency with the smallest amount over mean latency with more (SR
+//! fig. 6), as a ratio within each block, so that drift of the machine cancels.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
-//! What the points of a study say: means with their spread, the noise floor, interference, and advice in sentences.
+//! The results of a study in short: means with their spread, the noise floor, interference, and advice in sentences.
 //!
-//! Nothing is computed from runs here: [`Summary::of`] picks the cells ([`Results::estimates`]) of the first setting, [`Arm`]
-//! reads one of them, `compare` puts the arms against each other, `advice` says it in words. Invalid points count for nothing but
-//! are counted ([`Arm::left_out`]).
+//! Nothing is computed from runs here: [`Summary::of`] selects the cells ([`Results::estimates`]) of the first setting, [`Arm`]
+//! reads one of them, `compare` compares the arms, and `advice` puts the result into words. Invalid points are left out, but
+//! counted ([`Arm::left_out`]).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Databases that an experiment can open, as the lab sees them: whoever embeds the lab brings them.
+//! Databases that an experiment can open, as the lab sees them. The program that embeds the lab provides them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub(crate) fn anchored_option(name: &str, value: &str, folder: &Path) -> String 
 
 /// Opens databases by URL. Options are names with values as text.
 pub trait Targets: Sync {
-    /// Refuses a URL or an option that cannot be had, before anything runs. The error says what is wrong and what there is.
+    /// Refuses a URL or an option that does not exist, before anything runs. The error names the fault and what exists.
     fn check(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String>;
 
     /// The names of the options that a target has; empty if there is no such target.

@@ -1,9 +1,9 @@
-//! Where response time went: on a core, waiting for one, waiting for devices and for locks, elsewhere (MW 2.6).
+//! Where response time went: on a core, waiting for a core, waiting for devices and for locks, elsewhere (MW 2.6).
 //!
-//! The parts come from different sources (the scheduler's books, the session's own), so they need not fit the whole.
-//! What is left of the whole is [`TimeShare::other`]. Where the parts come out larger than the whole they are scaled to
-//! it, and above 2 % a warning says by how much: one known cause is a thread that was granted its lock and
-//! then waits for a core, which is lock wait to the session and core wait to the scheduler.
+//! The parts come from different sources (the scheduler's accounts, the session's own), so they need not fit the whole. The
+//! remainder is [`TimeShare::other`]. If the parts add up to more than the whole they are scaled to it, and above 2 % a warning
+//! gives the excess. One known cause is a thread that was granted its lock and then waits for a core, which is lock wait to the
+//! session and core wait to the scheduler.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ pub fn time_share(driven: &DrivenWorkload, threads: &ServingThreads, warnings: &
     let name = &measured.name;
     let whole = whole(driven, threads);
     if whole <= 0.0 {
-        let why = if threads.count == 0 { "its queries run in another process" } else { "no request was under way" };
-        warnings.push(format!("{name}: no time shares, for {why}"));
+        let why = if threads.count == 0 { "its queries run in another process" } else { "no request was in flight" };
+        warnings.push(format!("{name}: no time shares, because {why}"));
         return None;
     }
     // Sensors are opened a moment before the clients' window and closed a moment after it.
@@ -67,7 +67,7 @@ pub fn time_share(driven: &DrivenWorkload, threads: &ServingThreads, warnings: &
     if lock.is_none() {
         warnings.push(format!("{name}: lock wait is unknown to this target and within `other`"));
     }
-    // What queries read they wait for on threads that nobody counts, so that their sessions tell too little.
+    // Queries wait for their reads on threads that are not counted, so their sessions report too little.
     let io = driven.io_wait.filter(|_| !measured.analytical).map(|wait| wait.as_secs_f64() / whole);
     if io.is_none() {
         warnings.push(format!("{name}: time waiting for devices (io) is unknown and within `other`"));
@@ -205,8 +205,8 @@ pub(crate) mod tests {
         assert!(time_share(&measured(false, 0, Some(0)), &threads(2, 0, 0), &mut warnings).is_none());
         assert!(time_share(&measured(true, 1000, Some(0)), &threads(0, 0, 0), &mut warnings).is_none());
         let expect = [
-            "w: no time shares, for no request was under way",
-            "w: no time shares, for its queries run in another process",
+            "w: no time shares, because no request was in flight",
+            "w: no time shares, because its queries run in another process",
         ];
         assert_eq!(warnings, expect);
     }

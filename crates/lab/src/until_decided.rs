@@ -1,10 +1,10 @@
 //! Experiments that run more blocks until their claims are decided, or a limit is reached.
 //!
-//! Whoever looks at a claim after every block and stops when it holds finds what is not there. So it is fixed beforehand
-//! after how many blocks claims are looked at: after the repeats of the file, and then after half as many blocks again each
-//! time, up to the limit. Each look has its part of the probability to err
-//! ([`Levels::of_looks`](plimsoll_model::statistics::verdict::Levels::of_looks)), so that a false verdict is as rare as in
-//! an experiment of fixed length. The price is that intervals are wider than those of an experiment that looks once.
+//! Looking at a claim after every block, and stopping when it holds, would find effects that do not exist. Therefore the numbers
+//! of blocks after which claims are judged are fixed beforehand: after the repeats of the file, and then after half as many
+//! blocks again each time, up to the limit. Each look has its part of the error probability
+//! ([`Levels::of_looks`](plimsoll_model::statistics::verdict::Levels::of_looks)), so a false verdict is as rare as in an
+//! experiment of fixed length. The price is that intervals are wider than those of an experiment that looks once.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::record::RunRecord;
 use crate::results::{ClaimResult, ClaimVerdict};
 use crate::runner::{Outcome, RunError, Runner, Selection, Watch};
 
-/// The blocks up to which an experiment goes on, unless it is told.
+/// The default of the largest number of blocks.
 pub const BLOCKS_MAX: u32 = 20;
 
 /// Reads a length of time, as `2h`, `30min`.

@@ -1,10 +1,10 @@
-//! Words in messages: lists of what there is, and what was perhaps meant.
+//! Words in messages: lists of what exists, and suggestions for what was meant.
 
 use std::fmt::Display;
 
 use plimsoll_workload::registry::nearest;
 
-/// So many words of a list are told; whoever needs more looks at the documentation.
+/// The most words of a list in a message; the documentation has the rest.
 const SHOWN_MAX: usize = 24;
 
 /// `` (did you mean `dop`?) ``, with a space before, to stand behind an unknown word; nothing if none is near.

@@ -28,7 +28,7 @@ pub struct Cgroups {
     hierarchies: Vec<Hierarchy>,
 }
 
-/// Version 1 writes "no limit" as the largest multiple of the page size; nobody owns an exbibyte.
+/// Version 1 writes "no limit" as the largest multiple of the page size; no machine has an exbibyte.
 const MEMORY_UNLIMITED: u64 = 1 << 60;
 
 impl Cgroups {
@@ -125,7 +125,7 @@ impl Cgroups {
         hierarchy.groups.iter().filter_map(|group| self.group_memory_limit(hierarchy.unified, group)).min()
     }
 
-    /// The least room left below any memory limit, bytes. File pages that nobody used lately count as room, as they do
+    /// The least room left below any memory limit, bytes. File pages that were not used lately count as room, as they do
     /// in the kernel's `MemAvailable`.
     pub fn memory_room(&self) -> Option<u64> {
         let hierarchy = self.hierarchy("memory")?;

@@ -11,7 +11,7 @@
 //!
 //! # Rotation
 //!
-//! There are more groups than fit into the counters. The kernel would multiplex them by itself, by turns of milliseconds
+//! There are more groups than fit into the counters. The kernel would multiplex them by itself, in turns of milliseconds
 //! that begin and end anywhere, and its figures mix moments. So only one group of a [`CounterSet`] counts at a time, and
 //! [`CounterSet::rotate`], called about once a second, gives the turn to the next. The first group has cycles,
 //! instructions and the misses that people ask for first; a caller that never rotates gets these alone, exactly.
@@ -29,7 +29,7 @@
 //!
 //! # Limits
 //!
-//! User mode only, which is what `perf_event_paranoid` lets everybody count, and what the workload itself does. Threads and
+//! User mode only, which is what `perf_event_paranoid` lets every user count, and what the workload itself does. Threads and
 //! children that a process starts are inherited; a process that ends keeps its counts.
 //!
 //! Main types in reading order: [`Plan`] is what can be counted, [`Watched`] whom, [`CounterSet`] opens and reads,
@@ -253,8 +253,8 @@ impl CounterSet {
             Err(error) => return Err(CountersUnavailable::explain(&error, &host)),
         };
         self.targets_or(1)?;
-        // A thread that began between looking and opening is counted only if who started it was already. That cannot be
-        // told, and opening it could count it twice.
+        // A thread that began between looking and opening is counted only if the thread that started it was already. Whether that
+        // is so is not known, and opening it could count it twice.
         let late = threads_of_tree(&host, process).difference(&known).count();
         if inherits && late > 0 {
             self.notes.insert(format!("{late} threads began while counters were opened; they may not be counted"));

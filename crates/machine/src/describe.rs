@@ -181,7 +181,7 @@ fn summary(facts: &MachineFacts) -> Vec<(String, String)> {
     rows.push(row("huge pages", huge_pages(facts)));
     rows.push(row("cgroups", control_groups(facts)));
     rows.push(row("kernel", format!("Linux {}", facts.kernel)));
-    rows.push(row("guest of", facts.virtualised.clone().unwrap_or_else(|| "nobody, as far as can be seen".to_owned())));
+    rows.push(row("guest of", facts.virtualised.clone().unwrap_or_else(|| "none, as far as is known".to_owned())));
     rows
 }
 

@@ -25,7 +25,7 @@ pub struct DeviceSample {
 /// What processors and disks did between two samples. `None` is "cannot be measured here".
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct DeviceUse {
-    /// Cores that were not idle, on average. Time stolen by the host of a guest is not idle: somebody here wanted the core.
+    /// Cores that were not idle, on average. Time stolen by the host of a guest is not idle, because a process here wanted the core.
     pub busy_cores: Option<f64>,
     /// Share of the window in which the busiest disk had something to do, 0 to 1. A disk that works on many things at once
     /// may have room left at 1.

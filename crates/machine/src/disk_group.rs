@@ -52,7 +52,7 @@ pub struct DiskGroup {
 pub enum GroupShare {
     /// As much as a process with that nice value.
     Nice(i32),
-    /// Only what nobody else wants.
+    /// Only idle time of the cores.
     Idle,
 }
 
@@ -66,7 +66,7 @@ struct Divided {
 pub fn probe(host: &Host, postmaster: i32) -> Result<String, String> {
     let device = device_of(host, postmaster)?;
     let site = site_of_server(host, postmaster, DISK)?;
-    // Without that nobody knows whether a limit is called for.
+    // Without that it is not known whether a limit is called for.
     if read_bytes(host, postmaster).is_none() {
         let why =
             "what server processes read is not shown to this user (/proc/PID/io): run as root or as the server's user";

@@ -1,4 +1,4 @@
-//! A control group for processes of a server that get only what nobody else wants of the cores (`cpu.idle`).
+//! A control group for processes of a server that get only idle time of the cores (`cpu.idle`).
 //!
 //! `SCHED_IDLE` says the same of a process, but only within its scheduling group. Between groups nice values and policies of processes do
 //! not count: with autogroups each session of processes is a group, and each of a server's processes is a session; under

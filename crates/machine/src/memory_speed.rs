@@ -82,7 +82,7 @@ pub struct MemorySpeed {
     pub quick: bool,
     /// The cores that were used.
     pub cores: Vec<usize>,
-    /// The caches that levels were told apart by.
+    /// The caches by which levels were distinguished.
     pub caches: CacheSizes,
     /// The share of the buffer of the chases that lay in huge pages; with small pages, latencies of large working sets have
     /// misses of the TLB in them. `None` if the kernel does not tell.

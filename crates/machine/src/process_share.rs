@@ -128,7 +128,7 @@ impl ProcessShare {
         ProcessShare { slice: self.slice.map(|_| SHORTEST), ..self }
     }
 
-    /// Only what nobody else wants; of an autogroup, as little as one can have. The kernel sets no slice of such a process.
+    /// Only idle time of the cores; of an autogroup, the smallest possible share. The kernel sets no slice of such a process.
     #[must_use]
     pub fn idle(self) -> Self {
         ProcessShare { policy: IDLE, autogroup: self.autogroup.map(|_| NICEST), slice: None, ..self }

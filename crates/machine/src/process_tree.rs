@@ -5,7 +5,7 @@
 //! - those that came are counted from their beginning;
 //! - of threads that ended, the CPU time is in the total of their process, and of processes that ended and were waited
 //!   for, in that of their parent; both totals have a grain of 10 ms, and less than 20 ms per process is not told from
-//!   rounding. A process that nobody waited for takes its last CPU time with it.
+//!   rounding. A process whose parent did not wait for it takes its last CPU time with it.
 
 pub(crate) mod stat;
 
@@ -149,9 +149,9 @@ impl TreeSample {
         usage
     }
 
-    /// CPU time of processes that ended since `earlier`, as their ancestors were told when they waited for them: each
-    /// ancestor's sum for children has grown by all that its children, and theirs, had used in their whole life, of which
-    /// what was known earlier is not of this window.
+    /// CPU time of processes that ended since `earlier`, as the kernel reported it to the ancestors that waited for them: each
+    /// ancestor's sum for children has grown by everything that its children, and theirs, used in their whole life. The part that was
+    /// known earlier is not of this window.
     fn run_of_ended_processes(&self, earlier: &TreeSample) -> Duration {
         let mut known: BTreeMap<Key, u64> = BTreeMap::new();
         let by_id: BTreeMap<i32, Key> = earlier.processes.keys().map(|key| (key.id, *key)).collect();

@@ -5,9 +5,9 @@ use crate::host::Host;
 /// Clock ticks summed over all cores, from `/proc/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessorTicks {
-    /// Not idle and not waiting for I/O, stolen time included: somebody here wanted the core.
+    /// Not idle and not waiting for I/O, stolen time included, because a process of this guest wanted the core.
     pub busy: u64,
-    /// Taken by the host of this guest while somebody here wanted the core; `None` if the kernel has no such figure.
+    /// Taken by the host of this guest while a process here wanted the core; `None` if the kernel has no such figure.
     pub stolen: Option<u64>,
     /// All of them.
     pub all: u64,

@@ -55,7 +55,7 @@ pub enum Observed {
     Threads(Vec<i32>),
     /// These processes, with everything that they start.
     Processes(Vec<i32>),
-    /// The control groups that this process is in, with everybody who is in them.
+    /// The control groups that this process is in, with all other processes in them.
     ControlGroup(i32),
     /// The machine and its devices.
     Machine,
@@ -99,7 +99,7 @@ pub trait Sensor: Sync {
     fn takes_turns(&self) -> bool {
         false
     }
-    /// Opens it for somebody in one of its [`scopes`](Sensor::scopes); if it cannot be, why not, and what would help.
+    /// Opens it for a subject in one of its [`scopes`](Sensor::scopes); if that fails, the reason and a remedy.
     fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability>;
 }
 

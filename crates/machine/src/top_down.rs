@@ -1,9 +1,9 @@
 //! Top-down: which share of a core's capacity did work, and where the rest was lost.
 //!
-//! A core can begin a fixed number of operations in each cycle; each such chance is a *slot*. A slot held work that was kept
-//! (retiring), work that was thrown away (bad speculation), or nothing, because no instructions were at hand (frontend) or
-//! because what was at hand could not be taken on (backend). On AMD Zen 4 and 5 there is a fifth: the other hardware thread
-//! had the cycle (SMT contention); it is no part of the backend and is never added to it. The backend's share is split into
+//! A core can begin a fixed number of operations in each cycle; each such opportunity is a *slot*. A slot is used for work that is kept
+//! (retiring), used for work that is thrown away (bad speculation), or empty, because no instructions were ready (frontend) or
+//! because the core could not accept them (backend). On AMD Zen 4 and 5 there is a fifth case: the other hardware thread
+//! had the cycle (SMT contention); it is not part of the backend and is never added to it. The backend's share is split into
 //! waiting for memory and waiting for execution (core) where the family's events tell.
 //!
 //! Each [`Family`] is one file with a table: its events by the maker's names and numbers, in groups that are counted
@@ -55,9 +55,9 @@ pub struct TopDown {
     pub retiring: Option<f64>,
     /// Work that was thrown away.
     pub bad_speculation: Option<f64>,
-    /// Lost because no instructions were at hand.
+    /// Lost because no instructions were ready.
     pub frontend: Option<f64>,
-    /// Lost because what was at hand could not be taken on.
+    /// Lost because the core could not accept instructions.
     pub backend: Option<f64>,
     /// Lost to the other hardware thread of the core; `None` where the family has no such event.
     pub smt_contention: Option<f64>,

@@ -1,6 +1,6 @@
 //! Bounds of closed networks: the best that any schedule can do, and the worst that sharing can cause.
 //!
-//! [`asymptotic`] bounds each class of a network: a request is never served faster than alone and never slower than with everybody
+//! [`asymptotic`] bounds each class of a network: a request is never served faster than alone and never slower than with all requests
 //! at every station that it visits, and no station serves more than its highest rate. [`balanced`] is tighter, for one class and stations
 //! with one server: it compares with networks whose stations are equally loaded (Zahorjan, Sevcik, Eager and Galler 1982; Lazowska and
 //! others, *Quantitative System Performance*, 5.4).
@@ -75,7 +75,7 @@ pub enum NotBalanced {
     /// They are known for stations with one rate.
     #[error("the rate of station `{0}` depends on the number of requests; balanced-job bounds are of single servers")]
     Rate(String),
-    /// Nobody waits anywhere.
+    /// Requests wait nowhere.
     #[error("the class needs no station at which requests could wait")]
     NoQueue,
 }

@@ -46,7 +46,7 @@
 //! Constants are calibrated on single operators (NO fig. 4 to 6) and nothing else. What they say about pairs (fig. 9 to 12)
 //! is a prediction. The tests in `tests/study.rs` print published figures beside simulated ones with a grade
 //! (`cargo test -p plimsoll-model study -- --nocapture`). They assert directions: who gains, who needs more ways, and that
-//! following the scheme costs nobody more than 2 %.
+//! following the scheme costs no workload more than 2 %.
 //!
 //! What holds: where each operator reacts to the cache, and about how much; that a scan in two ways gives the aggregation
 //! back the more, the more its structures fill the cache, and next to nothing where they exceed it; that two ways are too few

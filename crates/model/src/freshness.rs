@@ -116,7 +116,7 @@ impl Rates {
 
 impl Propagation {
     /// Seconds from publishing a change to the end of the round that folds it: on average, for changes that are published
-    /// evenly. A change waits for the round at hand or the pause to end, half a period on average, and for its own round.
+    /// evenly. A change waits for the current round or pause to end, half a period on average, and for its own round.
     pub fn lag_mean_s(&self) -> f64 {
         self.lag_s(0.5)
     }

@@ -13,7 +13,7 @@ use thiserror::Error;
 /// How a station serves the requests that are there.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Service {
-    /// Nobody waits for others: time on the wire, or waiting that is taken as given.
+    /// Requests do not wait for each other: time on the wire, or waiting that is taken as given.
     Delay,
     /// Equal servers, each serving one second of demand in a second, shared evenly when there are more requests.
     Processors {

@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod manual;
 mod models;
 
 use std::path::PathBuf;
@@ -13,13 +14,14 @@ use plimsoll_observe::observe::SECONDS_DEFAULT;
 use plimsoll_target::DEFAULT_URL;
 use plimsoll_workload::driver::{Delay, PriorityRule};
 
+pub use manual::{CompletionsOptions, ManOptions};
 pub use models::{AdviseOptions, PredictOptions};
 
 /// Measures what database workloads need from the machine, and what happens when they share it.
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, max_term_width = 80, arg_required_else_help = true)]
 #[command(
-    after_help = "Exit codes: 0 success, 1 a claim or check failed (an undecided claim has not), 2 bad usage or input, 3 the world failed, 130 Ctrl-C."
+    after_help = "Exit codes: 0 success, 1 a claim or check failed (an undecided claim has not), 2 bad usage or input, 3 something outside Plimsoll failed, 130 Ctrl-C."
 )]
 pub struct Arguments {
     /// What to do.
@@ -30,10 +32,10 @@ pub struct Arguments {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run transactions and queries alone and together: who is slowed, and why
+    /// Run transactions and queries alone and together: which is slowed, and why
     ///
     /// Loads TPC-C and TPC-H, runs each alone and both together in interleaved blocks, and says where time went and
-    /// what would isolate them. Takes some two minutes, --quick less; longer where queries are slow, for a window must hold
+    /// what would isolate them. Takes some two minutes, --quick less; longer if queries are slow, because a window must hold
     /// enough of them.
     Study(StudyOptions),
     /// Run one workload and report throughput, latency and where time went
@@ -41,26 +43,26 @@ pub enum Command {
     /// Run an experiment file: sweeps, arms, claims
     ///
     /// A claim holds, fails, or is undecided: then more repeats are needed (--until-decided). Exits with 1 if one fails.
-    /// Ctrl-C finishes the run at hand; what was measured is kept, and --resume goes on with it.
+    /// Ctrl-C finishes the current run; what was measured is kept, and --resume continues it.
     Run(RunOptions),
     /// Simulate operators that share a cache: an experiment without the hardware
     ///
     /// The file is an experiment whose target is `simulated:`; docs/simulate.md has its keys. Claims, report and compare are
-    /// those of any experiment; the result says that it is simulated. Ctrl-C keeps the runs that are done, and
-    /// `plimsoll run --resume` goes on with them.
+    /// those of any experiment; the result is marked as simulated. Ctrl-C keeps the finished runs, and
+    /// `plimsoll run --resume` continues with them.
     Simulate(SimulateOptions),
     /// Run the experiments of the published studies: published, ours, holds
     Reproduce(ReproduceOptions),
-    /// Write a report anew from the results of a run, or one of several runs
+    /// Write a report again from the results of a run, or one of several runs
     Report(ReportOptions),
     /// Compare two runs of an experiment: faster, slower, or no difference seen
     Compare(CompareOptions),
-    /// Predict how the workloads of a run will do together, from what each needs alone
+    /// Predict how the workloads of a run will perform together, from the demands of each alone
     ///
     /// Reads the `alone:` arms of a run; arms with several workloads, if there are any, show how requests slow each other
-    /// down. docs/predict.md says what the models know and what they do not.
+    /// down. docs/predict.md describes the models and their limits.
     Predict(PredictOptions),
-    /// Say which load keeps a promise: how many clients of others, or how many cores
+    /// Find the load that keeps a promise: how many clients of others, or how many cores
     ///
     /// Predicts each value from a run with each workload alone. Exits with 1 if none is predicted to keep the promise.
     Advise(AdviseOptions),
@@ -68,16 +70,16 @@ pub enum Command {
     Load(LoadOptions),
     /// Check consistency conditions and answers (on `embedded:` the data is loaded first)
     Check(CheckOptions),
-    /// Say what this machine is, and what can be measured and limited on it
+    /// Report what this machine is, and what can be measured and limited on it
     Machine(MachineOptions),
-    /// Look at a live PostgreSQL server: where response time goes, who blocks whom, what a governor would change
+    /// Look at a live PostgreSQL server: where response time goes, which sessions block which, what a governor would change
     ///
     /// Nothing is installed and nothing is changed: one read-only connection, at most 1 % of a core. The role needs
     /// pg_monitor to see the sessions of others; docs/observe.md explains every figure. Ctrl-C ends early with a report.
     Observe(ObserveOptions),
-    /// Stand in front of a PostgreSQL server, or beside it, and keep important work fast
+    /// Govern a PostgreSQL server, in front of it or beside it, to keep important work fast
     ///
-    /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it anew, SIGTERM waits until sessions are idle and
+    /// Reads a settings file; docs/governor.md explains it. SIGHUP reads it again, SIGTERM waits until sessions are idle and
     /// ends, SIGQUIT ends at once.
     Govern(GovernOptions),
     /// Watch a governor: classes, queue, preemptions, refreshed each second
@@ -86,15 +88,15 @@ pub enum Command {
     Completions(CompletionsOptions),
     /// Write manual pages: plimsoll.1 and one for each command
     Man(ManOptions),
-    /// Be a hog: take a set amount of one resource until the input ends; a line of input asks for a report
+    /// Act as a hog: take a set amount of one resource until the input ends; a line of input asks for a report
     #[command(hide = true)]
     Hog(HogOptions),
 }
 
-/// Which database, and how it is to behave.
+/// The database and its options.
 #[derive(Debug, Args)]
 pub struct TargetOptions {
-    /// The database: `embedded:` is the engine in this process, `postgres:` a PostgreSQL server of its own that is removed
+    /// The database: `embedded:` is the engine in this process, `postgres:` a private PostgreSQL server that is removed
     /// afterwards, `postgres://user@host:port/database` a server of yours
     #[arg(long, value_name = "URL", default_value = DEFAULT_URL)]
     pub target: String,
@@ -108,22 +110,22 @@ pub struct TargetOptions {
 pub struct StudyOptions {
     #[command(flatten)]
     pub target: TargetOptions,
-    /// Small data and short runs: a first impression
+    /// Small data and short runs, for a first impression
     #[arg(long)]
     pub quick: bool,
-    /// Where results.json and report.html go [default: runs/study-TIME]
+    /// The folder for results.json and report.html [default: runs/study-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The workload that is to keep its speed: oltp or olap
+    /// The workload to protect: oltp or olap
     #[arg(long, default_value = "oltp", value_name = "WORKLOAD")]
     pub protect: String,
-    /// The part of its speed alone that it is to keep
+    /// The share of its speed alone that it must keep
     #[arg(long, default_value_t = plimsoll_lab::line::SLO, value_name = "SHARE")]
     pub slo: f64,
-    /// Do not measure what would isolate it
+    /// Do not measure ways to isolate it
     #[arg(long)]
     pub no_line: bool,
-    /// The seed of everything that is drawn
+    /// The seed of all random choices
     #[arg(long, default_value_t = 7)]
     pub seed: u64,
     /// Print results.json instead of a table
@@ -134,7 +136,7 @@ pub struct StudyOptions {
 /// `plimsoll bench`.
 #[derive(Debug, Args)]
 pub struct BenchOptions {
-    /// The workload and its scale, as in tpcc:2; docs/workloads.md has them all
+    /// The workload and its scale, such as tpcc:2; docs/workloads.md lists all workloads
     #[arg(value_name = "WORKLOAD[:SCALE]")]
     pub workload: String,
     #[command(flatten)]
@@ -142,16 +144,16 @@ pub struct BenchOptions {
     /// A parameter of the workload, such as queries=q6 or rows=10; may be given several times
     #[arg(long = "parameter", value_name = "KEY=VALUE")]
     pub parameters: Vec<String>,
-    /// How many clients run at once
+    /// The number of clients that run at once
     #[arg(long, default_value_t = 1)]
     pub clients: usize,
     /// Pause of a client between requests: `none`, `const 5ms` or `exp 10ms`
     #[arg(long, default_value = "none", value_name = "DELAY")]
     pub think: Delay,
-    /// Interactive clients: round trip between statements, so that locks live longer, such as `exp 1ms`
+    /// Interactive clients: round trip between statements, for which locks are held, such as `exp 1ms`
     #[arg(long, default_value = "none", value_name = "DELAY")]
     pub round_trip: Delay,
-    /// Requests per second of all clients together, whatever the database can take
+    /// Requests per second of all clients together, however fast the database answers
     #[arg(long, value_name = "PER_SECOND")]
     pub rate: Option<f64>,
     /// Seconds to measure
@@ -164,10 +166,10 @@ pub struct BenchOptions {
     /// kind of transaction
     #[arg(long, default_value = "low", value_name = "RULE")]
     pub priority: PriorityRule,
-    /// Check the data and the clients' input afterwards; exit 1 if something is wrong
+    /// Check the data and the clients' input afterwards; exit 1 if a check fails
     #[arg(long)]
     pub check: bool,
-    /// The seed of everything that is drawn
+    /// The seed of all random choices
     #[arg(long, default_value_t = 7)]
     pub seed: u64,
     /// Print one JSON document instead of a table
@@ -201,10 +203,10 @@ pub struct UntilDecidedOptions {
     /// Run more repeats until every claim is decided or a limit is reached
     #[arg(long)]
     pub until_decided: bool,
-    /// With --until-decided: at most so many repeats [default: 20]
+    /// With --until-decided: the largest number of repeats [default: 20]
     #[arg(long, value_name = "N", requires = "until_decided", conflicts_with = "max_time")]
     pub blocks_max: Option<u32>,
-    /// With --until-decided: as many repeats as fit into this time, loading not counted, as in 2h
+    /// With --until-decided: as many repeats as fit into this time, without loading, such as 2h
     #[arg(long, value_name = "TIME", requires = "until_decided", value_parser = until_decided::duration)]
     pub max_time: Option<Duration>,
 }
@@ -215,19 +217,19 @@ pub struct RunOptions {
     /// The experiment
     #[arg(value_name = "EXPERIMENT.toml", required_unless_present = "resume")]
     pub experiment: Option<PathBuf>,
-    /// Go on with a run that was stopped or killed
+    /// Continue a run that was stopped or killed
     #[arg(long, value_name = "DIR", conflicts_with_all = ["experiment", "out", "only", "quick", "cores", "until_decided"])]
     pub resume: Option<PathBuf>,
-    /// Where everything goes [default: runs/NAME-TIME]
+    /// The folder for all results [default: runs/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Run a part of it only: arms and values, as in dop=2,together
+    /// Run only a part of it: arms and values, such as dop=2,together
     #[arg(long, value_name = "POINT")]
     pub only: Option<String>,
-    /// Small data and short runs, by what the file says under `quick`
+    /// Small data and short runs, as set under `quick` in the file
     #[arg(long)]
     pub quick: bool,
-    /// How many cores it is sized for, a number or `all`: what the word `cores` in the file stands for; it uses no others
+    /// The number of cores that it is sized for, or `all`: the value of the word `cores` in the file; it uses no other cores
     /// [default: 2]
     #[arg(long, value_name = "N")]
     pub cores: Option<CoreCount>,
@@ -247,13 +249,13 @@ pub struct SimulateOptions {
     /// The experiment
     #[arg(value_name = "EXPERIMENT.toml")]
     pub experiment: PathBuf,
-    /// Where everything goes [default: runs/NAME-TIME]
+    /// The folder for all results [default: runs/NAME-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Simulate a part of it only: arms and values, as in groups=100,together
+    /// Simulate only a part of it: arms and values, such as groups=100,together
     #[arg(long, value_name = "POINT")]
     pub only: Option<String>,
-    /// What the file says under `quick`
+    /// Short runs, as set under `quick` in the file
     #[arg(long)]
     pub quick: bool,
     /// Simulate even if it takes more than an hour, or more memory than is free
@@ -273,16 +275,16 @@ pub struct ReproduceOptions {
     /// Small data and short runs
     #[arg(long)]
     pub quick: bool,
-    /// How many cores experiments are sized for, a number or `all` [default: 2]
+    /// The number of cores that experiments are sized for, or `all` [default: 2]
     #[arg(long, value_name = "N")]
     pub cores: Option<CoreCount>,
     #[command(flatten)]
     pub until_decided: UntilDecidedOptions,
-    /// Where everything goes [default: runs/reproduce-TIME]; exhibits that were run into it before are kept, and one that was
-    /// stopped is gone on with
+    /// The folder for all results [default: runs/reproduce-TIME]; finished exhibits in it are kept, and one that was
+    /// interrupted is continued
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Run nothing: write the page (reproduction.md) anew from the runs in this folder, the --out of a reproduction
+    /// Run nothing: write the page (reproduction.md) again from the runs in this folder, the --out of a reproduction
     #[arg(long, value_name = "DIR", conflicts_with = "out")]
     pub page: Option<PathBuf>,
     /// Print one JSON document instead of a table
@@ -321,7 +323,7 @@ pub struct CompareOptions {
 /// `plimsoll load`.
 #[derive(Debug, Args)]
 pub struct LoadOptions {
-    /// The workload and its scale, as in tpcc:10; docs/workloads.md has them all
+    /// The workload and its scale, such as tpcc:10; docs/workloads.md lists all workloads
     #[arg(value_name = "WORKLOAD[:SCALE]")]
     pub workload: String,
     #[command(flatten)]
@@ -329,7 +331,7 @@ pub struct LoadOptions {
     /// A parameter of the workload, such as mix=shopping; may be given several times
     #[arg(long = "parameter", value_name = "KEY=VALUE")]
     pub parameters: Vec<String>,
-    /// The seed of everything that is drawn
+    /// The seed of all random choices
     #[arg(long, default_value_t = 7)]
     pub seed: u64,
     /// Print one JSON document instead of a line
@@ -340,12 +342,12 @@ pub struct LoadOptions {
 /// `plimsoll check`.
 #[derive(Debug, Args)]
 pub struct CheckOptions {
-    /// The workload and its scale, as in tpch:1; docs/workloads.md has them all
+    /// The workload and its scale, such as tpch:1; docs/workloads.md lists all workloads
     #[arg(value_name = "WORKLOAD[:SCALE]")]
     pub workload: String,
     #[command(flatten)]
     pub target: TargetOptions,
-    /// The seed of everything that is drawn
+    /// The seed of all random choices
     #[arg(long, default_value_t = 7)]
     pub seed: u64,
     /// Print one JSON document instead of lines
@@ -353,26 +355,10 @@ pub struct CheckOptions {
     pub json: bool,
 }
 
-/// `plimsoll completions`.
-#[derive(Debug, Args)]
-pub struct CompletionsOptions {
-    /// The shell; `source <(plimsoll completions bash)` turns them on for a session of bash
-    #[arg(value_name = "SHELL")]
-    pub shell: clap_complete::Shell,
-}
-
-/// `plimsoll man`.
-#[derive(Debug, Args)]
-pub struct ManOptions {
-    /// The folder for the pages, made if it is not there
-    #[arg(value_name = "DIR")]
-    pub folder: PathBuf,
-}
-
 /// `plimsoll hog`.
 #[derive(Debug, Args)]
 pub struct HogOptions {
-    /// What it takes and how much, such as cpu:1, llc:8, bandwidth:4000, disk:50
+    /// The resource and the amount, such as cpu:1, llc:8, bandwidth:4000, disk:50
     #[arg(value_name = "HOG")]
     pub hog: HogSpec,
     /// The cores it is pinned to, such as 1 or 2,3
@@ -386,13 +372,13 @@ pub struct HogOptions {
 /// `plimsoll observe`.
 #[derive(Debug, Args)]
 pub struct ObserveOptions {
-    /// The server, as in postgres://monitor@db.example/postgres
+    /// The server, such as postgres://monitor@db.example/postgres
     #[arg(value_name = "URL")]
     pub url: String,
     /// Seconds to observe
     #[arg(long, default_value_t = SECONDS_DEFAULT)]
     pub seconds: f64,
-    /// Where results.json and report.html go [default: runs/observe-TIME]
+    /// The folder for results.json and report.html [default: runs/observe-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Write settings for a governor: the classes that were seen, with reasons
@@ -406,22 +392,22 @@ pub struct ObserveOptions {
 /// `plimsoll govern`.
 #[derive(Debug, Args)]
 pub struct GovernOptions {
-    /// The settings, as docs/examples/plimsoll.toml
+    /// The settings file, such as docs/examples/plimsoll.toml
     #[arg(long, value_name = "FILE", required_unless_present = "hash_password")]
     pub config: Option<PathBuf>,
     /// Work beside the server, not in the connection path, whatever `[mode]` in the settings says
     #[arg(long, requires = "config")]
     pub beside: bool,
-    /// Read the settings, say what they mean and what is wrong with them, and end
+    /// Read the settings, print what they mean and all faults in them, and exit
     #[arg(long, requires = "config")]
     pub check: bool,
-    /// With --check: log in to the server as clients will, and see what the control user may do there
+    /// With --check: log in to the server as clients will, and check the rights of the control user
     #[arg(long, requires = "check")]
     pub connect: bool,
     /// With --check: print one JSON document instead of text
     #[arg(long, requires = "check")]
     pub json: bool,
-    /// Read a password from standard input and print what a user of the console is given as `verifier`
+    /// Read a password from standard input and print the `verifier` for a user of the console
     #[arg(long, conflicts_with_all = ["config", "check"])]
     pub hash_password: bool,
 }
@@ -429,13 +415,13 @@ pub struct GovernOptions {
 /// `plimsoll top`.
 #[derive(Debug, Args)]
 pub struct TopOptions {
-    /// Where the governor's live page is
+    /// The address of the governor's live page
     #[arg(value_name = "URL", default_value = "http://127.0.0.1:6433")]
     pub url: String,
-    /// Print one table and end
+    /// Print one table and exit
     #[arg(long)]
     pub once: bool,
-    /// Print the state as one JSON document and end
+    /// Print the state as one JSON document and exit
     #[arg(long)]
     pub json: bool,
 }
@@ -443,13 +429,13 @@ pub struct TopOptions {
 /// `plimsoll machine`.
 #[derive(Debug, Args)]
 pub struct MachineOptions {
-    /// Put back what a killed plimsoll has left limited
+    /// Undo limits that a killed plimsoll has left
     #[arg(long, conflicts_with = "probe")]
     pub restore: bool,
-    /// Measure how fast the memory is and keep it for reports: latencies, bandwidths, how one grows with the other
+    /// Measure the memory's speed and keep it for reports: latencies, bandwidths, latencies under load
     #[arg(long)]
     pub probe: bool,
-    /// With --probe: a first impression in some seconds
+    /// With --probe: a quick measurement of a few seconds
     #[arg(long, requires = "probe")]
     pub quick: bool,
     /// Print one JSON document instead of text

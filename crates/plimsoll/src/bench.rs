@@ -134,7 +134,7 @@ fn plan(options: &BenchOptions) -> Result<Plan, Failure> {
             search: Search::default(),
             looks: 1,
             server_lost: ServerLost::Stop,
-            // One run, which is told as it was; that others were busy is a warning.
+            // One run, reported as it was; if others were busy, with a warning.
             others_max: f64::INFINITY,
             tries: 1,
         },

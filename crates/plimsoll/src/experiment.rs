@@ -69,7 +69,7 @@ pub struct Ended {
     pub files: Vec<PathBuf>,
     /// Whether Ctrl-C ended it before all runs were done.
     pub stopped: bool,
-    /// The database, for what goes on with it.
+    /// The database, for work that continues with it.
     pub opened: Opened,
 }
 
@@ -106,13 +106,13 @@ impl Experiment<'_> {
         let header = self.header(&schedule.looks[0], &beginning.provenance(), &machine);
         if header.settings_hash != found.header.settings_hash {
             return Err(Failure::Input(anyhow::anyhow!(
-                "{}: its experiment.toml was changed since it was begun; begin it anew",
+                "{}: its experiment.toml was changed after the start; start again",
                 found.directory.place().display()
             )));
         }
         if header.machine_fingerprint != found.header.machine_fingerprint {
             return Err(Failure::Input(anyhow::anyhow!(
-                "{}: it was begun on another machine, or this one has changed; figures of both would not be one experiment, so begin it anew",
+                "{}: it was started on another machine, or this machine has changed; figures of both would not be one experiment, so start again",
                 found.directory.place().display()
             )));
         }
@@ -222,7 +222,7 @@ impl Experiment<'_> {
         let settings = settings(&looks[0], &TARGETS);
         let mut provenance = beginning.provenance();
         if records.len() == done_count {
-            // Nothing was measured by this build: what was is only judged anew.
+            // This build measured nothing: it only judges earlier measurements again.
             (provenance.version, provenance.commit) = (header.plimsoll, header.commit);
         }
         let mut results = document(&looks[0], settings, provenance, machine, &records, warnings);
@@ -249,7 +249,7 @@ pub fn run_failure(error: RunError, place: Option<&Path>) -> Failure {
     }
 }
 
-/// A folder that cannot be had is the wrong one; a full disk is not the caller's fault.
+/// A folder that cannot be used is the wrong one; a full disk is not the caller's fault.
 pub fn begin_failure(error: RunDirectoryError) -> Failure {
     match error {
         lack if lack.is_lack_of_room() => Failure::world(lack),
@@ -260,7 +260,7 @@ pub fn begin_failure(error: RunDirectoryError) -> Failure {
 
 fn resumable(error: &anyhow::Error, place: &Path) -> Failure {
     Failure::World(anyhow::anyhow!(
-        "{error:#}\nwhat was measured is kept; when this is mended, to continue: plimsoll run --resume {}",
+        "{error:#}\nthe measurements are kept; when this is solved, continue with: plimsoll run --resume {}",
         place.display()
     ))
 }

@@ -15,11 +15,11 @@ pub fn listen() -> Result<&'static AtomicBool, Failure> {
     let handler = || {
         if STOP.swap(true, Ordering::Relaxed) {
             if limiter::has_left_over(&limiter::default_state_folder()) {
-                tell("the machine is still limited; put it back with: plimsoll machine --restore");
+                tell("the machine is still limited; restore it with: plimsoll machine --restore");
             }
             std::process::exit(i32::from(INTERRUPTED));
         }
-        tell("\nfinishing the run at hand; press Ctrl-C again to end at once");
+        tell("\nfinishing the current run; press Ctrl-C again to end at once");
     };
     begin(handler)
 }

@@ -81,7 +81,7 @@ impl fmt::Display for Probed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "Memory of this machine: the median of several rounds (lowest to highest)")?;
         write!(out, "{}", self.memory_speed)?;
-        writeln!(out, "\nDoes a hog take from the last level cache what it is to?")?;
+        writeln!(out, "\nDoes a hog take the requested part of the last-level cache?")?;
         match (&self.llc_hog, &self.why_no_llc_hog) {
             (Some(found), _) => write!(out, "{found}")?,
             (None, why) => writeln!(out, "{}", why.as_deref().unwrap_or("not known"))?,
@@ -105,7 +105,7 @@ fn restore(json: bool) -> Result<ExitCode, Failure> {
     if json {
         print_json(&restored)?;
     } else if restored.undone.is_empty() && restored.failed.is_empty() {
-        print("nothing was left to put back\n")?;
+        print("there was nothing to restore\n")?;
     } else {
         let undone = restored.undone.iter().map(|what| format!("put back: {what}\n"));
         let failed = restored.failed.iter().map(|what| format!("not put back: {what}\n"));
@@ -114,7 +114,5 @@ fn restore(json: bool) -> Result<ExitCode, Failure> {
     if restored.failed.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Failure::World(anyhow::anyhow!(
-        "some of what was limited could not be put back; mend what is named above and repeat"
-    )))
+    Err(Failure::World(anyhow::anyhow!("some limits could not be undone; solve the problems above and repeat")))
 }

@@ -3,7 +3,7 @@
 //! The command line and nothing else: arguments become calls of the libraries, errors become one of the exit codes of
 //! [`failure`].
 
-#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic where nobody reads; see `output`")]
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic if the reader is gone; see `output`")]
 
 mod advise;
 mod arguments;

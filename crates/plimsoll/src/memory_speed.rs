@@ -19,7 +19,7 @@ pub fn kept(machine: &MachineFacts) -> (Option<KeptSpeed>, Option<String>) {
     let Some(folder) = folder() else { return (None, None) };
     match MemorySpeed::load(&folder, &machine_fingerprint(machine)) {
         Ok(kept) => (kept, None),
-        Err(error) => (None, Some(format!("how fast the memory is was measured, but is not known: {error}"))),
+        Err(error) => (None, Some(format!("the memory's speed was measured, but the record cannot be read: {error}"))),
     }
 }
 

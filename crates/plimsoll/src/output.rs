@@ -23,7 +23,7 @@ pub fn tell(line: impl Display) {
     tell_as_is(format_args!("{line}\n"));
 }
 
-/// Writes a text to stderr. Where nobody reads that, as behind `2>&1 | head`, there is nobody to tell that it failed.
+/// Writes a text to stderr. If its reader is gone, as behind `2>&1 | head`, the failure cannot be reported.
 pub fn tell_as_is(text: impl Display) {
     // In one piece, so that lines of several processes do not mix.
     let _ = io::stderr().write_all(text.to_string().as_bytes());

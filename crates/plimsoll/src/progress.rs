@@ -34,7 +34,7 @@ impl Progress {
 
     /// So much of something is done.
     pub fn show(&self, step: &str, done: u64, all: u64) {
-        let mut current = self.step.lock().expect("nobody panics while holding it");
+        let mut current = self.step.lock().expect("no thread panics while holding it");
         let is_new = *current != step;
         if is_new {
             step.clone_into(&mut current);
@@ -53,7 +53,7 @@ impl Progress {
         }
     }
 
-    /// Begins another kind of work: time left is estimated anew.
+    /// Begins another kind of work: the remaining time is estimated again.
     pub fn restart(&self) {
         if let Some(bar) = &self.bar {
             bar.reset();

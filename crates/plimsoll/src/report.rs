@@ -1,4 +1,4 @@
-//! `plimsoll report`: the report written anew from the results of a run, or one report of several runs.
+//! `plimsoll report`: the report written again from the results of a run, or one report of several runs.
 
 use std::fs;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ pub fn run(options: &ReportOptions) -> Result<ExitCode, Failure> {
     let place = match (&options.out, options.runs.as_slice()) {
         (None, [only]) => rewrite_report(only).map_err(Failure::input)?,
         (None, _) => {
-            return Err(Failure::Input(anyhow::anyhow!("say with --out FILE where the report of several runs goes")));
+            return Err(Failure::Input(anyhow::anyhow!("several runs need --out FILE for their report")));
         }
         (Some(out), runs) => {
             let sources: Vec<_> =

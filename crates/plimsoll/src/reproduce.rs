@@ -55,7 +55,7 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
         }
     }
     let Some(written) = reproduction.write(&all)? else {
-        let told = format!("{}: no exhibit was run into it, so there is nothing to tell", place.display());
+        let told = format!("{}: it has no runs of exhibits, so there is nothing to report", place.display());
         return Err(if stopped { Failure::Interrupted(told) } else { Failure::Input(anyhow::anyhow!(told)) });
     };
     let exhibits: Vec<Exhibit> = wanted.iter().filter_map(|exhibit| reproduction.exhibit(exhibit)).collect();
@@ -95,7 +95,7 @@ impl Reproduction {
         Ok(Reproduction { place: place.to_owned(), causes: Causes::parse(CAUSES).map_err(Failure::world)?, first })
     }
 
-    /// Runs one exhibit, goes on with it, or leaves it as it is, if it was run to its end. Whether Ctrl-C ended it.
+    /// Runs one exhibit, continues it, or leaves it as it is if it is complete. Whether Ctrl-C ended it.
     fn measure(
         &mut self,
         (source, plan): &Carried,
@@ -123,14 +123,14 @@ impl Reproduction {
         Ok(stopped)
     }
 
-    /// What there is of an exhibit in the folder; `None` if nobody has tried to run it.
+    /// What there is of an exhibit in the folder; `None` if it has never been run.
     fn exhibit(&self, (source, plan): &Carried) -> Option<Exhibit> {
         let directory = self.place.join(&plan.name);
         let note = fs::read_to_string(self.place.join(format!("{}.{NOT_RUN}", plan.name))).ok();
         let (results, why_not_run) = match (read_results(&directory), note) {
             (Err(RunDirectoryError::NotARun { .. }), None) => return None,
             (Err(error), None) => (None, Some(error.to_string())),
-            // What was measured before it could not be gone on with is told all the same.
+            // Earlier measurements are reported even if the run cannot be continued.
             (results, note) => (results.ok(), note),
         };
         let texts: Vec<&str> = plan.claims.iter().map(|claim| claim.text.as_str()).collect();
@@ -179,7 +179,7 @@ fn run_one(experiment: &Experiment<'_>, place: &Path) -> Result<Results, Failure
     }
     match RunDirectory::open(place) {
         Ok(found) => {
-            tell(format_args!("{}: goes on after {} of {} runs", plan.name, found.records.len(), plan.run_count()));
+            tell(format_args!("{}: continues after {} of {} runs", plan.name, found.records.len(), plan.run_count()));
             experiment.resume(found).map(|ended| ended.results)
         }
         Err(RunDirectoryError::NotARun { .. }) => {
@@ -202,11 +202,11 @@ fn check_settings(place: &Path, plan: &Plan, blocks_max: Option<u32>) -> Result<
         Ok(results) => results.experiment.settings_hash,
         Err(_) => match RunDirectory::open(place) {
             Ok(found) => found.header.settings_hash,
-            // What is wrong with it, if anything, is told when it is to be run.
+            // Faults are reported when it is run.
             Err(_) => return Ok(()),
         },
     };
-    // Of one that goes on until its claims are decided, the settings say so.
+    // The settings record whether it continues until its claims are decided.
     let looks = blocks_max.and_then(|most| until_decided::plans(plan, most).ok());
     let first = looks.as_ref().and_then(|looks| looks.first()).unwrap_or(plan);
     if found == settings_hash(&settings(first, &TARGETS)) {

@@ -95,7 +95,7 @@ pub fn blocks_max(options: &UntilDecidedOptions, plan: &Plan) -> Option<u32> {
 /// The plan with as many repeats as it may take until its claims are decided.
 pub fn longest(plan: &Plan, blocks_max: u32) -> Result<Plan, String> {
     let plans = until_decided::plans(plan, blocks_max)?;
-    Ok(plans.into_iter().next_back().expect("there is one look at least"))
+    Ok(plans.into_iter().next_back().expect("there is at least one look"))
 }
 
 /// A number of cores as a number, if one was asked for.
@@ -125,7 +125,7 @@ pub fn say_how_long(plan: &Plan, runs: usize, yes: bool) -> Result<(), Failure> 
     }
     if (time > UNASKED_MAX || runs > UNASKED_RUNS_MAX) && !yes {
         return Err(Failure::Input(anyhow::anyhow!(
-            "{told}; if that is what you want, say --yes, else sweep fewer values or measure shorter"
+            "{told}; use --yes to run it anyway, or sweep fewer values or measure for a shorter time"
         )));
     }
     tell(told);

@@ -33,7 +33,7 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     check_protect(&options.protect, &WORKLOADS).map_err(|why| Failure::Input(anyhow::anyhow!("--protect: {why}")))?;
     if !(options.slo > 0.0 && options.slo <= 1.0) {
         return Err(Failure::Input(anyhow::anyhow!(
-            "--slo {}: write a share above 0 and at most 1, as 0.9",
+            "--slo {}: write a share above 0 and at most 1, such as 0.9",
             options.slo
         )));
     }
@@ -110,7 +110,7 @@ fn draw(
         None => None,
         Some(Ok(measured)) => Some(measured),
         Some(Err(failure)) => {
-            ended.results.warnings.push(format!("what isolates was not measured: {}", reason(&failure)));
+            ended.results.warnings.push(format!("isolation was not measured: {}", reason(&failure)));
             None
         }
     };
@@ -197,7 +197,7 @@ pub fn target_options(options: &TargetOptions) -> Result<BTreeMap<String, String
     Ok(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
 }
 
-/// Where results go when nobody says otherwise.
+/// The default folder for results.
 pub fn default_place(name: &str) -> PathBuf {
     PathBuf::from("runs").join(format!("{name}-{}", Beginning::now().file_stamp()))
 }

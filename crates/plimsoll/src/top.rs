@@ -60,7 +60,9 @@ pub fn run(options: &TopOptions) -> Result<ExitCode, Failure> {
 
 fn ask(agent: &ureq::Agent, url: &str) -> Result<State, Failure> {
     if !url.starts_with("http://") {
-        return Err(Failure::Input(anyhow::anyhow!("`{url}` is no address of a live page; write http://HOST:PORT")));
+        return Err(Failure::Input(anyhow::anyhow!(
+            "`{url}` is not the address of a live page; write http://HOST:PORT"
+        )));
     }
     let unreachable = |error: ureq::Error| {
         Failure::World(anyhow::anyhow!(
@@ -73,6 +75,6 @@ fn ask(agent: &ureq::Agent, url: &str) -> Result<State, Failure> {
     if !status.is_success() {
         return Err(Failure::World(anyhow::anyhow!("{url} answers {status}: {}", text.trim())));
     }
-    let other = |error| anyhow::anyhow!("what {url} answers is no state of this version's governor: {error}");
+    let other = |error| anyhow::anyhow!("the answer of {url} is not a state of this version's governor: {error}");
     serde_json::from_str(&text).map_err(|error| Failure::World(other(error)))
 }

@@ -133,7 +133,7 @@ fn bad_input_is_refused_with_a_remedy() {
         (&["bench", "tpc"][..], "did you mean `tpcc`?"),
         (&["bench", "tpcc:0"], "give a whole number from 1 to 100000 (warehouses)"),
         (&["bench", "tpcc:-1"], "give a whole number from 1 to 100000 (warehouses)"),
-        (&["bench", "tpcc:99999"], "are free; take a smaller scale"),
+        (&["bench", "tpcc:99999"], "are free; use a smaller scale"),
         (&["bench", "tpch:0"], "give a number from 0.01"),
         (&["bench", "tpcc", "--clients", "0"], "use 1 or more"),
         (&["bench", "tpcc", "--rate", "NaN"], "use a number above 0"),

@@ -192,13 +192,13 @@ fn bad_input_is_refused_before_anything_runs() {
         (
             MIXED.replace("\"reads.clients\"", "mpl"),
             "",
-            "experiment.toml:17:1: no control for `mpl` in this version; what can be swept",
+            "experiment.toml:17:1: there is no control for `mpl` in this version; the following can be swept",
         ),
         (MIXED.replace("together)", "toghether)"), "", "experiment.toml:26:28: `toghether`"),
         (MIXED.replace("repeats = 2", "repeats = 0"), "", "experiment.toml:22:11: 0 repeats run nothing; write 1 or"),
-        (many, "", "3000030 runs, about 4 days without loading; if that is what you want, say --yes"),
+        (many, "", "3000030 runs, about 4 days without loading; use --yes to run it anyway"),
         (MIXED.to_owned(), "--out full", "full exists and is not empty; name another folder with --out"),
-        (MIXED.to_owned(), "--only nonsense", "--only nonsense: no such point; there are the arms `alone:reads`"),
+        (MIXED.to_owned(), "--only nonsense", "--only nonsense: there is no such point; the arms are `alone:reads`"),
         (MIXED.to_owned(), "--only reads.clients=3", "`reads.clients` is one of 1, 2"),
     ] {
         fs::write(folder.path().join("experiment.toml"), text).unwrap();
@@ -231,7 +231,7 @@ fn two_runs_are_compared_if_they_ran_the_same() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 
     refused(&["compare", "base", "larger"], folder.path(), "rows.scale: 0.001 -> 0.002");
-    refused(&["compare", "base", "larger"], folder.path(), "say --anyway");
+    refused(&["compare", "base", "larger"], folder.path(), "use --anyway");
     assert_ended(&run(&["compare", "base", "larger", "--anyway"], folder.path()), 0);
     refused(&["compare", "base", "nowhere"], folder.path(), "nowhere is no run directory");
 }
@@ -277,7 +277,7 @@ fn reports_are_written_anew() {
     assert_eq!(printed(&output), "a/report.html\n");
     assert_eq!(fs::read_to_string(&report).unwrap(), whole);
 
-    refused(&["report", "a", "b"], folder.path(), "say with --out FILE");
+    refused(&["report", "a", "b"], folder.path(), "several runs need --out FILE");
     assert_ended(&run(&["report", "a", "b", "--out", "both.html"], folder.path()), 0);
     let both = fs::read_to_string(folder.path().join("both.html")).unwrap();
     assert!(both.contains("first") && both.contains("second"), "{both}");
@@ -315,7 +315,7 @@ fn an_exhibit_is_put_beside_what_was_published_and_kept() {
     assert_eq!(fs::read(folder.path().join("out/SI-5.3-projection/results.json")).unwrap(), results);
 
     refused(&["reproduce", "SI-5.3-projection", "--out", "out"], folder.path(), "it was run with other settings");
-    refused(&["reproduce", "--page", "nowhere"], folder.path(), "no exhibit was run into it");
+    refused(&["reproduce", "--page", "nowhere"], folder.path(), "it has no runs of exhibits");
     refused(&["reproduce", "SI-9.9"], folder.path(), "there is no experiment of `SI-9.9`");
     refused(&["reproduce", "SI-9.9"], folder.path(), "SI-5.3-projection");
 }

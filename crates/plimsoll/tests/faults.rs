@@ -54,7 +54,7 @@ fn ctrl_c_finishes_the_run_at_hand_and_says_how_to_go_on() {
     assert!(said(&second).contains("in use by another plimsoll"), "{}", said(&second));
     running.signal("INT");
     assert_eq!(running.end(), Some(130), "{}", running.said);
-    assert!(running.said.contains("finishing the run at hand"), "{}", running.said);
+    assert!(running.said.contains("finishing the current run"), "{}", running.said);
     assert_eq!(names(&folder.path().join("out")), FILES);
     let written: Value = serde_json::from_slice(&fs::read(folder.path().join("out/results.json")).unwrap()).unwrap();
     let done = items(&written["points"]).len();

@@ -153,7 +153,7 @@ fn what_a_kill_leaves_is_put_back_on_request() {
     assert!(!trial.has_left_over());
     let again = trial.output(&["machine", "--restore"]);
     assert_ended(&again, 0);
-    assert_eq!(printed(&again), "nothing was left to put back\n");
+    assert_eq!(printed(&again), "there was nothing to restore\n");
     let again = json(&trial.output(&["machine", "--restore", "--json"]));
     assert!(items(&again["undone"]).is_empty() && items(&again["failed"]).is_empty(), "{again}");
 }

@@ -92,7 +92,7 @@ fn what_cannot_be_had_says_so() {
     let output = run(&bench("postgres://nobody:secret@localhost:1/x"), folder.path());
     assert!(!said(&output).contains("secret") && !printed(&output).contains("secret"), "{}", said(&output));
     refused(&["load", "tpcc:1", "--target", "postgres:"], 2, "goes with this process; name a server of yours");
-    refused(&["bench", "tpch:100000", "--target", "postgres:"], 2, "take a smaller scale");
+    refused(&["bench", "tpch:100000", "--target", "postgres:"], 2, "use a smaller scale");
 }
 
 /// The example of the guide with a governor's own settings, in `folder` beside the sample file that operators begin with.

@@ -100,6 +100,48 @@ fn sources_follow_the_house_rules() {
 /// Crates whose answers follow from their arguments alone, and the dependencies that were found to allow that.
 const PURE: [(&str, &[&str]); 2] = [("model", &["rand", "rand_pcg", "thiserror"]), ("policy", &["glob", "serde"])];
 
+/// Words that cost a reader of our English a second look, each with what to write instead. Only those that a machine finds without
+/// false alarms; a space stands for any white space, also across lines.
+const PUZZLES: [(&str, &str); 27] = [
+    ("whoever", "name the client, transaction or process: \"a process that\""),
+    ("somebody", "name the client, transaction or process"),
+    ("anybody", "name the client, transaction or process"),
+    ("everybody", "name them: \"all clients\", \"every process\""),
+    ("nobody", "name them: \"no client\", \"no other process\", or say it the other way round"),
+    ("is told", "\"receives\", \"is notified\" or \"is reported\""),
+    ("are told", "\"receive\", \"are notified\" or \"are reported\""),
+    ("was told", "\"received\", \"was notified\" or \"was reported\""),
+    ("were told", "\"received\", \"were notified\" or \"were reported\""),
+    ("says so", "\"reports it\", or name what it reports"),
+    ("say so", "\"report it\", or name what they report"),
+    ("said so", "\"reported it\", or name what it reported"),
+    ("without a word", "\"by default\", or \"if it is not set\""),
+    ("that is what", "name it"),
+    ("so many that", "\"enough … that\", or the number"),
+    ("beside it stands", "begin with the subject"),
+    ("lest", "\"so that … not\", or \"because otherwise\""),
+    ("anew", "\"again\""),
+    ("at hand", "\"current\", \"ready\" or \"available\""),
+    ("by turns", "\"in turns\""),
+    ("can be had", "\"is available\""),
+    ("cannot be had", "\"is not available\""),
+    ("what is usual", "\"the default\""),
+    ("reckoned", "\"computed\""),
+    ("dearer", "\"more expensive\""),
+    ("dearest", "\"most expensive\""),
+    ("goes on with", "\"continues\""),
+];
+
+/// Crates whose comments and texts are free of these words. Add yours when it is.
+const PLAIN_CRATES: [&str; 6] = ["governor", "lab", "machine", "model", "plimsoll", "policy"];
+
+/// Modules of these crates that are not yet free of them.
+const PUZZLING_MODULES: [&str; 5] =
+    ["governor/src/relay", "lab/src/advise", "lab/src/line", "lab/src/predict", "lab/src/study"];
+
+/// Guides that are not yet free of them; `reproduction.md` is written by a program.
+const PUZZLING_GUIDES: [&str; 4] = ["cache-classes.md", "performance.md", "predict.md", "reproduction.md"];
+
 /// What a pure crate has no business with: a clock, the world outside, threads, chance without a seed, and state that calls share.
 const IMPURE: [&str; 18] = [
     "Instant::now",
@@ -175,6 +217,70 @@ fn production(folder: &Path) -> Vec<(String, String)> {
     named.filter(|(name, _)| !is_test(name)).collect()
 }
 
+/// The sentences of a source, line by line: its comments, and the texts between quotation marks.
+fn sentences(text: &str) -> Vec<String> {
+    let production = text.split("\n#[cfg(test)]").next().unwrap_or(text);
+    let sentence = |line: &str| match line.trim_start() {
+        comment if comment.starts_with("//") => comment.trim_start_matches(['/', '!', ' ']).to_owned(),
+        code => code.split('"').skip(1).step_by(2).collect::<Vec<_>>().join(" "),
+    };
+    production.lines().map(sentence).collect()
+}
+
+/// The sentences of a guide, line by line; its examples are not ours to judge.
+fn guide_sentences(text: &str) -> Vec<String> {
+    let mut is_example = false;
+    let sentence = |line: &str| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_example ^= is_fence;
+        if is_example || is_fence { String::new() } else { line.to_owned() }
+    };
+    text.lines().map(sentence).collect()
+}
+
+/// Where sentences have one of the [`PUZZLES`], which may continue in the next line.
+fn puzzles(lines: &[String]) -> Vec<String> {
+    let is_end = |next: Option<char>| !next.is_some_and(|next| next.is_alphanumeric() || next == '_' || next == '-');
+    let has = |at: usize, puzzle: &str| {
+        let next = lines.get(at + 1).map_or("", String::as_str);
+        let (line, both) = (&lines[at], format!("{} {}", lines[at], next.trim_start()).to_lowercase());
+        both.match_indices(puzzle).any(|(begin, _)| {
+            let (before, after) = (both[..begin].chars().next_back(), both[begin + puzzle.len()..].chars().next());
+            begin < line.len() && is_end(before) && is_end(after)
+        })
+    };
+    let found = |at: usize| {
+        let puzzles = PUZZLES.iter().filter(move |(puzzle, _)| has(at, puzzle));
+        puzzles.map(move |(puzzle, instead)| format!("line {}: \"{puzzle}\"; write {instead}", at + 1))
+    };
+    (0..lines.len()).flat_map(found).collect()
+}
+
+#[test]
+fn guides_and_plain_crates_are_understood_at_first_reading() {
+    let docs = fs::read_dir(root().join("docs")).expect("docs").map(|entry| entry.expect("readable").path());
+    let is_guide = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        name.ends_with(".md") && !PUZZLING_GUIDES.contains(&name.as_str())
+    };
+    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| root().join(name));
+    let guides = docs.filter(is_guide).chain(top);
+    let guides: Vec<(String, Vec<String>)> = guides
+        .map(|path| (path.display().to_string(), guide_sentences(&fs::read_to_string(&path).expect("readable"))))
+        .collect();
+    assert!(guides.len() > 15, "the walk has missed the guides");
+    let sources = PLAIN_CRATES.iter().flat_map(|name| production(&root().join("crates").join(name)));
+    let is_plain = |file: &str| !PUZZLING_MODULES.iter().any(|module| file.starts_with(module));
+    let sources = sources.filter(|(file, _)| is_plain(file));
+    let sources = sources.map(|(file, text)| (format!("crates/{file}"), sentences(&text)));
+    let report: Vec<String> = guides
+        .into_iter()
+        .chain(sources)
+        .flat_map(|(name, lines)| puzzles(&lines).into_iter().map(move |puzzle| format!("{name}: {puzzle}")))
+        .collect();
+    assert!(report.is_empty(), "\n{}", report.join("\n"));
+}
+
 #[test]
 fn pure_crates_are_pure() {
     for (name, allowed) in PURE {
@@ -243,6 +349,10 @@ fn faults_are_seen() {
     assert!(faults(&file)[0].contains("has 451 lines"));
     let leaking = ["Box::", "text."].map(|before| format!("    {before}leak(text)\n")).concat();
     assert_eq!(faults(&format!("//! Leaks.\n{leaking}")).len(), 2);
+    let puzzling = |text: &str| puzzles(&sentences(text)).len();
+    assert_eq!(puzzling("/// Whoever waits\nlet it = \"the client is told\";\n// Read it anew.\n"), 3);
+    assert_eq!(puzzling("// It is\n// told. The smallest of them.\nfn nobody() {}\n"), 1);
+    assert_eq!(puzzles(&guide_sentences("```\nlest\n```\nIt can be\nhad. A no-lest.\n")).len(), 1);
     assert_eq!(impurities("//! Pure: no std::fs.\nuse std::time::Instant;\n"), Vec::<String>::new());
     assert_eq!(impurities("let now = Instant::now();\n")[0], "line 1: `Instant::now` in a crate that is pure");
     assert_eq!(impurities("fn f() {}\n#[cfg(test)]\nuse std::fs;\n"), Vec::<String>::new());

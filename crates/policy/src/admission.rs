@@ -2,20 +2,20 @@
 //!
 //! A transaction *asks* before it begins. It *enters* if there is room: fewer than the multiprogramming level (MPL) of
 //! its class are inside, and fewer than the total MPL altogether. Otherwise it *waits* in the queue of its class, or is
-//! refused because that queue is full. When somebody *leaves*, those who fit enter:
+//! refused because that queue is full. When a transaction *leaves*, waiting ones enter as far as there is room:
 //!
 //! 1. the highest priority first, and among equal priorities the one that asked first;
 //! 2. a class that is full by its own MPL does not hold up others behind the total MPL;
-//! 3. nobody waits while there is room for it, but for those who have waited as long as they may and are yet to be told.
+//! 3. none waits while there is room for it, except those that have waited as long as they may and have not been notified yet.
 //!
-//! One exception: the host may [let in](Admission::let_in) one that waits although there is no room, because somebody inside
-//! waits for what it holds.
+//! One exception: the host may [let in](Admission::let_in) a waiting transaction although there is no room, because an admitted
+//! one waits for a lock that it holds.
 //!
 //! There is no further protection from starvation: behind a full total MPL a class waits as long as more urgent classes
-//! keep the server full. Who wants to bound that gives the urgent class an MPL below the total, so that the rest
-//! remains for the others, or the waiting class a timeout.
+//! keep the server full. To bound that, give the urgent class an MPL below the total, so that the rest
+//! remains for the others, or give the waiting class a timeout.
 //!
-//! All of this is about places, and knows no threads or clocks: the host asks behind one lock, and says what time it is.
+//! All of this is about places, and knows no threads or clocks: the host asks behind one lock, and passes the time.
 //! Rejecting some to keep the rest fast, and MPLs by class: Schroeder et al., *How to Determine a Good
 //! Multi-Programming Level for External Scheduling*, 2006.
 
@@ -41,7 +41,7 @@ pub struct ClassLimits {
     pub priority: Priority,
     /// How many of the class may be inside at once; `None` for as many as the total allows, 0 to hold all of them up.
     pub mpl: Option<u32>,
-    /// How many may wait; further transactions are refused. `None` is unlimited, 0 lets nobody wait.
+    /// How many may wait; further transactions are refused. `None` is unlimited, 0 allows none to wait.
     pub queue_max: Option<u32>,
     /// How long one may wait; `None` for ever.
     pub timeout: Option<Duration>,
@@ -203,7 +203,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Nobody is inside. A [`ClassIndex`] is a place in `classes`.
+    /// No transaction is admitted yet. A [`ClassIndex`] is a place in `classes`.
     pub fn new(total_mpl: Option<u32>, classes: Vec<ClassLimits>) -> Self {
         let classes = classes.into_iter().map(Class::new).collect();
         Admission { total_mpl, inside: 0, classes, arrivals: 0, latest: Duration::ZERO, expired: BTreeSet::new() }
@@ -223,7 +223,7 @@ impl Admission {
         // A client that asks again has seen the answer to its last request.
         self.expired.remove(&ticket);
         let Some(obstacle) = self.obstacle(self.class(class)) else {
-            // Then nobody waits whom it would pass: who waits elsewhere waits for its own class.
+            // Then it would overtake none: transactions that wait elsewhere wait for their own class.
             self.class_mut(class).inside += 1;
             self.inside += 1;
             return Asked::Enter;
@@ -245,7 +245,7 @@ impl Admission {
 
     /// A transaction of that class, which was inside, has ended. Returns those that may enter now, in order; they are inside. A transaction
     /// that has waited as long as it may no longer enters, whether or not [`expire`](Self::expire) has named it yet.
-    #[must_use = "who is named is inside and must be told"]
+    #[must_use = "the transactions named are admitted and must be notified"]
     pub fn leave(&mut self, class: ClassIndex, now: Duration) -> Vec<Ticket> {
         debug_assert!(self.class(class).inside > 0, "more have left class {} than were inside", class.0);
         let class = self.class_mut(class);
@@ -274,9 +274,9 @@ impl Admission {
         self.expired.remove(&ticket);
     }
 
-    /// Lets one in that waits, whether or not there is room for it: somebody inside waits for what it holds, and would
-    /// wait for ever if it had to wait for room. Whether it did wait; then it is inside, and must be told.
-    #[must_use = "one that was let in must be told"]
+    /// Lets a waiting transaction in, whether or not there is room: an admitted one waits for a lock that it holds, and would
+    /// wait for ever if it had to wait for room. Whether it did wait; then it is admitted, and must be notified.
+    #[must_use = "the transaction that was let in must be notified"]
     pub fn let_in(&mut self, ticket: Ticket) -> bool {
         let Some(class) = self.take_waiting(ticket) else { return false };
         self.class_mut(class).inside += 1;
@@ -286,7 +286,7 @@ impl Admission {
 
     /// Those that have waited as long as they may; they wait no more. Each is remembered until it
     /// [confirms](Self::confirm_expired) or asks again.
-    #[must_use = "who is named must be told"]
+    #[must_use = "the transactions named must be notified"]
     pub fn expire(&mut self, now: Duration) -> Vec<Ticket> {
         let mut expired = Vec::new();
         for class in &mut self.classes {
@@ -298,7 +298,7 @@ impl Admission {
         expired
     }
 
-    /// When somebody will have waited as long as it may; `None` if nobody waits with a timeout.
+    /// When a transaction will have waited as long as it may; `None` if none waits with a timeout.
     pub fn next_expiry(&self) -> Option<Duration> {
         self.classes.iter().filter_map(Class::next_expiry).min()
     }
@@ -309,7 +309,7 @@ impl Admission {
     ///
     /// # Panics
     /// If there are fewer classes than before.
-    #[must_use = "who is named is inside and must be told"]
+    #[must_use = "the transactions named are admitted and must be notified"]
     pub fn set_limits(&mut self, total_mpl: Option<u32>, classes: Vec<ClassLimits>, now: Duration) -> Vec<Ticket> {
         assert!(classes.len() >= self.classes.len(), "each class keeps its index");
         self.total_mpl = total_mpl;
@@ -396,7 +396,7 @@ impl Admission {
     }
 }
 
-/// A queue's length; nobody has four thousand million connections.
+/// A queue's length; no server has four thousand million connections.
 fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

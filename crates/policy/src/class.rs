@@ -20,7 +20,7 @@ impl Priority {
     /// Work that should run as if it were alone.
     pub const HIGH: Priority = Priority(1);
 
-    /// Above every level that anybody can ask for: work that has been rolled back so often that it must get through now.
+    /// Above every level that can be asked for: work that has been rolled back so often that it must get through now.
     pub const PROMOTED: Priority = Priority(u8::MAX);
 
     /// The two levels that most use, lowest first.
@@ -93,7 +93,7 @@ pub struct Class {
 }
 
 impl From<Priority> for Class {
-    /// The class named after a priority, for work that nobody has classified more finely.
+    /// The class named after a priority, for work that is not classified more finely.
     fn from(priority: Priority) -> Self {
         Class { name: priority.to_string(), priority }
     }

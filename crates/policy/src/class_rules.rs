@@ -18,7 +18,7 @@
 //! are obeyed only if other clients lose nothing: if the class has the same or a lower priority than that of the
 //! login, or if the class says that this user may choose it. A rule that names a tag is obeyed on the same condition. A
 //! rule that names a fingerprint is the administrator's word on that very text, and is always obeyed; where it raises
-//! the priority it should name the user too, since anybody can send the text.
+//! the priority it should name the user too, because any client can send the text.
 //!
 //! A client also chooses its `application_name`. A rule of logins that names one is obeyed on the same condition as a tag:
 //! its class has no higher priority than the login would have without any application name, or the class says that this
@@ -95,7 +95,7 @@ impl ClassRule {
         // Without a tag nothing matches a pattern of tags, and what one rule may not choose another may.
         let covers_tag =
             self.tag.is_none() || self.class == later.class && later.tag.is_some() && covers(&self.tag, &later.tag);
-        // A rule that clients choose may not hold for somebody for whom the later one does.
+        // A rule that clients choose may not hold for a session for which the later one does.
         let is_refused_to_some = self.is_chosen_by_clients() && self.class != later.class;
         self.is_of_statements() == later.is_of_statements()
             && !is_refused_to_some

@@ -7,8 +7,8 @@ use crate::Priority;
 /// One transaction of a cycle of waiters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CycleMember {
-    /// The priority that it began with, promotion included. Not what it has inherited: in a cycle everybody inherits the
-    /// highest, and then the one for whom it is done could be the victim.
+    /// The priority that it began with, promotion included. Inherited priority does not count: in a cycle all members inherit the
+    /// highest, and then the transaction that the rollback is meant to help could be the victim.
     pub priority: Priority,
     /// How often it was rolled back already in its attempts to get through. A count.
     pub rollbacks: u32,
@@ -19,7 +19,7 @@ pub struct CycleMember {
 }
 
 /// The position in `cycle` of the one to roll back: the lowest priority, among those the one rolled back least often so far
-/// (so that nobody loses for ever), then the one with the least to lose, then the youngest.
+/// (so that no transaction loses for ever), then the one with the least to lose, then the youngest.
 ///
 /// # Panics
 /// If the cycle is empty.

@@ -46,14 +46,14 @@ const HELPED: f64 = 0.8;
 const BARRED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
 /// About how long it takes to learn that a disk's bandwidth has fallen.
 const FADING: Duration = Duration::from_secs(5);
-/// A limit of which less than this share is used limits nobody.
+/// A limit of which less than this share is used has no effect.
 const USED: f64 = 0.85;
 /// The floor in bytes counts for at most this share of what the disk gives: on a very slow disk it would leave others nothing.
 const FLOOR_MOST: f64 = 0.75;
 /// A disk that is busy for this share of the time gives all it can.
 const FULL: f64 = 0.9;
-/// What is taken for a disk's bandwidth is never less than this share of the most that was seen since the limit was set, lest
-/// those who yield lose more and more to a disk that is busy with others' small requests.
+/// The assumed bandwidth of a disk is never less than this share of the most that was seen since the limit was set. Otherwise
+/// classes that yield would lose more and more to a disk that is busy with others' small requests.
 const FADED: f64 = 0.25;
 
 /// What bounds the limit.
@@ -82,7 +82,7 @@ pub struct DiskSight {
     pub all_bytes_per_s: f64,
     /// The share of the time in which the disk had something to do, 0 to 1; `None` if that is not known.
     pub busy: Option<f64>,
-    /// The share of the time in which somebody waited for it, a limit included, 0 to 1; `None` if that is not known.
+    /// The share of the time in which a process waited for it, a limit included, 0 to 1; `None` if that is not known.
     pub waited: Option<f64>,
 }
 
@@ -208,7 +208,7 @@ impl fmt::Display for DiskWord {
 }
 
 impl DiskShare {
-    /// One that has seen nothing, and limits nobody.
+    /// A controller that has seen nothing and sets no limit.
     pub fn new(bounds: DiskBounds) -> Self {
         DiskShare {
             bounds,
@@ -250,7 +250,7 @@ impl DiskShare {
     }
 
     /// The least that any limit may leave those who yield, also one that was set for another reason, bytes per second; `None` until
-    /// somebody has read something.
+    /// something was read.
     pub fn least(&self) -> Option<u64> {
         (self.gives > 0.0).then(|| self.floor(self.gives) as u64)
     }
@@ -326,7 +326,7 @@ impl DiskShare {
         limited.peak = limited.peak.max(limited.capacity);
         let is_binding = self.yielding.0 >= USED * limited.bytes_per_s;
         if self.troubled > 0 && (!is_binding || sight.busy.is_some_and(|busy| busy >= FULL)) {
-            // Somebody waits, and the limit holds nobody back, or the disk is full beside it: it gives less than it did.
+            // A process waits, and the limit holds none back, or the disk is full beside it: it gives less than it did.
             let mut capacity = Mean(limited.capacity);
             capacity.add(self.all.0, sight.window, FADING);
             limited.capacity = capacity.0.max(FADED * limited.peak);

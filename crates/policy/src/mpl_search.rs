@@ -133,7 +133,7 @@ pub enum MplWhy {
         /// Hundredths of the mean time before.
         time: u32,
     },
-    /// Nobody needs it any more.
+    /// It is not needed any more.
     Unused,
     /// A transaction was refused because of it.
     Refused,
@@ -156,7 +156,7 @@ impl fmt::Display for MplWhy {
             ),
             MplWhy::Rested => f.write_str("more are tried"),
             MplWhy::Slower { time } => write!(f, "with more, important work took {time} % of the time"),
-            MplWhy::Unused => f.write_str("nobody needs the limit any more"),
+            MplWhy::Unused => f.write_str("the limit is not needed any more"),
             MplWhy::Refused => f.write_str("a transaction was refused because of the limit"),
             MplWhy::TooFew => f.write_str("too few transactions ended to tell"),
         }
@@ -244,7 +244,7 @@ impl MplSearch {
                 return self.open(now, MplWhy::Unused);
             }
         } else if seen.running <= bounds.cores || seen.important.count == 0 {
-            // Not saturated, or nobody to be faster.
+            // Not saturated, or no important work to make faster.
             self.window = Window::default();
             return None;
         }
@@ -346,7 +346,7 @@ impl MplSearch {
         }
         (self.kept, self.rest) = (Some(measured), Duration::ZERO);
         self.phase = Phase::Watching;
-        // One that nobody reaches is taken away as unused.
+        // A limit that is never reached is removed as unused.
         None
     }
 

@@ -7,7 +7,7 @@
 //! | name | degree of a pipeline |
 //! |---|---|
 //! | `static(n)` | n, whatever else runs |
-//! | `adaptive` | learned from runs of the same template: another partition for the dearest pipeline as long as that pays |
+//! | `adaptive` | learned from runs of the same template: another partition for the most expensive pipeline as long as that pays |
 //! | `cost` | cores divided by active queries, and no more than the rows are worth |
 //!
 //! The three are those compared by "Multi-core column-store parallelization under concurrent workload". No degree is above what

@@ -21,7 +21,7 @@
 //!
 //! | name | rule |
 //! |---|---|
-//! | never | nobody is rolled back |
+//! | never | no transaction is rolled back |
 //! | track | as pow, but it is only counted |
 //! | pow | a transaction that blocks a more urgent one and waits itself is rolled back |
 //! | pabort | a transaction that blocks a more urgent one is rolled back |
@@ -90,7 +90,7 @@ pub enum CycleLoss {
     Told,
 }
 
-/// Somebody waits for somebody.
+/// A session waits for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     /// Who waits: a place in [`WaitGraph::transactions`].
@@ -162,7 +162,7 @@ pub struct PreemptionKind {
 
 /// Every policy there is, in the order of the table in the module documentation.
 pub const PREEMPTION_POLICIES: [PreemptionKind; 5] = [
-    PreemptionKind { name: "never", about: "nobody is rolled back", example: "never" },
+    PreemptionKind { name: "never", about: "no transaction is rolled back", example: "never" },
     PreemptionKind { name: "track", about: "as pow, but it is only counted", example: "track" },
     PreemptionKind {
         name: "pow",
@@ -225,7 +225,7 @@ impl PreemptionPolicy {
         self.watches && !self.acts
     }
 
-    /// Whether there is anything to decide, so that somebody has to look who waits for whom.
+    /// Whether there is anything to decide, so that waits must be looked at.
     pub fn watches(&self) -> bool {
         self.watches
     }

@@ -52,7 +52,7 @@ pub enum Unsafe {
     Refused,
     /// A function called through the protocol's own message.
     FunctionCall,
-    /// Nobody knows, for the message was too large to be looked at.
+    /// Unknown, because the message was too large to be looked at.
     Unread,
 }
 
@@ -109,7 +109,7 @@ impl Serialize for Unsafe {
 pub struct ReplayFacts {
     /// Whether its class is not to be replayed.
     pub is_off: bool,
-    /// Whether anything that may commit was sent: COMMIT, PREPARE TRANSACTION, or a text that nobody has read. It may have
+    /// Whether anything that may commit was sent: COMMIT, PREPARE TRANSACTION, or a text that was not read. It may have
     /// been carried out.
     pub commit_sent: bool,
     /// Whether it is a single unit outside of a block, which commits by itself, and its client has got a part of the answer: the

@@ -3,8 +3,8 @@
 //! Governors know each other by their connections to the server. Each decides for itself from what it sees there, and all
 //! that see the same come to the same answer:
 //!
-//! - One in the connection path goes before every one beside the server: its clients' sessions are its own, and nobody can
-//!   tell them from others.
+//! - One in the connection path goes before every one beside the server: its clients' sessions are its own, and cannot
+//!   be distinguished from others.
 //! - Of the governors beside the server the oldest is active; of equally old ones, that with the smallest process number.
 
 /// How a governor stands to its server.

@@ -1,8 +1,8 @@
 //! How long a relay polls for the next message before it sleeps, while an important chain of statements is under way.
 //!
 //! A thread that sleeps until a message comes is woken too late, and the core that it slept on first has to wake up itself. A
-//! thread that polls takes a core for that. It is the problem of mutexes that spin before they block, and the answer is theirs: nobody knows
-//! how long the next wait will be, but it is most likely like the last ones, so the budget is chosen that would have cost least then
+//! thread that polls takes a core for that. Mutexes that spin before they block have the same problem, and the solution is theirs. The
+//! next wait is most likely like the last ones, so the budget is the one that would have cost least for these
 //! (A. Karlin, K. Li, M. Manasse, S. Owicki, "Empirical studies of competitive spinning for a shared-memory multiprocessor", SOSP
 //! 1991). With a budget `b` a wait `w` costs
 //!
@@ -13,8 +13,8 @@
 //! microseconds of an idle core, and the mean of that is kept for each of a few budgets. The server's answers and the client's next
 //! statements are learned apart: a client may think for long after answers that come at once.
 //!
-//! Polling is for cores that nobody else wants. It needs a core that was idle in the last look at the processors, and it stops
-//! until the next look when the poller has seen that somebody else wanted its core.
+//! Polling is for idle cores. It needs a core that was idle in the last look at the processors, and it stops
+//! until the next look when the poller has seen that another process wanted its core.
 
 use std::fmt;
 use std::time::Duration;
@@ -37,7 +37,7 @@ const NEWEST: f64 = 1.0 / 32.0;
 /// Polling needs at least that many idle cores. It should be a whole one; the rest is what the kernel's ticks may be wrong by.
 const CORES_IDLE_MIN: f64 = 0.75;
 
-/// The longest budget that can be set: it would be longer than statements that anybody calls quick.
+/// The longest budget that can be set: it would be longer than quick statements.
 const FIXED_MAX: Duration = Duration::from_millis(1);
 
 /// Whether to poll, as settings have it.
@@ -66,7 +66,7 @@ pub struct Spin {
     rule: SpinRule,
     server: Waits,
     client: Waits,
-    /// A core was idle at the last look, and nobody else has wanted the poller's since.
+    /// A core was idle at the last look, and no other process has wanted the poller's core since.
     has_core: bool,
 }
 
@@ -99,7 +99,7 @@ impl fmt::Display for SpinRule {
 }
 
 impl Spin {
-    /// Polls for nobody until it knows that there is an idle core.
+    /// Does not poll until it knows that there is an idle core.
     pub fn new(rule: SpinRule) -> Self {
         Spin { rule, server: Waits::unknown(), client: Waits::unknown(), has_core: false }
     }
@@ -115,7 +115,7 @@ impl Spin {
         self.has_core = cores_idle.is_some_and(|idle| idle >= CORES_IDLE_MIN);
     }
 
-    /// Somebody else wanted the poller's core.
+    /// Another process wanted the poller's core.
     pub fn on_crowd(&mut self) {
         self.has_core = false;
     }

@@ -1,10 +1,10 @@
-//! Nobody loses for ever: work that was rolled back often enough goes first.
+//! Starvation is bounded: work that was rolled back often enough goes first.
 
 use std::num::NonZeroU32;
 
 use crate::Priority;
 
-/// How often work may be rolled back before it is promoted above everybody.
+/// How often work may be rolled back before it is promoted above all others.
 ///
 /// Not in MW, where a low-priority transaction can be preempted without end.
 ///
@@ -26,7 +26,7 @@ impl StarvationBound {
         StarvationBound { rollbacks: Some(rollbacks) }
     }
 
-    /// Nobody is ever promoted: for studying what starves then.
+    /// No transaction is ever promoted: for studying what starves then.
     pub fn none() -> Self {
         StarvationBound { rollbacks: None }
     }

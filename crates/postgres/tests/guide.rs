@@ -10,7 +10,7 @@ fn the_guide_lists_every_option_of_a_server() {
         Effect::Session => "in sessions that begin then",
         Effect::Reload => "at once",
         Effect::Restart => "after a restart, which keeps the data",
-        Effect::NewServer => "in a new server, with data loaded anew",
+        Effect::NewServer => "in a new server, with data loaded again",
     };
     let row = |option: &ServerOption| {
         let yours = if option.for_any_server { "yes" } else { "" };

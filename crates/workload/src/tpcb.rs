@@ -39,7 +39,7 @@ pub(crate) const ENTRY: Entry = Entry {
     name: "tpcb",
     about: "TPC-B: one short update of an account, a teller and a branch; with fewer branches than clients, a test of locks",
     source: "TPC-B 2.0",
-    scale_unit: "branches of 100,000 accounts; at least as many as clients, lest these wait for each other",
+    scale_unit: "branches of 100,000 accounts; at least as many as clients, so that these do not wait for each other",
     scale_default: 1.0,
     scale_possible: Possible::Whole { low: 1.0, high: BRANCHES_MAX },
     parameters: &[],

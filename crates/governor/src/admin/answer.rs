@@ -1,4 +1,4 @@
-//! What a statement is answered with: rows of typed cells, or a refusal.
+//! Answers to statements: rows of typed cells, or a refusal.
 
 use std::borrow::Cow;
 use std::time::Duration;

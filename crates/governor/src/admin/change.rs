@@ -1,4 +1,4 @@
-//! What can be changed, a file each. Only users that may change anything get here.
+//! The commands that change something, one file each. Only users that may change things get here.
 
 pub mod kill;
 pub mod pause;
@@ -12,6 +12,6 @@ use super::answer::Refusal;
 fn not_beside(what: &str) -> Refusal {
     Refusal::new(
         "55000",
-        format!("{what} means nothing here: this governor works beside its server, not in the connection path"),
+        format!("{what} is not available: this governor works beside its server, not in the connection path"),
     )
 }

@@ -18,7 +18,7 @@ pub struct Command {
     pub about: &'static str,
     /// The columns of its answer; none if it answers with nothing but notices.
     pub columns: &'static [Column],
-    /// Whether it changes anything, which not everybody may.
+    /// Whether it changes anything, which not every user may.
     pub changes: bool,
     /// Carries it out.
     pub run: fn(&Call<'_>) -> Result<Answer, Refusal>,

@@ -1,10 +1,10 @@
-//! What drivers and tools send before anybody has typed anything: they take the console for a PostgreSQL server, and give up
-//! if it does not know its own version.
+//! Statements that drivers and tools send by themselves: they take the console for a PostgreSQL server, and give up if it does
+//! not know its own version.
 
 use super::answer::{Answer, Column, boolean, int, text};
 use super::answer::{Cell, Kind};
 
-/// Parameters that a client is told when it comes in, and that it may ask for with SHOW.
+/// Parameters that a client receives at login, and that it may ask for with SHOW.
 pub const PARAMETERS: [(&str, &str); 11] = [
     // A version that drivers can read, of a server that talks as this console does.
     ("server_version", concat!("15.0 (Plimsoll ", env!("CARGO_PKG_VERSION"), ")")),

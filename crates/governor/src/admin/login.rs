@@ -1,4 +1,4 @@
-//! Letting a user of the console in: SCRAM-SHA-256 and nothing else.
+//! Logins of console users: SCRAM-SHA-256 and nothing else.
 
 use super::scram::{Exchange, MECHANISM, Verifier};
 use super::wire::{Answers, Fields, Message};
@@ -30,7 +30,7 @@ pub enum Progress {
     Goes,
     /// The client is let in.
     In,
-    /// It is not. Why, for our log; a client is told nothing that helps it to guess.
+    /// It is not. The reason is for our log; a client receives nothing that helps it to guess.
     Refused(String),
     /// It does not speak the protocol.
     Nonsense(&'static str),
@@ -63,7 +63,7 @@ impl Login {
                 }
                 let first = fields.int().and_then(|length| fields.bytes(usize::try_from(length).ok()?));
                 let Some(first) = first.filter(|_| fields.0.is_empty()) else {
-                    return Progress::Nonsense("the first SCRAM message has another length than it says");
+                    return Progress::Nonsense("the length of the first SCRAM message is wrong");
                 };
                 match self.exchange.challenge(first) {
                     Ok(challenge) => {

@@ -1,4 +1,4 @@
-//! Statements that are understood, and those that a client has prepared.
+//! The statements that the console understands, and those that a client has prepared.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The server's half of SCRAM-SHA-256 (RFC 5802, RFC 7677), without channel binding.
 //!
-//! A client that names a user that there is not goes through the same motions with a verifier that nothing fits, whose salt
-//! is always the same for the same name: nobody can find out by asking which users there are.
+//! A client that names an unknown user goes through the same exchange with a verifier that no password fits, whose salt is always
+//! the same for the same name. A client can therefore not find out which users exist.
 
 use std::fmt;
 
@@ -69,8 +69,8 @@ impl Verifier {
         self.stored_key == <[u8; 32]>::from(Sha256::digest(client_key))
     }
 
-    /// One that no password fits, for a user that there is not. It looks like that of a true user, whose key, which nobody
-    /// knows, makes its salt; so it is the same after a restart, too.
+    /// A verifier that no password fits, for an unknown user. It looks like that of a real user, whose secret key
+    /// makes its salt; so it is also the same after a restart.
     pub fn of_nobody(user: &str, like: Option<&Verifier>) -> Self {
         let secret = like.map_or([0; 32], |like| like.server_key);
         let made = |of: &[u8]| keyed(&secret, &[of, user.as_bytes()]);
@@ -111,7 +111,7 @@ enum State {
     Over,
 }
 
-/// The client said something that is no SCRAM, or not now. What, for our log; clients are told that their password is wrong.
+/// The client said something that is no SCRAM, or not now. The detail is for our log; clients receive only that their password is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ScramError(&'static str);
@@ -158,10 +158,10 @@ impl Exchange {
         let mut fields = without_proof.split(',');
         let binding = fields.next().and_then(|field| field.strip_prefix("c="));
         if binding != Some(client_header.as_str()) {
-            return Err(ScramError("the last message is of another binding than the first"));
+            return Err(ScramError("the last message has a different binding than the first"));
         }
         if fields.next().and_then(|field| field.strip_prefix("r=")) != Some(nonce.as_str()) {
-            return Err(ScramError("the last message has another nonce than the challenge"));
+            return Err(ScramError("the last message has a different nonce than the challenge"));
         }
         let proof = STANDARD.decode(proof).ok().and_then(|proof| <[u8; 32]>::try_from(proof).ok());
         let proof = proof.ok_or(ScramError("the proof is not 32 bytes in base64"))?;

@@ -1,4 +1,4 @@
-//! What can be looked at, a file each: the columns and how the rows come about.
+//! The `SHOW` commands, one file each: their columns and how their rows are made.
 
 pub mod aborts;
 pub mod classes;

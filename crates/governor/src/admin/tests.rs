@@ -287,13 +287,13 @@ fn an_administrator_changes_what_can_be_changed() {
     };
     refused("SET preemption.polcy = pow", "42704", "did you mean `preemption.policy`?");
     refused("SET class.lwo.mpl = 1", "42704", "did you mean `low`?");
-    refused("SET class.low.mpl = x", "22023", "class.low.mpl: `x` is no number");
+    refused("SET class.low.mpl = x", "22023", "class.low.mpl: `x` is not a number");
     refused("SET preemption.threshold = 1us", "22023", "shorter than 100us");
     refused("PAUSE medium", "42704", "there is no class \"medium\"");
     refused("KILL 99", "42704", "there is no session 99");
     refused("RELOAD", "F0000", "was not started from a file");
     refused("SHOW POLS", "42601", "did you mean `POOLS`?");
-    refused("SHUTDOWN", "55000", "nobody is there");
+    refused("SHUTDOWN", "55000", "cannot be ended from here");
     refused("SELECT 'a", "42601", "has no second one");
     refused("DROP TABLE x", "42601", "this console has no command \"DROP\"");
 }

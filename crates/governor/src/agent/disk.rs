@@ -1,11 +1,11 @@
-//! Limits of what classes that yield read from the server's disk, while others wait for it.
+//! Limits on what classes that yield read from the server's disk while others wait for it.
 //!
-//! Every walk looks which server processes of important sessions wait for a disk. Every [`WINDOW`], what was seen of them, of the
-//! disk, and of what was read for sessions that yield, goes to [`DiskShare`], which decides on a limit. While there is one, those
-//! sessions' processes belong into a control group of ours ([`DiskGroup`]), to which `groups` moves them; when it is lifted they
-//! go home, and the group goes when it is empty. As long as no session that yields is at work, nothing is looked at.
+//! Every walk checks which server processes of important sessions wait for a disk. Every [`WINDOW`], these waits, the activity of
+//! the disk, and the reads for sessions that yield go to [`DiskShare`], which decides on a limit. While a limit is in force,
+//! those sessions' processes belong in a control group of ours ([`DiskGroup`]), to which `groups` moves them. When it is lifted
+//! they return, and the empty group is removed. While no session that yields is at work, nothing is checked.
 //!
-//! A target of a class above may leave them less ([`Settings::disk_held`]): of the two limits the lower one is in force.
+//! A target of a class above may allow them less ([`Settings::disk_held`]): the lower of the two limits is in force.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -36,11 +36,11 @@ const LOOKS_MAX: usize = 32;
 /// Processes of which is asked, in one window, what was read for them; those at work come first.
 const READERS_MAX: usize = 128;
 
-/// A limit that has changed by less than this share is left: the kernel counts anew with each change of a limit.
+/// A limit that has changed by less than this share is left: the kernel starts counting again with each change of a limit.
 const CHANGE_LEAST: f64 = 0.05;
 
 /// The floor of a limit is at least so many windows of the kernel's read-ahead per second: a page that is being read ahead within
-/// the limit keeps everybody waiting who wants it.
+/// the limit keeps every session waiting that wants it.
 const READ_AHEADS_PER_S: u64 = 4;
 
 /// And at least that, bytes per second.
@@ -65,7 +65,7 @@ pub(super) struct Disk {
     folders: Folders,
     /// What the kernel has refused, and until when nothing is tried.
     refused: Option<(String, Instant)>,
-    /// What people were told last.
+    /// What was reported last.
     told: Option<Told>,
 }
 
@@ -188,7 +188,7 @@ impl Disk {
         let own = self.share.decide(&sight);
         self.limit = [own, settings.disk_held()].into_iter().flatten().min();
         if let Err(error) = self.bring(share(settings)) {
-            tracing::warn!(%error, "what classes that yield read from the disk cannot be limited");
+            tracing::warn!(%error, "reads of classes that yield cannot be limited");
             self.refused = Some((error.to_string(), now + REFUSED_FOR));
             self.lift(governor, settings);
             self.group = None;
@@ -200,7 +200,7 @@ impl Disk {
         }
     }
 
-    /// Nobody who yields is at work, and nobody waits for what they read.
+    /// No session that yields is at work, and none waits for what they read.
     fn rest(&mut self, governor: &Governor, settings: &Settings) {
         self.count = None;
         self.publish(governor, self.share.least().map(|least| DiskReading { read_bytes_per_s: 0, least }));
@@ -276,7 +276,7 @@ impl Disk {
         }
     }
 
-    /// Nobody is to be in the group any more, and nobody is: it goes.
+    /// No process belongs in the group any more, and none is there: it is removed.
     fn remove_if_empty(&mut self) {
         if self.folders.is_empty() && self.group.as_ref().is_some_and(DiskGroup::is_empty) {
             self.group = None;
@@ -298,7 +298,7 @@ impl Disk {
         }
         let was_limited = self.told.is_some_and(|told| told.limit.is_some());
         if was_limited != limit.is_some() {
-            tracing::info!(bytes_per_s = limit, why = %now.why(), "limit of what classes that yield read from the disk");
+            tracing::info!(bytes_per_s = limit, why = %now.why(), "limit of reads of classes that yield the disk");
         }
         self.told = Some(now);
         self.tell(governor, settings);
@@ -348,7 +348,7 @@ fn has_yielders(settings: &Settings) -> bool {
     (0..).map(ClassIndex).zip(&settings.classes).any(|(place, _)| settings.yields_disk(place))
 }
 
-/// What the group gets of the cores where it says so: as much as the class gets that gets most of those in it.
+/// The share of the cores of the group, if it has one: the largest share among the classes in it.
 fn share(settings: &Settings) -> GroupShare {
     let yielding = (0..).map(ClassIndex).take(settings.classes.len()).filter(|class| settings.yields_disk(*class));
     let nice = yielding.filter_map(|class| match settings.share_of(class) {
@@ -393,7 +393,7 @@ impl Count {
         }
     }
 
-    /// What was seen from this count's beginning until the next one's; `None` if nobody looked.
+    /// What was seen from this count's beginning until the next one's; `None` without looks.
     fn until(&self, next: &Count, leaders: &[i32]) -> Option<DiskSight> {
         let window = next.began.saturating_duration_since(self.began);
         if self.looks == 0 || window.is_zero() {

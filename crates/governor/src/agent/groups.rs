@@ -1,9 +1,9 @@
 //! The control groups of classes: which ones each server process should be in, and a thread that moves it.
 //!
-//! A move takes the kernel 10 to 20 ms (version 1), in which nobody should wait for the agent, so a thread of its own does
-//! them. It also makes moves too dear for sessions whose transactions change their class: a process is in the groups of a
-//! class once its session has served it for [`SETTLED`], or has just begun. Until then it is where its server had put it,
-//! so nothing important is held back by a limit that was made for others.
+//! A move takes the kernel 10 to 20 ms (version 1), so a separate thread does it and the agent does not wait. Moves are therefore
+//! too expensive for sessions whose transactions change their class: a process is moved to the groups of a class once its session
+//! has served it for [`SETTLED`], or has just begun. Until then it stays where its server had put it, so a limit that was made
+//! for others does not hold back important work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -48,7 +48,7 @@ struct Wish {
     /// Which class it serves, and since when.
     class: ClassIndex,
     since: Instant,
-    /// Where the mover was told to move it.
+    /// The group to which the mover should move it.
     told: Folders,
 }
 
@@ -64,11 +64,11 @@ struct Order {
     process: i32,
     postmaster: ProcessIdentity,
     folders: Folders,
-    /// Groups of classes that it is to leave for those of the server's first process, whoever moved it there.
+    /// Groups of classes that it is to leave for those of the server's first process, whichever governor moved it there.
     leaves: Folders,
 }
 
-/// Why processes are not where they should be, by number, and whether that has changed since it was told.
+/// Why processes are not where they should be, by number, and whether that has changed since it was reported.
 #[derive(Debug, Clone, Default)]
 struct Troubles(Arc<Mutex<(BTreeMap<i32, String>, bool)>>);
 
@@ -97,7 +97,7 @@ impl Groups {
         }
     }
 
-    /// Whether anybody is, or should be, in a group of a class.
+    /// Whether any process is, or should be, in a group of a class.
     pub(super) fn has_any(&self) -> bool {
         !self.wishes.is_empty()
     }
@@ -132,14 +132,14 @@ impl Groups {
             let leaves = Folders::clone(&self.of_classes);
             let order = Order { process, postmaster, folders: Folders::clone(place), leaves };
             let mover = self.mover.get_or_insert_with(|| Mover::start(self.host.clone(), self.troubles.clone()));
-            // A mover that could not be started has said so.
+            // A mover that could not be started has reported it.
             let _ = mover.orders.send(order);
         }
     }
 
     /// A parallel worker should be where its leader is.
     pub(super) fn follow(&mut self, worker: i32, leader: i32, postmaster: ProcessIdentity, now: Instant) {
-        // Nobody asks where workers of a leader without a wish should be.
+        // The place of workers does not matter if their leader has none.
         let Some(wish) = self.wishes.get(&leader) else { return };
         let (class, folders) = (wish.class, Folders::clone(&wish.told));
         self.wish(worker, class, &folders, postmaster, now);
@@ -151,7 +151,7 @@ impl Groups {
         self.troubles.change(|troubles| troubles.retain(|process, _| is_there(*process)));
     }
 
-    /// Moves everybody back to where they were, and waits for that.
+    /// Moves all processes back to where they were, and waits for that.
     pub(super) fn put_back(&mut self) {
         self.wishes.clear();
         if let Some(Mover { orders, thread }) = self.mover.take() {
@@ -223,7 +223,7 @@ impl Moves {
     fn carry_out(&mut self, order: &Order) {
         let facts = ProcessFacts::of(&self.host, order.process);
         let facts = facts.filter(|facts| facts.parent == order.postmaster.id && is_postgres(facts));
-        // It has ended, or its number is somebody else's by now.
+        // It has ended, or its number belongs to another process by now.
         let Some(process) = facts.map(|facts| facts.identity) else { return };
         if let Some(homes) = self.homes.remove(&process) {
             self.send_home(process, &homes);

@@ -1,4 +1,4 @@
-//! The processes that have been given shares: what each had, what it has, and putting back.
+//! The processes whose shares were changed: their original share, their current one, and restoring.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ pub(super) struct Hands {
     /// What every process of the server had when it began, where that is known: beside a server, whose processes may have shares
     /// that a governor gave them which was killed. Otherwise a process is taken to have had what it has when it is first seen.
     first: Option<ProcessShare>,
-    /// Whether the list of those who cannot be touched is another than the one that was told.
+    /// Whether the list of processes that cannot be changed differs from the reported one.
     is_list_new: bool,
 }
 
@@ -110,8 +110,8 @@ impl Hands {
         }
     }
 
-    /// Which process a number is and with which share it began; `None` if it is none of the server's: it has ended, or the number is
-    /// somebody else's by now, and the session will go, too.
+    /// Which process a number is and with which share it began; `None` if it is none of the server's: it has ended, or the number
+    /// belongs to another process by now, and the session will end, too.
     fn meet(&self, process: i32, postmaster: ProcessIdentity) -> Option<(ProcessIdentity, ProcessShare)> {
         let facts = ProcessFacts::of(&self.host, process)?;
         if facts.parent != postmaster.id || !is_postgres(&facts) {
@@ -125,7 +125,7 @@ impl Hands {
         Some((facts.identity, before))
     }
 
-    /// Gives everybody back what they had. Who has ended needs nothing.
+    /// Gives all processes back what they had. Those that have ended need nothing.
     pub(super) fn put_back(&mut self) {
         for held in self.held.values().filter(|held| held.share != CpuShare::Untouched) {
             match held.before.give(&self.host, held.identity) {
@@ -135,7 +135,7 @@ impl Hands {
         }
     }
 
-    /// Knows nobody any more.
+    /// Forgets all processes.
     pub(super) fn forget(&mut self) {
         self.is_list_new |= self.held.values().any(|held| held.trouble.is_some());
         self.held.clear();

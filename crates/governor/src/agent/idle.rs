@@ -1,8 +1,8 @@
 //! The control group of classes with `cpu = "idle"`: a process with `SCHED_IDLE` alone keeps its core for milliseconds now and then.
 //!
-//! Processes that serve such a class belong into a group of ours that is idle itself ([`IdleGroup`]), to which `groups`
-//! moves them once they have settled in the class. They have `SCHED_IDLE` besides, at once. A class whose control groups an operator
-//! has named is left there.
+//! Processes that serve such a class belong in a group of ours that is idle itself ([`IdleGroup`]), to which `groups` moves them
+//! once they have settled in the class. They also get `SCHED_IDLE` at once. A class whose control groups an operator has named
+//! stays in those.
 
 use std::path::PathBuf;
 use std::sync::Arc;

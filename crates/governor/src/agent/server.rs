@@ -1,4 +1,4 @@
-//! Whether the server's processes are processes of this machine that can be given shares of the cores.
+//! Whether the server's processes are processes of this machine whose CPU shares can be changed.
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
@@ -21,8 +21,8 @@ pub struct ServerHere {
 
 /// The server's first process, if its processes can be given shares and have them taken back; otherwise why not.
 ///
-/// A server in a container counts its processes in a space of its own, so that a number that it tells may be that of
-/// anybody here. The process behind the control connection has begun just now, so that its beginning tells.
+/// A server in a container has its own process numbers, so a number that it reports may be that of any process here. The
+/// process behind the control connection has begun just now, so its start time identifies it.
 pub(crate) fn find(host: &Host, here: &ServerHere) -> Result<ProcessIdentity, String> {
     let elsewhere = || {
         "the server's processes are not among those of this machine: it runs in a container, or behind a tunnel; \
@@ -44,8 +44,8 @@ pub(crate) fn find(host: &Host, here: &ServerHere) -> Result<ProcessIdentity, St
 pub(super) fn restore_left_over(host: &Host) {
     for restored in own_group::restore_left_over(host, &host.path(default_state_folder())) {
         match restored {
-            Ok(restored) => tracing::info!(undone = ?restored.undone, "undid what a killed governor had left"),
-            Err(error) => tracing::error!(%error, "cannot undo what a killed governor has left"),
+            Ok(restored) => tracing::info!(undone = ?restored.undone, "undid changes that a killed governor had left"),
+            Err(error) => tracing::error!(%error, "cannot undo changes that a killed governor has left"),
         }
     }
 }
@@ -55,7 +55,7 @@ pub(super) fn is_postgres(facts: &ProcessFacts) -> bool {
     facts.program.starts_with("postgres") || facts.program.starts_with("postmaster")
 }
 
-/// Gives the control connection's own process a little less, and back what it had: whoever may do that may do it to others
+/// Gives the control connection's own process a little less, and then its old share back: if that is allowed, it is allowed for the others
 /// of the same server.
 fn try_out(host: &Host, backend: &ProcessFacts) -> Result<(), String> {
     let nice = if backend.share.nice < 19 { backend.share.nice + 1 } else { 18 };

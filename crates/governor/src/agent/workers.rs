@@ -1,7 +1,8 @@
-//! Parallel workers: processes of the server that work for another of its processes, and get what that one gets.
+//! Parallel workers: processes of the server that work for another of its processes, and get its share.
 //!
-//! They are the server's children and say in their titles whom they work for. A child's title is read once, and children are listed anew
-//! only if a process has begun on this machine since all of them had a title, so that a look costs little more than one read.
+//! They are the server's children, and their titles name the process they work for. A child's title is read once, and children
+//! are listed again only if a process has begun on this machine since all of them had a title, so a look costs little more than
+//! one read.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -42,7 +43,7 @@ impl Workers {
     }
 
     /// Brings every worker to its leader's share, and to its groups.
-    /// Even if nobody has a share or a group, they are looked for if they `count`. A walk lists children whether or not a process has begun,
+    /// Even if no class has a share or a group, they are looked for if they `count`. A walk lists children whether or not a process has begun,
     /// and so forgets those that have ended.
     pub(super) fn tend(
         &mut self,

@@ -37,7 +37,7 @@ fn user(typed: &At<TypedAdminUser>, read: &mut Reader<'_>) -> Option<AdminUser> 
         return None;
     }
     let verifier = if let Some(verifier) = &typed.verifier {
-        let wrong = |why| format!("this is no verifier: {why}; `plimsoll govern --hash-password` makes one");
+        let wrong = |why| format!("this is not a verifier: {why}; `plimsoll govern --hash-password` makes one");
         let parsed = Verifier::parse(verifier.value()).map_err(wrong);
         read.problems.note(verifier.span(), parsed).map(|_| verifier.value().clone())
     } else if let Some(file) = &typed.password_file {
@@ -51,7 +51,7 @@ fn user(typed: &At<TypedAdminUser>, read: &mut Reader<'_>) -> Option<AdminUser> 
     } else {
         let password = typed.password.as_ref()?;
         let warning = format!(
-            "the password of `{name}` stands in the file in clear; `plimsoll govern --hash-password` makes a verifier of it"
+            "the password of `{name}` is in the file in clear text; `plimsoll govern --hash-password` makes a verifier of it"
         );
         read.warnings.push(warning);
         read.problems.note(password.span(), verifier_of(password.value()))
@@ -72,7 +72,7 @@ fn read_secret(path: &Path, warnings: &mut Vec<String>) -> Result<String, String
 fn verifier_of(text: &str) -> Result<String, String> {
     let text = text.trim_end_matches(['\r', '\n']);
     match text {
-        "" => Err("the password is empty; nobody could be kept out".to_owned()),
+        "" => Err("the password is empty and would admit every client".to_owned()),
         verifier if Verifier::parse(verifier).is_ok() => Ok(verifier.to_owned()),
         password => Ok(hash_password(password)),
     }

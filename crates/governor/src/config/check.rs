@@ -1,4 +1,4 @@
-//! What `plimsoll govern --check` says: the settings as the governor understands them, warnings, and, if asked for, whether
+//! The output of `plimsoll govern --check`: the settings as the governor understands them, warnings, and, if asked for, whether
 //! clients and the control user can log in to the server.
 
 mod connect;
@@ -154,7 +154,7 @@ fn has_shares(settings: &Settings) -> bool {
     has_groups || settings.cpu.shares && has_shares
 }
 
-/// Control groups that cannot be used by whoever runs the check.
+/// Control groups that the user who runs the check cannot use.
 fn levers_here(settings: &Settings) -> Vec<String> {
     let mut warnings = Vec::new();
     for class in &settings.classes {
@@ -338,7 +338,7 @@ impl fmt::Display for Report {
         line("server", &self.server)?;
         line("control", self.control.as_deref().unwrap_or("none"))?;
         if self.is_beside {
-            line("clients", "none come through: the governor works beside the server")?;
+            line("clients", "none: the governor works beside the server")?;
             line("console at", &list(&self.listen))?;
         } else {
             line("clients", &format!("{} (TLS {})", list(&self.listen), self.tls))?;
@@ -355,7 +355,7 @@ impl fmt::Display for Report {
         for (number, (rule, class)) in self.rules.iter().enumerate() {
             write_line(out, &format!("{:>3}", number + 1), &format!("{rule} -> {class}"))?;
         }
-        write_line(out, "  -", &format!("everybody else -> {}", self.default_class))?;
+        write_line(out, "  -", &format!("all others -> {}", self.default_class))?;
         for overlap in &self.overlaps {
             write_line(out, "", overlap)?;
         }

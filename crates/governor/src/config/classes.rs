@@ -1,4 +1,4 @@
-//! The classes and who belongs to them.
+//! The classes and the rules that assign sessions to them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(V
         read.surroundings.classes.iter().filter(|name| !names.contains(name)).map(String::as_str).collect();
     if !missing.is_empty() {
         let message = format!(
-            "the classes {} are gone; a class can be taken away or renamed by a restart only, for sessions are in it",
+            "the classes {} are gone; removing or renaming a class needs a restart, because sessions are in it",
             listed(missing.iter().copied())
         );
         read.problems.add(place_of(&typed.classes), message);
@@ -176,7 +176,7 @@ fn control_group(folder: &At<String>, read: &mut Reader<'_>) -> Option<PathBuf> 
     let path = Path::new(folder.value());
     if !path.is_absolute() {
         let example = "\"/sys/fs/cgroup/postgres.slice/reports\"";
-        let message = format!("`{}` is no control group; write its folder, as {example}", folder.value());
+        let message = format!("`{}` is not a control group; write its folder, such as {example}", folder.value());
         read.problems.add(folder.span(), message);
         return None;
     }
@@ -185,8 +185,9 @@ fn control_group(folder: &At<String>, read: &mut Reader<'_>) -> Option<PathBuf> 
 
 /// Reads a share of the cores.
 pub(crate) fn cpu_share(text: &str) -> Result<CpuShare, String> {
-    let wrong =
-        || format!("`{text}` is no share of the cores; write `untouched`, `prompt`, `nice 10` (-20 to 19) or `idle`");
+    let wrong = || {
+        format!("`{text}` is not a share of the cores; write `untouched`, `prompt`, `nice 10` (-20 to 19) or `idle`")
+    };
     match text {
         "untouched" => Ok(CpuShare::Untouched),
         "prompt" => Ok(CpuShare::Prompt),
@@ -211,7 +212,7 @@ fn check_names(classes: &[At<TypedClass>], read: &mut Reader<'_>) {
         }
     }
     if let Some(beyond) = classes.get(CLASSES_MAX) {
-        let message = format!("there are {} classes, and {CLASSES_MAX} at most can be", classes.len());
+        let message = format!("there are {} classes, and at most {CLASSES_MAX} are allowed", classes.len());
         read.problems.add(beyond.span(), message);
     }
 }
@@ -245,7 +246,7 @@ fn rule(typed: &At<TypedRule>, names: &[String], read: &mut Reader<'_>) -> Optio
         (Some(digits), None) => {
             let right = digits.value().len() == 16;
             let number = right.then(|| u64::from_str_radix(digits.value(), 16).ok()).flatten();
-            let wrong = || format!("`{}` is no fingerprint; write 16 hexadecimal digits", digits.value());
+            let wrong = || format!("`{}` is not a fingerprint; write 16 hexadecimal digits", digits.value());
             read.problems.note(digits.span(), number.ok_or_else(wrong)).map(Some)
         }
         (None, Some(statement)) => Some(Some(fingerprint(statement.value().as_bytes()))),
@@ -260,7 +261,7 @@ fn rule(typed: &At<TypedRule>, names: &[String], read: &mut Reader<'_>) -> Optio
         fingerprint: fingerprint?,
     };
     if rule.to_string() == "everything" {
-        let message = "this rule names nothing, so everybody matches; say who, or use `default_class` instead";
+        let message = "this rule has no condition and matches every session; add one, or use `default_class` instead";
         read.problems.add_following(place, message);
         return None;
     }

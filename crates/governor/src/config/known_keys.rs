@@ -1,4 +1,4 @@
-//! Finds keys that mean nothing, and tables and lists in each other's place, by the schema of settings files.
+//! Finds unknown keys, and tables in place of lists or lists in place of tables, by the schema of settings files.
 
 use serde_json::Value;
 use toml::Spanned;

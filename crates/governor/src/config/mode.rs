@@ -1,4 +1,4 @@
-//! Keys that mean something in one mode only: in the connection path, or beside the server.
+//! Keys that have an effect in one mode only: in the connection path, or beside the server.
 
 use toml::de::{DeTable, DeValue};
 
@@ -21,7 +21,7 @@ const IN_PATH_ONLY: [Key; 17] = [
     (
         "class",
         "retries",
-        "if its applications retry what fails with 57014 (query_canceled), write preemptible = \"retry-by-application\"",
+        "if its applications retry after 57014 (query_canceled), write preemptible = \"retry-by-application\"",
     ),
     ("class", "mpl_min", "no transaction waits for admission"),
     ("class", "target", "the governor does not time transactions there"),
@@ -34,8 +34,8 @@ const IN_PATH_ONLY: [Key; 17] = [
 
 /// Keys that mean nothing in the connection path.
 const BESIDE_ONLY: [Key; 2] = [
-    ("admin", "address", "the console is where clients come in: [listen]"),
-    ("admin", "socket_folder", "the console is where clients come in: [listen]"),
+    ("admin", "address", "the console uses the addresses of clients: [listen]"),
+    ("admin", "socket_folder", "the console uses the addresses of clients: [listen]"),
 ];
 
 /// Why a key of `SHOW CONFIG`, such as `class.low.mpl`, means nothing beside a server; `None` if it does.
@@ -46,7 +46,7 @@ pub(crate) fn means_nothing_beside(key: &str) -> Option<&'static str> {
     IN_PATH_ONLY.iter().find(is_it).map(|(_, _, why)| *why)
 }
 
-/// Every key of a file that contradicts its mode. Nothing for a text that is no TOML, whose fault is told elsewhere.
+/// Every key of a file that contradicts its mode. Nothing for a text that is not TOML, whose fault is reported elsewhere.
 pub(super) fn contradictions(text: &str, is_beside: bool) -> Vec<Problem> {
     let Ok(root) = DeTable::parse(text) else { return Vec::new() };
     let mut problems = of_table("", root.get_ref(), is_beside);
@@ -75,7 +75,7 @@ fn of_table(section: &str, table: &DeTable<'_>, is_beside: bool) -> Vec<Problem>
     for (key, _) in table {
         let name: &str = key.get_ref();
         if let Some((_, _, why)) = foreign.iter().find(|(of, known, _)| *of == section && *known == name) {
-            problems.push(Problem::new(key.span(), format!("`{name}` means nothing {mode}: {why}; take it out")));
+            problems.push(Problem::new(key.span(), format!("`{name}` has no effect {mode}: {why}; remove it")));
         }
     }
     problems
@@ -128,7 +128,7 @@ mod tests {
         let told = |is_beside| check_for(&file, false, is_beside).unwrap().to_string();
         assert!(!told(false).contains("beside the server"));
         let beside = told(true);
-        assert!(beside.contains("none come through: the governor works beside the server"), "{beside}");
+        assert!(beside.contains("none: the governor works beside the server"), "{beside}");
         assert!(beside.contains("console at") && beside.contains("counted only"), "{beside}");
     }
 

@@ -22,7 +22,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 
 /// Reads a length of time.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no length of time; write a number and us, ms, s, min, h or d, as in \"5s\"");
+    let wrong = || format!("`{text}` is not a length of time; write a number and us, ms, s, min, h or d, as in \"5s\"");
     let micros = scaled(text, &TIME_UNITS).ok_or_else(wrong)?;
     let length = Duration::from_micros(micros);
     if length <= TIME_MAX { Ok(length) } else { Err(format!("`{text}` is longer than 30 days; write a shorter one")) }
@@ -31,7 +31,7 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 /// Reads a size in bytes.
 pub(super) fn size(text: &str) -> Result<usize, String> {
     let bytes = scaled(text, &SIZE_UNITS).and_then(|bytes| usize::try_from(bytes).ok());
-    bytes.ok_or_else(|| format!("`{text}` is no size; write a number and B, KiB, MiB or GiB, as in \"1MiB\""))
+    bytes.ok_or_else(|| format!("`{text}` is not a size; write a number and B, KiB, MiB or GiB, as in \"1MiB\""))
 }
 
 /// A number, possibly with a fraction, and a unit.
@@ -82,7 +82,7 @@ mod tests {
         check("30d", 30 * 86_400_000_000, "30d");
         for text in ["", "5", "s", "-1s", "5 sec", "1.2.3s", "1m", "5s5s", "99999999999999999999s"] {
             let error = duration(text).expect_err(text);
-            assert!(error.contains("is no length of time; write a number"), "{error}");
+            assert!(error.contains("is not a length of time; write a number"), "{error}");
         }
         assert!(duration("31d").is_err());
     }

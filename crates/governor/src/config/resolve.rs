@@ -142,7 +142,7 @@ impl Reader<'_> {
     /// A pattern of names.
     pub(super) fn pattern(&mut self, typed: &At<String>) -> Option<glob::Pattern> {
         let wrong = |error: glob::PatternError| {
-            format!("`{}` is no pattern: {}; write * for any letters, ? for one", typed.value(), error.msg)
+            format!("`{}` is not a pattern: {}; write * for any letters, ? for one", typed.value(), error.msg)
         };
         self.problems.note(typed.span(), glob::Pattern::new(typed.value()).map_err(wrong))
     }
@@ -175,7 +175,7 @@ impl Reader<'_> {
         let address = local.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port))).or_else(|| text.parse().ok());
         let wrong = || {
             format!(
-                "`{text}` is no address; write an IP address and a port, as \"127.0.0.1:{PORT}\", \"[::1]:{PORT}\", or \
+                "`{text}` is not an address; write an IP address and a port, as \"127.0.0.1:{PORT}\", \"[::1]:{PORT}\", or \
                  \"0.0.0.0:{PORT}\" for every network of this machine"
             )
         };
@@ -195,7 +195,7 @@ impl Reader<'_> {
         };
         if let Some(none) = typed.addresses.as_ref().filter(|all| all.is_empty() && typed.socket_folders.is_empty()) {
             let place = none.first().map_or(0..0, At::span);
-            self.problems.add(place, "clients cannot come in: give [listen] addresses or socket_folders");
+            self.problems.add(place, "clients cannot connect: set addresses or socket_folders in [listen]");
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = self.number_or(typed.workers.as_ref(), 1..=256, (processors / 2).max(1) as i64);
@@ -228,12 +228,15 @@ impl Reader<'_> {
 
     fn spin(&mut self, typed: &At<String>) -> Option<SpinRule> {
         let wrong = || {
-            format!("`{}` is no `spin`: write \"auto\", \"off\", or a time up to 1ms, such as \"50us\"", typed.value())
+            format!(
+                "`{}` is not a value of `spin`: write \"auto\", \"off\", or a time up to 1ms, such as \"50us\"",
+                typed.value()
+            )
         };
         self.problems.note(typed.span(), SpinRule::parse(typed.value()).ok_or_else(wrong))
     }
 
-    /// Where the console is beside a server; nobody else comes in there.
+    /// The address of the console beside a server; no client connects there.
     fn console(&mut self, typed: &TypedAdmin) -> Option<Listen> {
         const OPERATORS_MAX: u32 = 100;
         let usual = || if typed.socket_folder.is_none() { vec![(Ipv4Addr::LOCALHOST, PORT).into()] } else { vec![] };

@@ -45,7 +45,7 @@ fn the_least_is_enough() {
     let (high, low) = (&settings.classes[0], &settings.classes[1]);
     assert_eq!((high.limits.mpl, high.preemptible, high.cpu), (None, false, CpuShare::Prompt));
     assert_eq!((low.preemptible, low.replay, low.cpu), (true, true, CpuShare::Nice(10)));
-    assert_eq!(settings.rules.default_class().0, 1, "whoever no rule names is of the lowest");
+    assert_eq!(settings.rules.default_class().0, 1, "a session that no rule matches gets the lowest");
 }
 
 /// Whoever says nothing gets a core at once beside a class that gets less, and is left alone otherwise.
@@ -143,10 +143,10 @@ mpl = "many"
     let told = faults(&text.replace("sever", "server").replace("mpl = \"many\"\n", ""));
     let expect = [
         "x.toml:2:17: there is no class `hihg`",
-        "x.toml:4:14: `localhost:x` is no address",
+        "x.toml:4:14: `localhost:x` is not an address",
         "x.toml:5:15: 0 is not between 1 and 1000000",
         "x.toml:8:12: `urgent` is no priority; write `high`, `low`",
-        "x.toml:12:17: `2 minutes` is no length of time; write a number and us, ms, s, min, h or d",
+        "x.toml:12:17: `2 minutes` is not a length of time; write a number and us, ms, s, min, h or d",
     ];
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), expect.len(), "{told}");
@@ -195,8 +195,8 @@ login_timeout = "soon"
         "x.toml:17:8: ",
         "x.toml:19:7: ",
         "x.toml:21:10: there is no policy `powe`",
-        "x.toml:23:8: `2ms` is no `spin`: write \"auto\", \"off\", or a time up to 1ms, such as \"50us\"",
-        "x.toml:24:17: `soon` is no length of time",
+        "x.toml:23:8: `2ms` is not a value of `spin`: write \"auto\", \"off\", or a time up to 1ms, such as \"50us\"",
+        "x.toml:24:17: `soon` is not a length of time",
     ];
     let lines: Vec<&str> = told.lines().collect();
     assert_eq!(lines.len(), expect.len(), "{told}");
@@ -242,12 +242,12 @@ fn each_mistake_has_its_remedy() {
     check("[class]\nname = \"x\"", "there can be several: write [[class]], with two brackets");
     check("break_glass = \"dba\"", "there can be several: write break_glass = [\"dba\"]");
     check("admin = \"x\"", "`admin` is a table; write [admin]");
-    check("[[rule]]\nclass = \"low\"", "this rule names nothing, so everybody matches");
+    check("[[rule]]\nclass = \"low\"", "this rule has no condition and matches every session");
     check(
         "[[rule]]\nclass = \"lo\"\nuser = \"a\"",
         "there is no class `lo` (did you mean `low`?); there are `high`, `low`",
     );
-    check("[[rule]]\nclass = \"low\"\nuser = \"[\"", "`[` is no pattern");
+    check("[[rule]]\nclass = \"low\"\nuser = \"[\"", "`[` is not a pattern");
     check("[[rule]]\nclass = \"low\"\nfingerprint = \"12\"", "write 16 hexadecimal digits");
     check(
         "[[rule]]\nclass = \"low\"\nfingerprint = \"0123456789abcdef\"\nstatement = \"select 1\"",
@@ -264,15 +264,15 @@ fn each_mistake_has_its_remedy() {
     );
     check("[preemption]\npolicy = \"powe\"", "there is no policy `powe` (did you mean `pow`?)");
     check("[preemption]\nthreshold = \"1us\"", "`1us` is shorter than 100us");
-    check("[preemption]\nreplay_bytes_max = \"1M\"", "`1M` is no size");
+    check("[preemption]\nreplay_bytes_max = \"1M\"", "`1M` is not a size");
     check("[log]\nformat = \"jsn\"", "`jsn` is no format (did you mean `json`?)");
-    check("[listen]\naddresses = []", "clients cannot come in");
+    check("[listen]\naddresses = []", "clients cannot connect");
     check("[listen.tls]\ncertificate = \"none.crt\"\nkey = \"none.key\"", "cannot read certificates from ./none.crt");
     check("control = \"localhost\"", "postgres://");
     check("[[admin.user]]\nname = \"a\"", "`a` has 0: a user of the console has one of `verifier`");
     check(
         "[[admin.user]]\nname = \"a\"\nverifier = \"md5x\"",
-        "this is no verifier: it does not begin with SCRAM-SHA-256$",
+        "this is not a verifier: it does not begin with SCRAM-SHA-256$",
     );
     check("[[admin.user]]\nname = \"a\"\npassword_file = \"none\"", "cannot read ./none");
     check("[[admin.user]]\nname = \"a\"\npassword_variable = \"NONE\"", "the environment variable `NONE` is not set");
@@ -289,16 +289,16 @@ fn what_is_probably_not_meant_is_a_warning() {
     };
     check("", "there is no `control`, so nothing is preempted");
     check("", "the console has no users");
-    check("", "nobody can be in class `high`: write a [[rule]] with class = \"high\"");
+    check("", "no session can be in class `high`: write a [[rule]] with class = \"high\"");
     check("control = \"postgres://a@b/c\"", "preemption only tracks what it would do");
     check("[[class]]\nname = \"a\"\npriority = \"low\"", "no class is above another");
     check("[[class]]\nname = \"a\"\npriority = \"low\"\nmpl = 0", "class `a` has mpl = 0");
     check("[listen]\naddresses = [\"0.0.0.0:6432\"]", "0.0.0.0:6432 can be reached over a network, unencrypted");
     check("[http]\naddress = \"0.0.0.0:6433\"", "the live page at 0.0.0.0:6433 can be reached over a network");
-    check("[[admin.user]]\nname = \"a\"\npassword = \"x\"", "the password of `a` stands in the file in clear");
+    check("[[admin.user]]\nname = \"a\"\npassword = \"x\"", "the password of `a` is in the file in clear text");
     check(
         "[[rule]]\nclass = \"low\"\nuser = \"a*\"\n[[rule]]\nclass = \"high\"\nuser = \"ab\"",
-        "rule 2 (user ab) never holds, for rule 1 (user a*) matches all of it",
+        "rule 2 (user ab) never applies, because rule 1 (user a*) matches all of it",
     );
     check("[[rule]]\nclass = \"high\"\ntag = \"x\"", "rule 1 (tag x) raises nobody");
     check(
@@ -317,7 +317,10 @@ fn what_is_probably_not_meant_is_a_warning() {
     let own = "server = \"postgres:///?host=/run/pg\"";
     let socket = good(own).warnings.join("\n");
     assert!(socket.contains("needs scram-sha-256, not `peer` or `trust`"), "{socket}");
-    check("[[rule]]\nclass = \"high\"\nstatement = \"select 1\"", "raises whoever sends that text; name a `user`, too");
+    check(
+        "[[rule]]\nclass = \"high\"\nstatement = \"select 1\"",
+        "raises any client that sends that text; also name a `user`",
+    );
 }
 
 #[test]
@@ -419,10 +422,7 @@ fn classes_that_there_are_keep_their_places() {
     assert_eq!(names, ["high", "low", "new"]);
     let without = format!("{START}[[class]]\nname = \"high\"\npriority = \"high\"");
     let error = parse(&without, "x.toml", &surroundings).expect_err("one is missing").to_string();
-    assert!(
-        error.contains("the classes `low` are gone; a class can be taken away or renamed by a restart only"),
-        "{error}"
-    );
+    assert!(error.contains("the classes `low` are gone; removing or renaming a class needs a restart"), "{error}");
 }
 
 #[test]
@@ -434,7 +434,7 @@ fn a_check_fits_a_terminal() {
     for part in [
         "plimsoll.toml: no problems found",
         "user shop -> high",
-        "everybody else -> low",
+        "all others -> low",
         "counts only (policy track)",
         "if replayed",
         "sessions that match rules 1 and 2 get high",

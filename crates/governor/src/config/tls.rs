@@ -75,7 +75,7 @@ fn unusable(error: &Error, certificate: &Path, key: &Path) -> String {
     let (certificate, key) = (certificate.display(), key.display());
     match error {
         Error::InconsistentKeys(_) => format!(
-            "certificate and key do not go together: {key} is not the key that {certificate} was made for; name the two \
+            "certificate and key do not match: {key} is not the key that {certificate} was made for; name the two \
              that were made together"
         ),
         Error::InvalidCertificate(cause) if is_version_1(cause) => format!(
@@ -126,6 +126,6 @@ mod tests {
             "{old}"
         );
         let mixed = told(folder, "new.crt", "old.key");
-        assert!(mixed.contains("do not go together") && mixed.contains("old.key"), "{mixed}");
+        assert!(mixed.contains("do not match") && mixed.contains("old.key"), "{mixed}");
     }
 }

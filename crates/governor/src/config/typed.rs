@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// What a governor is told: where clients come in, where the server is, who is important.
+/// The settings of a governor: where clients connect, where the server is, which work is important.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(title = "Plimsoll governor", deny_unknown_fields)]
 pub struct TypedSettings {
@@ -21,7 +21,7 @@ pub struct TypedSettings {
     /// server in the same way themselves.
     #[serde(default)]
     pub trust_clients: bool,
-    /// Whether the server is told the class of each session as it begins (the startup parameter `plimsoll.class`), so that
+    /// Whether each new session announces its class to the server (the startup parameter `plimsoll.class`), so that
     /// `SHOW plimsoll.class` has an answer. The default is `true`; poolers that refuse unknown startup parameters need `false`.
     pub announce_class: Option<bool>,
     /// Whether each connection to the server begins with a PROXY protocol header (version 2) that names its client. The default is
@@ -31,7 +31,7 @@ pub struct TypedSettings {
     /// As whom the governor itself asks the server who waits for whom, and preempts: `postgres://plimsoll@host:port/postgres`.
     /// Without it nothing is preempted and no share of the cores is changed.
     pub control: Option<At<String>>,
-    /// The class of whoever no rule names; the one with the lowest priority without it.
+    /// The class of sessions that no rule matches. The default is the class with the lowest priority.
     pub default_class: Option<At<String>>,
     /// Users, by exact name, who are let through ungoverned, whatever else is set.
     #[serde(default)]
@@ -328,7 +328,7 @@ pub struct TypedAdmin {
     pub address: Option<At<String>>,
     /// Beside a server: a folder in which the console's Unix socket is made, with the name `.s.PGSQL.6432`.
     pub socket_folder: Option<At<String>>,
-    /// Who may use it, one table each; nobody without any.
+    /// The users of the console, one table each. The default is none.
     #[serde(default, rename = "user")]
     pub users: Vec<At<TypedAdminUser>>,
 }

@@ -1,4 +1,4 @@
-//! What can be set and is probably not meant so.
+//! Settings that are allowed but probably not intended.
 
 use std::net::IpAddr;
 
@@ -31,19 +31,20 @@ pub(super) fn warnings(settings: &Settings) -> Vec<String> {
 fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
     let priorities = || settings.classes.iter().map(|class| class.limits.priority);
     if priorities().min() == priorities().max() {
-        let message = "no class is above another, so nobody is preferred: give one of them priority = \"high\"";
+        let message = "no class is above another, so none is preferred: give one of them priority = \"high\"";
         warnings.push(message.to_owned());
     }
     let is_given = |place: usize| {
         let rules = settings.rules.rules().iter().map(|rule| rule.class);
         rules.chain([settings.rules.default_class()]).any(|class| usize::from(class.0) == place)
     };
-    // Everybody may choose a class that is not above their own.
+    // Every client may choose a class that is not above its own.
     let reached = settings.classes.iter().enumerate().filter(|(place, _)| is_given(*place));
     let highest = reached.map(|(_, class)| class.limits.priority).max();
     for (place, class) in settings.classes.iter().enumerate() {
         if !is_given(place) && class.settable_by.is_empty() && Some(class.limits.priority) > highest {
-            let message = format!("nobody can be in class `{0}`: write a [[rule]] with class = \"{0}\"", class.name);
+            let message =
+                format!("no session can be in class `{0}`: write a [[rule]] with class = \"{0}\"", class.name);
             warnings.push(message);
         }
     }
@@ -66,7 +67,7 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
     for (place, rule) in rules.iter().enumerate() {
         if let Some(earlier) = settings.rules.shadowed_by(place) {
             warnings.push(format!(
-                "rule {} ({rule}) never holds, for rule {} ({}) matches all of it and comes first",
+                "rule {} ({rule}) never applies, because rule {} ({}) matches all of it and comes first",
                 place + 1,
                 earlier + 1,
                 rules[earlier]
@@ -76,7 +77,7 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
         let default = settings.class(settings.rules.default_class());
         if rule.tag.is_some() && class.limits.priority > default.limits.priority && class.settable_by.is_empty() {
             warnings.push(format!(
-                "rule {} ({rule}) raises nobody: anybody can write a tag, so class `{}` must say in `settable_by` whose it \
+                "rule {} ({rule}) raises no user: any client can write a tag, so class `{}` must say in `settable_by` whose it \
                  obeys",
                 place + 1,
                 class.name
@@ -91,7 +92,10 @@ fn about_rules(settings: &Settings, warnings: &mut Vec<String>) {
             ));
         }
         if rule.fingerprint.is_some() && rule.user.is_none() && class.limits.priority > default.limits.priority {
-            warnings.push(format!("rule {} ({rule}) raises whoever sends that text; name a `user`, too", place + 1));
+            warnings.push(format!(
+                "rule {} ({rule}) raises any client that sends that text; also name a `user`",
+                place + 1
+            ));
         }
     }
 }
@@ -167,12 +171,12 @@ fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
         warnings.push(message.to_owned());
     }
     if let Some(http) = settings.http.as_ref().filter(|http| is_open(&http.address.ip())) {
-        let message = "whoever reaches it sees names of users and databases, and is asked for no password";
+        let message = "every client that reaches it sees names of users and databases, without a password";
         warnings.push(format!("the live page at {} can be reached over a network; {message}", http.address));
     }
     for user in &settings.admin.users {
         if Verifier::parse(&user.verifier).is_ok_and(|verifier| verifier.fits(SAMPLE_PASSWORD)) {
-            let message = "anybody can read it there: `plimsoll govern --hash-password` makes a verifier of yours";
+            let message = "every user can read it there: `plimsoll govern --hash-password` makes your own verifier";
             warnings.push(format!(
                 "the password of the console's user `{}` is that of the sample, \"{SAMPLE_PASSWORD}\"; {message}",
                 user.name

@@ -1,4 +1,4 @@
-//! Recent verdicts, so that transactions that are rolled back repeatedly cause one inquiry a second.
+//! Recent verdicts, so that transactions that are rolled back repeatedly cause one inquiry per second.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};

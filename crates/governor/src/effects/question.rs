@@ -1,6 +1,6 @@
 //! Questions for the server, in SQL that means the same in every session.
 //!
-//! The client may have set any `search_path`, and anybody may have created functions, operators and tables that this path
+//! The client may have set any `search_path`, and other users may have created functions, operators and tables that this path
 //! finds first. The questions therefore qualify every table, function, type and operator. They avoid `IN`, `BETWEEN`,
 //! `NULLIF`, `USING` and `IS DISTINCT FROM`, because these look up an operator without a schema.
 //!

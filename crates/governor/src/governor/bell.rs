@@ -19,12 +19,12 @@ pub enum Heard {
     Nothing,
     /// Server processes are to get other shares of the cores.
     Shares,
-    /// Somebody important is late, or everything may be different.
+    /// An important unit is late, or everything may be different.
     Late,
 }
 
 impl Bell {
-    /// Rings because somebody is late; cheap if it has been rung already.
+    /// Rings because a unit is late; cheap if it has been rung already.
     pub fn ring(&self) {
         self.wake(Heard::Late);
     }

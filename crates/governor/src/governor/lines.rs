@@ -23,7 +23,7 @@ pub(crate) enum Repeated {
     CancelNotDelivered,
     /// A transaction was admitted beyond the limits.
     AdmittedBeyond,
-    /// Somebody logged in to the console.
+    /// A user logged in to the console.
     ConsoleLogin,
     /// A login to the console was refused.
     ConsoleRefused,

@@ -31,7 +31,7 @@ pub(crate) fn start(
     Ok(())
 }
 
-/// A file that is left from a governor that has gone is taken over; one at which somebody listens is not.
+/// A file that is left from a governor that has gone is taken over; one at which a process listens is not.
 fn open(file: &Path) -> io::Result<OwnedFd> {
     let is_socket = fs::symlink_metadata(file).is_ok_and(|there| there.file_type().is_socket());
     if is_socket && connect(file)?.is_none() {
@@ -50,13 +50,13 @@ fn give(listener: OwnedFd, governor: &Governor, places: Vec<(Place, OwnedFd)>, r
         match accept_with(&listener, SocketFlags::CLOEXEC) {
             Ok(other) => match offer(&other, &places, governor) {
                 Ok(()) => break other,
-                Err(error) => tracing::warn!("a governor that was to take over does not: {error}; this one goes on"),
+                Err(error) => tracing::warn!("the governor that should take over does not: {error}; this one stays"),
             },
             // Out of files, or one that has gone already.
             Err(_) => thread::sleep(Duration::from_millis(100)),
         }
     };
-    // Nothing of these may be left open here: were the successor to end, its clients would wait in a queue that nobody serves.
+    // Nothing of these may be left open here: were the successor to end, its clients would wait in a queue that no process serves.
     drop((listener, places));
     // What it does not hear it finds out. It is said before retiring, for without a session that ends this process.
     let _ = send(&successor, "retired", &[]);

@@ -17,7 +17,7 @@ use rustix::process::geteuid;
 /// No text is longer: it names some addresses.
 const TEXT_MAX: usize = 32 * 1024;
 
-/// More sockets than anybody listens at.
+/// More sockets than any governor listens at.
 pub(super) const DESCRIPTORS_MAX: usize = 200;
 
 /// A text and the descriptors that came with it.
@@ -68,7 +68,7 @@ fn send_with(socket: &OwnedFd, text: &str, descriptors: &[BorrowedFd<'_>], flags
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-        return Err(io::Error::other(format!("{} sockets are more than can be handed over", descriptors.len())));
+        return Err(io::Error::other(format!("{} sockets are too many to hand over", descriptors.len())));
     }
     sendmsg(socket.as_fd(), &[IoSlice::new(text.as_bytes())], &mut control, flags)?;
     Ok(())

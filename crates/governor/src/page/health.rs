@@ -1,4 +1,4 @@
-//! Whether clients should come here. That the process answers at all is another question, which `/livez` answers.
+//! Whether clients should connect here. Whether the process answers at all is a different question, which `/livez` answers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ fn one_line(text: &str) -> String {
     text.split(|letter: char| letter.is_control()).collect::<Vec<_>>().join(" ")
 }
 
-/// Where no client comes because this says that none should, nobody would find out that the server is back.
+/// If no client comes because this reports that none should, the return of the server would go unnoticed.
 pub(super) fn look_again(governor: &Arc<Governor>) {
     if !governor.reach.is_due(FAILURE_MIN) {
         return;

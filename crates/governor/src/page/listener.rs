@@ -1,7 +1,7 @@
-//! Connections that are bounded in number and in silence: nobody can keep others out by connecting and saying nothing.
+//! Connections that are bounded in number and in silence: a client cannot keep others out by connecting and sending nothing.
 //!
-//! A newcomer is always taken in. Where there are too many, the connection gives way that was answered the longest ago, or
-//! has not been answered for the longest: a health check that connects and asks at once is answered long before.
+//! A new connection is always accepted. If there are too many, the one that was answered the longest ago, or has not been
+//! answered for the longest, is closed. A health check that connects and asks at once is answered long before.
 
 use std::collections::HashMap;
 use std::io;

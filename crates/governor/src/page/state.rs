@@ -1,7 +1,7 @@
-//! `/state.json`: how the governor is, for the live page, for `plimsoll top` and for scripts.
+//! `/state.json`: the state of the governor, for the live page, for `plimsoll top` and for scripts.
 //!
-//! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates per second, moments in UTC
-//! (RFC 3339). A value that is not known, or of something that has not happened, is null.
+//! `docs/governor-state.schema.json` describes every field. Times are in seconds, rates per second, moments in UTC (RFC 3339). A
+//! value that is unknown, or about an event that has not happened, is null.
 
 mod counts;
 mod targets;
@@ -242,7 +242,7 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
     let tracks = settings.preemption.policy.watches() && !settings.preemption.policy.acts();
     let events = if tracks { governor.events() } else { Vec::new() };
     let history = governor.history.lock();
-    // Nobody times transactions that do not pass through.
+    // Transactions that do not pass through are not timed.
     let window = |place: usize, length: Duration| {
         let window = (!settings.is_beside).then(|| history.window(place, length)).flatten()?;
         Some(WindowState::of(&window))

@@ -1,8 +1,8 @@
 //! The log: lines on standard error, for people or as JSON.
 //!
-//! Users, databases, application names and the words of servers are chosen by others. Whatever they contain, an event is
-//! one line, and nothing in it moves a terminal's cursor: [`OneLine`] escapes control characters on the way out, so no
-//! caller has to remember it. The log has no colours for the same reason: an escape sequence in it would be somebody else's.
+//! Names of users, databases and applications and messages of servers are chosen by others. Whatever they contain, an event is
+//! one line, and nothing in it moves a terminal's cursor: [`OneLine`] escapes control characters on output, so no caller has to
+//! remember it. For the same reason the log has no colours: any escape sequence in it would come from others.
 
 use std::fmt::Write as _;
 use std::io::{self, Write, stderr};

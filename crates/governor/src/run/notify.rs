@@ -1,4 +1,4 @@
-//! What systemd is told (`sd_notify(3)`), where it has asked to be: `Type=notify` or `notify-reload`.
+//! Notifications to systemd (`sd_notify(3)`), if it asks for them: `Type=notify` or `notify-reload`.
 
 use std::env;
 use std::os::linux::net::SocketAddrExt;
@@ -6,7 +6,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Tells it; nothing where nobody has asked, and where it cannot be told it is not worth ending for.
+/// Sends it; nothing if systemd has not asked, and a failure is not worth ending for.
 pub(super) fn tell(state: &str) {
     if let Some(socket) = env::var_os("NOTIFY_SOCKET").and_then(|socket| socket.into_string().ok()) {
         tell_at(&socket, state);

@@ -1,15 +1,16 @@
 //! Transactions that the server has aborted by itself: as the victim of a deadlock (40P01), or because it could not serialize
-//! them (40001). They are run again by the rules of preempted ones, so that applications without loops of their own do not fail.
+//! them (40001). They are run again by the rules of preempted ones, so that applications without retry loops do not fail.
 //!
-//! Three things are different from a preemption:
+//! Three things differ from a preemption:
 //!
-//! - A client that does not get away without an error gets the server's own, byte for byte, and is where it would have been without
-//!   an attempt. So nothing is attempted in a transaction that has used savepoints: after the server's error its client may go on
-//!   from one of them, after an attempt nothing is left of it.
-//! - A COMMIT may be what has failed. An error in the place of its `CommandComplete`, and a server that is idle after it, say that
-//!   nothing was committed: after the record of a commit PostgreSQL reports no errors but panics. Only then is it run again, and with
-//!   it everything before.
-//! - There is no bound by priority: who was aborted often is not promoted, but is a victim after all others.
+//! - A client that must receive an error receives the server's own, byte for byte, and is where it would have been without an
+//!   attempt. Nothing is therefore attempted in a transaction that has used savepoints: after the server's error its client may
+//!   continue from one of them, but after an attempt nothing of it is left.
+//! - A COMMIT may have failed. An error in the place of its `CommandComplete`, and a server that is idle after it, show that
+//!   nothing was committed: after the record of a commit PostgreSQL reports no errors but panics. Only then is the COMMIT run
+//!   again, with the whole transaction.
+//! - There is no bound by priority: a transaction that was aborted often is not promoted, but is chosen as a victim after all
+//!   others.
 
 use plimsoll_policy::{CycleLoss, NoReplay, ReplayFacts, may_replay};
 
@@ -104,7 +105,7 @@ impl Session {
         may_replay(&ReplayFacts {
             is_off: facts.is_off || class.retry_aborted == 0 || transaction.recording.is_none(),
             commit_sent: transaction.may_end && !at_commit,
-            // Nobody sees what is answered in a replay.
+            // Answers in a replay are not seen by the client.
             answered: facts.answered && !matches!(self.flow, Flow::Rewinding(_)),
             attempts: self.aborts,
             attempts_max: class.retry_aborted,

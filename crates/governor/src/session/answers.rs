@@ -1,8 +1,8 @@
-//! Messages that the governor says itself.
+//! Messages that the governor itself sends.
 
 use super::frames::Status;
 
-/// Severity, SQLSTATE and words of something that a client is told.
+/// Severity, SQLSTATE and words of a message for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice<'a> {
     /// `ERROR`, `FATAL` or `NOTICE`.

@@ -1,4 +1,4 @@
-//! The beginning of a transaction: whether it may enter.
+//! The beginning of a transaction: whether it may be admitted.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -267,7 +267,7 @@ impl Session {
     pub(super) fn on_cancelled_in_queue(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Queued(Queued { entry, .. }) = self.flow else { return };
         if self.governor.abandon(self.card.id) != Abandoned::Waited {
-            // It was admitted or has waited too long in this moment, and the command to say so is on its way.
+            // It was admitted or has waited too long in this moment, and the command that reports it is on its way.
             return;
         }
         self.refuse_admission("57014", "canceling statement due to user request", entry, now, out);

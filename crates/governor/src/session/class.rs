@@ -1,4 +1,4 @@
-//! Which class a session and its transactions have: by rules, by `SET plimsoll.class`, by tags.
+//! The class of a session and of its transactions: by rules, by `SET plimsoll.class`, by tags.
 
 use plimsoll_policy::ClassIndex;
 
@@ -12,7 +12,7 @@ use crate::statistics::count;
 
 /// What comes of a `SET plimsoll.class`.
 pub(super) enum Setting {
-    /// The message is none, or one that concerns nobody but the server.
+    /// There is no message, or one that concerns only the server.
     None,
     /// It waits until everything before it has been answered.
     Waits,

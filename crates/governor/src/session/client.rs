@@ -1,4 +1,4 @@
-//! What the client sends.
+//! Messages of the client.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -321,7 +321,7 @@ impl Session {
                 };
                 self.prepared.ask(self.unit_number, change);
             }
-            // A function by its number: nobody knows what it does.
+            // A function by its number: its effects are unknown.
             Ask::FunctionCall if is_read => {
                 self.runs(&Note { unsafe_because: Some(Unsafe::FunctionCall), ..Note::default() }, b"");
             }
@@ -329,7 +329,7 @@ impl Session {
         }
     }
 
-    /// Where the message at hand will lie among the recorded bytes.
+    /// Where the current message will lie among the recorded bytes.
     fn place_of(&self, bytes: usize) -> std::ops::Range<usize> {
         let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
         let begin = recording.map_or(0, |recording| recording.end()) + self.unrecorded;

@@ -84,7 +84,7 @@ pub enum Answer {
     Error,
     /// A warning or a hint, at any time.
     Notice,
-    /// What somebody else has notified, at any time.
+    /// A notification of another session, at any time.
     Notification,
     /// A setting has a new value.
     Parameter,
@@ -177,7 +177,7 @@ impl Head {
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         if !(4..=MESSAGE_MAX).contains(&length) {
             let told = length as u32 as i32;
-            return Err(ProtocolError(format!("a message of type {:?} says it is {told} bytes long", char::from(tag))));
+            return Err(ProtocolError(format!("a message of type {:?} declares {told} bytes", char::from(tag))));
         }
         Ok(Some(Head { tag, bytes: length + 1 }))
     }
@@ -203,8 +203,8 @@ mod tests {
         check(b"Q\0\0\0", Ok(None));
         check(b"S\0\0\0\x04", Ok(Some((b'S', 5))));
         check(b"Q\0\0\0\x06x\0rest", Ok(Some((b'Q', 7))));
-        check(b"Q\0\0\0\x03", Err("a message of type 'Q' says it is 3 bytes long"));
-        check(b"Q\xff\xff\xff\xff", Err("a message of type 'Q' says it is -1 bytes long"));
-        check(b"d\x40\0\0\0", Err("a message of type 'd' says it is 1073741824 bytes long"));
+        check(b"Q\0\0\0\x03", Err("a message of type 'Q' declares 3 bytes"));
+        check(b"Q\xff\xff\xff\xff", Err("a message of type 'Q' declares -1 bytes"));
+        check(b"d\x40\0\0\0", Err("a message of type 'd' declares 1073741824 bytes"));
     }
 }

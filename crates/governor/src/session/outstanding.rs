@@ -1,4 +1,4 @@
-//! What has been sent and not been answered: which `ReadyForQuery` are still to come.
+//! Messages that have been sent and not answered: which `ReadyForQuery` are still to come.
 
 use std::collections::VecDeque;
 
@@ -98,7 +98,7 @@ impl Outstanding {
             return Some(0);
         }
         if self.asked.is_empty() {
-            // Copies that failed may have left ends that nobody used, or used some that never came.
+            // Copies that failed may have left unused ends, or used some that never came.
             self.copy_ends_used = self.copy_ends_sent;
         }
         answered.map(|asked| asked.unit)

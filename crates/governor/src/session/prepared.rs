@@ -1,7 +1,8 @@
-//! What must be remembered of prepared statements: the class that their text asks for, and what running them means.
+//! Facts about prepared statements: the class that their text asks for, and the effects of running them.
 //!
-//! A statement is prepared when the server says so, not when its client asks: a `Parse` of a name that is taken is refused, and the
-//! older statement stays what it was. Until the answer is there, running a statement of that name means the worst of both.
+//! A statement is prepared when the server confirms it, not when its client asks: a `Parse` of a name that is taken is refused,
+//! and the older statement stays as it was. Until the answer arrives, running a statement of that name counts as the worse of
+//! both.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -61,7 +62,7 @@ pub struct Names {
 }
 
 impl Note {
-    /// What is assumed of a statement whose text nobody has read.
+    /// What is assumed of a statement whose text was not read.
     pub const UNREAD: &'static Note = &Note {
         class: None,
         has_refused_tag: false,

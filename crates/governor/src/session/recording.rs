@@ -1,4 +1,4 @@
-//! What a transaction has asked and been answered, so that it can be run again and compared.
+//! The requests and answers of a transaction, so that it can be run again and compared.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

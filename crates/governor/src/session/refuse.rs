@@ -1,7 +1,7 @@
-//! Answering for the server: what a client asks up to the end of its unit gets an error.
+//! Answering in place of the server: everything that a client asks up to the end of its unit gets an error.
 //!
-//! That is what a server does after an error, so no driver can tell the difference: no message is answered twice and none
-//! is left over (a queue's timeout in the middle of a pipeline is how proxies give rows to the wrong query).
+//! A server does the same after an error, so no driver can notice the difference: no message is answered twice and none is left
+//! over. (With a queue's timeout in the middle of a pipeline, proxies can easily give rows to the wrong query.)
 
 use std::time::Instant;
 
@@ -19,7 +19,7 @@ pub struct Refusal {
     /// The transaction status that the client receives after it: the one that the server has reported.
     status: Status,
     is_said: bool,
-    /// A unit passes that only closes something: nobody would look at an error there.
+    /// A unit passes that only closes something: an error there would be ignored.
     is_passing: bool,
 }
 

@@ -1,12 +1,14 @@
-//! A transaction that was rolled back for another: running it again so that nobody notices, or saying so.
+//! A transaction that was rolled back for another: running it again so that its client does not notice, or reporting the
+//! rollback.
 //!
-//! First the server's catalogs say whether the transaction may run twice (`effects`). Then the recorded units are sent again, one by
-//! one, and each answer must equal the one that the client has got. If all of them do, the unit in flight is sent again; the part of its
-//! answer that the client has got already is compared and dropped, and the session goes on as if nothing had happened. If one
-//! differs, the session makes the server's transaction fail and the client gets 40001, as it would from a serializable database.
+//! First the server's catalogs show whether the transaction may run twice (`effects`). Then the recorded units are sent again,
+//! one by one, and each answer must equal the one that the client has received. If all of them do, the unit in flight is sent
+//! again; the part of its answer that the client has already received is compared and dropped, and the session continues as if
+//! nothing had happened. If an answer differs, the session makes the server's transaction fail and the client receives 40001, as
+//! from a serializable database.
 //!
-//! A block is rolled back by ROLLBACK AND CHAIN: the server then has an empty block with the isolation level and access mode
-//! that the client has asked for, frees every lock, and counts its time-outs as for any session whose client thinks within a
+//! A block is rolled back by ROLLBACK AND CHAIN: the server then has an empty block with the isolation level and access mode that
+//! the client has asked for, frees every lock, and counts its time-outs as for any session whose client thinks within a
 //! transaction.
 
 mod failure;
@@ -147,7 +149,7 @@ impl Rewind {
         }
     }
 
-    /// Whether the client's own units are being run again, so that somebody may wait for their locks.
+    /// Whether the client's own units are being run again, so that other sessions may wait for their locks.
     pub(super) fn runs_again(&self) -> bool {
         matches!(self.step, Step::Unit(_) | Step::Beginning) && !self.is_due
     }
@@ -311,7 +313,7 @@ impl Session {
                 }
                 self.settle(before, Outcome::Superseded);
             }
-            // By somebody else, an administrator or a timeout: an answer that differs.
+            // Cancelled by another party, an administrator or a timeout: an answer that differs.
             _ => {}
         }
     }
@@ -355,8 +357,7 @@ impl Session {
         }
         if rewind.has_committed_otherwise() {
             // No error that a client may run it again after would be true.
-            let why =
-                "the transaction was run again and committed, but the server has answered its COMMIT in another way";
+            let why = "the transaction was run again and committed, but the server's answer to its COMMIT differed";
             return self.end("08007", why, out);
         }
         if rewind.has_failed_to_commit() {
@@ -385,7 +386,7 @@ impl Session {
                 let unit = recording.map_or(0, |recording| recording.unit_count());
                 rewind.failure = Some(Failure::Differed(unit));
             }
-            // Somebody may have cancelled it, such as the client itself, or what came behind it.
+            // It may have been cancelled, by the client itself or by what came behind it.
             (Step::RollBack, _) => rewind.is_clean = rewind.has_completed && status != Status::Failed,
             (Step::Fail, _) => rewind.is_clean = rewind.has_completed,
             (Step::Inquire, _) => {
@@ -437,9 +438,9 @@ impl Session {
         }
     }
 
-    /// Ends the session, for nobody can say any more how the server's transaction stands.
+    /// Ends the session, because the state of the server's transaction is not known any more.
     fn end_confused(&mut self, out: &mut impl Outbox) {
-        self.end("08P01", "the server does not do what it is asked to end a transaction", out);
+        self.end("08P01", "the server does not follow the request to end a transaction", out);
     }
 }
 

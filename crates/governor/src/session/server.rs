@@ -1,4 +1,4 @@
-//! What the server answers.
+//! Answers of the server.
 
 use std::time::Instant;
 

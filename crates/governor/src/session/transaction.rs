@@ -1,4 +1,4 @@
-//! The transaction that is inside: what is known of it, and whether it may be rolled back for another and run again.
+//! The admitted transaction: its known facts, and whether it may be rolled back for another and run again.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ pub(super) enum Began {
     /// By a BEGIN, after which nothing has been asked.
     Bare,
     /// By what was not recorded: AND CHAIN at the end of the one before, or a BEGIN in a class that is not replayed. An empty
-    /// block like its own can be had by ROLLBACK AND CHAIN only.
+    /// block like its own is only possible by ROLLBACK AND CHAIN.
     Unrecorded,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Transaction {
     pub has_unnamed: bool,
     /// Kept if it may be run again.
     pub recording: Option<Box<Recording>>,
-    /// What its client is told if it goes back to a savepoint, if the session has made it fail.
+    /// The error for its client if it returns to a savepoint, if the session has made it fail.
     pub failure: Option<Vec<u8>>,
     /// The limit of its parallel workers that was set in its block, and before which unit.
     pub workers: Option<(usize, u32)>,

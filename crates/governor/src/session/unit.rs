@@ -1,4 +1,4 @@
-//! What a whole unit asks for, read before any of it is passed on.
+//! The requests of a whole unit, read before any of it is passed on.
 
 use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
 use super::prepared::Note;
@@ -12,7 +12,7 @@ pub(super) struct Shape {
     pub runs: Option<Note>,
 }
 
-/// The shape of the unit that begins here; `None` while its end is not there and nobody waits for an answer yet. A unit that is
+/// The shape of the unit that begins here; `None` while its end has not arrived and the client does not wait for an answer yet. A unit that is
 /// longer than can be held, or whose client waits for an answer before its end, has the shape of which nothing is known.
 pub(super) fn shape(bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape> {
     let is_long = bytes.len() > INSPECT_MAX / 2;

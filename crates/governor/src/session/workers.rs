@@ -1,20 +1,22 @@
-//! Parallel workers by class: `workers_max` lowers `max_parallel_workers_per_gather` for a transaction, and its client does not notice.
+//! Parallel workers by class: `workers_max` lowers `max_parallel_workers_per_gather` for a transaction, and its client does not
+//! notice.
 //!
-//! In a block of the client's, `SET LOCAL` before a unit: the server undoes it with the block. For a statement that is a transaction by
-//! itself, `SET` before it, and `RESET` before whatever comes that is no such statement. Neither takes a snapshot, so that a client may
-//! still choose its isolation level. Both are asked as units of our own, and nothing of the client is taken meanwhile.
+//! In a block of the client's, `SET LOCAL` is sent before a unit, and the server undoes it with the block. For a statement
+//! outside a block, `SET` is sent before it, and `RESET` before the next message that is not such a statement. Neither takes a
+//! snapshot, so a client may still choose its isolation level. Both are sent as units of our own, and nothing of the client is
+//! accepted meanwhile.
 //!
 //! Invariants:
 //!
 //! 1. The value is lowered and never raised: the server is asked for it first.
-//! 2. A client that reads or sets the parameter finds what it would find without us. A unit whose texts may do so is read as a whole
-//!    before any of it passes; the limit is undone first, and the session is never limited again. RESET is exact, because the client
-//!    has not set the parameter before.
-//! 3. No savepoint lies between the limit and its undoing: it is undone before the first savepoint, or going back to that would bring
-//!    it back.
+//! 2. A client that reads or sets the parameter sees the value that it would see without us. A unit whose texts may do so is read
+//!    as a whole before any of it passes; the limit is undone first, and the session is never limited again. RESET is exact,
+//!    because the client has not set the parameter before.
+//! 3. No savepoint lies between the limit and its undoing: it is undone before the first savepoint, because returning to that
+//!    would bring it back.
 //! 4. Nothing of it is recorded: a replay sets the limit again where it was set (`Step::Limit`), and is compared without it.
 //!
-//! A function that reads or sets the parameter by itself is not seen.
+//! A function that reads or sets the parameter by itself is not noticed.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -91,7 +93,7 @@ pub(super) fn lower_locally(workers: u32) -> String {
 }
 
 impl Workers {
-    /// Some class has a limit or none has. Of a session that comes from before there was any, nobody knows what its client has set.
+    /// Some class has a limit or none has. If a session is older than the first limit, it is not known what its client has set.
     pub(super) fn watch(&mut self, some_class_has: bool, is_new: bool) {
         self.has_spoken |= some_class_has && !self.is_watched && !is_new;
         self.is_watched |= some_class_has;
@@ -265,7 +267,7 @@ struct Speech {
 }
 
 impl Speech {
-    /// Of the unit that begins here; `None` while its end is not there and nobody waits for an answer yet. The rest of a unit that is longer
+    /// Of the unit that begins here; `None` while its end has not arrived and the client does not wait for an answer yet. The rest of a unit that is longer
     /// than can be held is read as it comes, and of a text that is, nothing is known.
     fn of_unit(mut bytes: &[u8]) -> Option<Speech> {
         let is_long = bytes.len() > INSPECT_MAX / 2;
@@ -302,7 +304,7 @@ impl Speech {
         let sql = match ask {
             Ask::Query => sql_of(body),
             Ask::Parse => text(body).map_or(body, |(_name, rest)| sql_of(rest)),
-            // Nobody knows what it calls.
+            // What it calls is not known.
             Ask::FunctionCall => return Speech { of_workers: true, ..Speech::default() },
             _ => return Speech::default(),
         };

@@ -1,4 +1,4 @@
-//! Settings as people read them, a key and a value each: for `SHOW CONFIG`, and to say what a reload has changed.
+//! Settings in readable form, a key and a value each: for `SHOW CONFIG`, and to report the changes of a reload.
 
 use glob::Pattern;
 use plimsoll_postgres::url::{ServerHost, ServerUrl};

@@ -1,4 +1,4 @@
-//! What targets leave of the classes below, and which settings of targets contradict each other.
+//! The bounds that targets leave for the classes below, and contradictions between settings of targets.
 
 use plimsoll_policy::{ClassIndex, LeverKind};
 
@@ -62,7 +62,7 @@ impl ClassSettings {
 }
 
 impl Settings {
-    /// Whether an mpl may be chosen for this class: nobody has set one, or a target above, and it has the lowest priority of all.
+    /// Whether an mpl may be chosen for this class: neither an mpl nor a target above is set, and it has the lowest priority of all.
     pub fn is_searched(&self, class: ClassIndex) -> bool {
         let priority = self.class(class).limits.priority;
         let is_above = |other: &ClassSettings| other.limits.priority > priority;

@@ -1,8 +1,8 @@
 //! What must not be run twice: commands by their first words, functions by their names.
 //!
-//! What is rolled back with its transaction may be run again, and so may what is lost on rolling back anyway, as values of
-//! sequences: whoever has seen such a value sees another one, and comparing answers finds that out. Setting a sequence is
-//! different, since others may have taken values meanwhile.
+//! Effects that are rolled back with their transaction may happen again, and so may effects that a rollback loses anyway, such as values of
+//! sequences: a client that has seen such a value would see another one, and comparing answers detects that. Setting a sequence is
+//! different, because others may have taken values meanwhile.
 //!
 //! An unknown command is unsafe. This file lists PostgreSQL's own functions that are unsafe. A test asks a server for its
 //! volatile functions and fails if one is neither listed here nor known to be safe.

@@ -1,5 +1,4 @@
-//! Transactions that the server has failed by itself, or that were rolled back to break a cycle: by cause and by what became of
-//! them.
+//! Transactions that the server has failed by itself, or that were rolled back to break a cycle: by cause and outcome.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +10,7 @@ use super::count;
 /// How many causes there are.
 const CAUSES: usize = AbortCause::ALL.len();
 
-/// Why a transaction was rolled back without anybody's having asked for that.
+/// Why a transaction was rolled back without a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AbortCause {
     /// The server has chosen it as the victim of a deadlock: 40P01.

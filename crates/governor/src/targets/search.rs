@@ -1,4 +1,4 @@
-//! The `mpl` that nobody has set: what the policy's search is told, and what it leaves the class.
+//! The automatic `mpl`: the facts for the policy's search, and the limit that it sets for the class.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};

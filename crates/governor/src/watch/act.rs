@@ -1,9 +1,9 @@
 //! Carrying out rollbacks of transactions that the server is working on.
 //!
-//! Each victim's session is aimed at first, so that it sends nothing more. One statement then sees whether each victim is
-//! still in the way, link by link, and whether it still waits, and cancels it. What that statement may do it may do for a
-//! short time only (`LEASE`), by the server's own clock: if the connection is lost on the way, the statement may lie in some
-//! buffer still, but it will do nothing after that.
+//! Each victim's session is aimed at first, so that it sends nothing more. One statement then checks whether each victim is still
+//! in the way, link by link, and whether it still waits, and cancels it. That statement may act only for a short time (`LEASE`),
+//! by the server's own clock: if the connection is lost meanwhile, the statement may still be in some buffer, but it will do
+//! nothing after that.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ const LEASE_MARGIN: Duration = Duration::from_millis(500);
 /// SQLSTATE of a role that may not do what it asked for.
 const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
-/// Somebody to be cancelled.
+/// A session to be cancelled.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     /// The session.

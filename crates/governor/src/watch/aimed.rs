@@ -1,4 +1,5 @@
-//! A session at which a cancel is aimed: it sends nothing until it is told that the cancel has arrived, and it is always told.
+//! A session at which a cancel is aimed: it sends nothing until it is notified that the cancel has arrived, and it is always
+//! notified.
 
 use std::sync::Arc;
 
@@ -11,10 +12,10 @@ use crate::registry::SessionCard;
 pub(super) enum Fate {
     /// Nothing was sent to its process, nor will be.
     NotSent,
-    /// Whatever was sent has been delivered, and no more will come. Where nobody can tell whether it was, it counts as sent:
+    /// Whatever was sent has been delivered, and no more will come. If that is not known, it counts as sent:
     /// an error that follows may be of our making.
     Arrived,
-    /// It may still come, nobody can tell when. The session must never send anything again, and so is ended.
+    /// It may still come, at an unknown time. The session must never send anything again, and so is ended.
     Unknown,
 }
 
@@ -82,8 +83,7 @@ impl Drop for Aimed<'_> {
             }
             // The card stays aimed at, so that nothing is sent before the session has ended.
             Fate::Unknown => SessionCommand::End {
-                why: "a cancel of this transaction was sent to the server, and nobody can say whether it still comes"
-                    .to_owned(),
+                why: "a cancel of this transaction was sent to the server, and may still arrive".to_owned(),
             },
         };
         self.governor.tell(self.card.worker, self.card.id, command);

@@ -1,11 +1,11 @@
 //! Beside a server: the sessions that applications open there themselves become cards, as the server shows them.
 //!
-//! One statement (`sight`) shows all of them. Each is looked up again every few milliseconds while somebody important waits for a
-//! lock, otherwise so often that looking takes two hundredths of the time at most. `cards` makes of that what the rest of the governor
-//! knows of any session: its class, what it does, its process. `act` cancels and ends, after the server itself has made sure,
-//! in the same statement, that the session still does what it was judged by.
+//! One statement (`sight`) shows all of them. It is repeated every few milliseconds while an important session waits for a lock,
+//! and otherwise often enough that looking takes at most two hundredths of the time. `cards` makes of that the facts that the
+//! rest of the governor knows about any session: its class, its state, its process. `act` cancels and ends, after the server has
+//! checked in the same statement that the session is still in the state by which it was judged.
 //!
-//! Only one governor works beside a server. Which one, [`plimsoll_policy::stands_by_for`] says; the others look on.
+//! Only one governor is active beside a server. [`plimsoll_policy::stands_by_for`] decides which one; the others stand by.
 
 mod act;
 mod cards;
@@ -25,10 +25,10 @@ pub(super) use act::cancel;
 use cards::{Cards, Noticed};
 use sight::Sight;
 
-/// The shortest and the longest time between two looks while nobody important waits.
+/// The shortest and the longest time between two looks while no important session waits.
 const EVERY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
 
-/// After a look the server has this many times as long without one; fewer while somebody important waits.
+/// After a look the server has this many times as long without one; fewer while an important session waits.
 const REST_FACTOR: u32 = 50;
 const REST_FACTOR_LATE: u32 = 4;
 
@@ -93,9 +93,9 @@ pub(super) struct Beside {
     standing: Standing,
     /// The process of the connection with which `standing` was found.
     connection: Option<i32>,
-    /// Whether the last look showed somebody important who waits for a lock, and nobody has been told.
+    /// Whether the last look showed an important session that waits for a lock, and this was not yet reported.
     is_anybody_late: bool,
-    /// What the levers' state was told for: the settings' number, sessions that cannot be seen.
+    /// What the levers' state was reported for: the settings' number, sessions that cannot be seen.
     told: Option<(u64, usize)>,
     /// Whether the log is to say which levers work, once all of them are known.
     is_new_at_work: bool,
@@ -121,7 +121,7 @@ impl Beside {
         is_beside.then(|| self.next.saturating_duration_since(now))
     }
 
-    /// Whether somebody important waits for a lock since the last look; told once for each look.
+    /// Whether an important session waits for a lock since the last look; reported once for each look.
     pub(super) fn take_late(&mut self) -> bool {
         std::mem::take(&mut self.is_anybody_late)
     }
@@ -130,7 +130,7 @@ impl Beside {
     pub(super) fn idle_because(&self) -> Option<&str> {
         match &self.standing {
             _ if !self.governor.settings().is_beside => None,
-            Standing::Settling(_) => Some("the governor looks for a second whether another one works with this server"),
+            Standing::Settling(_) => Some("the governor looks for other governors of this server for a second"),
             Standing::StandsBy(why) => Some(why),
             Standing::Works => None,
         }
@@ -142,7 +142,7 @@ impl Beside {
             return false;
         }
         let Some(up) = control.connection() else {
-            // Whoever cannot be seen is not governed.
+            // Sessions that cannot be seen are not governed.
             self.cards.clear();
             self.next = now + EVERY.1;
             return false;

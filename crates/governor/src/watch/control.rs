@@ -1,4 +1,4 @@
-//! The connection over which the governor asks the server. While it is down traffic flows, and the governor's health says so.
+//! The connection over which the governor asks the server. While it is down traffic flows, and the governor's health reports it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Between two tries to connect: at first, and at most.
 const RETRY: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(10));
 
-/// How often a connection that nobody uses is tried out.
+/// How often an idle connection is checked.
 const TRY_OUT_EVERY: Duration = Duration::from_secs(2);
 
 /// How those are cancelled who are in the way.
@@ -61,7 +61,7 @@ pub(super) struct Control {
     retry: Duration,
     /// The URL that was tried last; another one is tried at once.
     tried: Option<ServerUrl>,
-    /// The settings that the levers' state was told for.
+    /// The settings for which the levers' state was reported.
     told_for: Option<Arc<Settings>>,
 }
 
@@ -164,7 +164,7 @@ impl Control {
         (health.control_up, health.control_error) = (None, Some(why.to_owned()));
         drop(health);
         if is_new {
-            tracing::warn!(why, "control connection is down; traffic flows, and nobody is preempted");
+            tracing::warn!(why, "control connection is down; traffic flows, and nothing is preempted");
             levers::all_off(&self.governor, &format!("the control connection is down: {why}"));
         }
         is_new || was_up
@@ -228,8 +228,8 @@ pub(crate) fn here(connection: &mut Connection) -> Result<ServerHere, String> {
     }
     let began = connection
         .text(statements::BACKEND_BEGAN)
-        .map_err(|error| format!("the server does not tell when a process began: {error}"))?;
+        .map_err(|error| format!("the server does not report when a process began: {error}"))?;
     let backend_began = began.and_then(|began| began.parse().ok());
-    let backend_began = backend_began.ok_or("the server does not tell when a process began")?;
+    let backend_began = backend_began.ok_or("the server does not report when a process began")?;
     Ok(ServerHere { backend: connection.process_id(), backend_began })
 }

@@ -1,8 +1,9 @@
 //! Cycles of waiters, broken before the server looks for deadlocks.
 //!
-//! Sessions ring for important units only. A cycle among equals rings nobody, so it is seen now and then whether two units have been
-//! in flight for a while, of which one may be rolled back. If so, a look begins with all of them. A cycle is broken when a second look
-//! has shown the same links between the same statements, and the statement that cancels has found them once more.
+//! Sessions ring for important units only, so a cycle among equals rings no bell. The watcher therefore checks now and then
+//! whether two units have been in flight for a while, of which one may be rolled back. If so, a look begins with all of them. A
+//! cycle is broken when a second look has shown the same links between the same statements, and the statement that cancels has
+//! found them once more.
 
 use std::time::{Duration, Instant};
 
@@ -27,11 +28,11 @@ const PAUSE_MAX: Duration = Duration::from_millis(160);
 /// When it is looked for cycles.
 #[derive(Debug)]
 pub(super) struct Cycles {
-    /// When it is seen next whether anybody is suspect.
+    /// When the next check for suspect units is due.
     next: Instant,
-    /// Until then the server has no look, whoever is suspect.
+    /// Until then the server has no look, whichever unit is suspect.
     rest_until: Instant,
-    /// When a look is due even if nobody else has become suspect, and how long after the last one.
+    /// When a look is due even if no other unit has become suspect, and how long after the last one.
     look_at: Instant,
     pause: Duration,
     /// The units that were suspect at the last look, in order.
@@ -40,7 +41,7 @@ pub(super) struct Cycles {
     is_pending: bool,
 }
 
-/// Whether cycles are broken at all. Beside a server they are left to it: nobody there could replay a victim.
+/// Whether cycles are broken at all. Beside a server they are left to it, because a victim could not be replayed.
 pub(super) fn are_broken(settings: &Settings) -> bool {
     let may_lose = |class: &ClassSettings| class.retry_aborted > 0 || class.preemptible && class.retries;
     !settings.is_beside && settings.preemption.policy.acts() && settings.classes.iter().any(may_lose)
@@ -114,7 +115,7 @@ impl Cycles {
     }
 }
 
-/// Says which cycles were seen, for whoever wants to know why somebody waited.
+/// Logs which cycles were seen, to explain why sessions waited.
 pub(super) fn log(scene: &Scene, cycles: &[Cycle]) {
     for cycle in cycles {
         let process = |at: &usize| scene.nodes[*at].process;

@@ -1,7 +1,7 @@
-//! What a look has shown, put together with what the sessions' cards say, as policies want it.
+//! The result of a look, combined with the sessions' cards, in the form that policies expect.
 //!
-//! A card may be ahead of the look or behind it. That does no harm: a session is aimed at only if its card still says what it
-//! said here, and then the server is asked again whether it is still in the way.
+//! A card may be ahead of the look or behind it. That does no harm: a session is aimed at only if its card is still the same, and
+//! then the server is asked again whether it is still in the way.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Who is late: for whom it is worth asking the server what they wait for.
+//! Late units: those for which it is worth asking the server what they wait for.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::settings::Settings;
 pub(super) struct Late {
     /// The processes of sessions whose unit has been in flight for longer than the threshold, above the lowest priority.
     pub processes: Vec<i32>,
-    /// Whether somebody with a lower priority than one of them has a transaction open, and so could be in its way.
+    /// Whether a session with a lower priority than one of them has a transaction open, and so could be in its way.
     pub may_be_blocked: bool,
 }
 
@@ -24,7 +24,7 @@ pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> La
     for card in governor.registry.all() {
         let (phase, priority, since, may_wait) = {
             let state = card.state();
-            // Where the server shows who waits, nobody else needs to be asked about.
+            // If the server shows which sessions wait, no other needs to be asked about.
             let may_wait = state.observed.is_none_or(|observed| observed.waits_for_lock);
             (state.phase, present_priority(settings, &state), state.since, may_wait)
         };

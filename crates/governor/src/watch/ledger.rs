@@ -1,9 +1,11 @@
-//! What rollbacks cost and what they save: learned from those who stay in the way, asked before each rollback, and told people.
+//! The costs and savings of rollbacks: learned from holders that stay in the way, used before each rollback, and shown to
+//! operators.
 //!
-//! Whoever is to be rolled back is in the way from the look on that shows it. How long it stays there is learned of each kind, its class and
-//! what it does: until its own end, or until it is rolled back. The card of its session tells, also between two looks. A rollback that the
-//! policy decides is carried out if [`StayTimes`] expects nothing better of a later moment, or of none; one whose client thinks
-//! always is. Nothing is known of what beginners do, so these are rolled back, but for one of some.
+//! A transaction that is to be rolled back is in the way from the look that shows it. How long it stays there is learned for each
+//! kind, by its class and what it does: until its own end, or until it is rolled back. The card of its session shows this, also
+//! between two looks. A rollback that the policy decides is carried out unless [`StayTimes`] expects a later moment, or none, to
+//! be better; a victim whose client thinks is always rolled back. While nothing is known of a kind, its holders are rolled back,
+//! except one of some.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use crate::statistics::count;
 /// What a rollback takes before the first has been seen.
 const TAKES_AT_FIRST: Duration = Duration::from_millis(1);
 
-/// After this long it is known whether a rollback has freed anybody: the victim is still in the way, and will be.
+/// After this long it is known whether a rollback has freed a waiter: the victim is still in the way, and will be.
 const IN_VAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// What a holder does.
@@ -39,7 +41,7 @@ pub(super) struct Ledger {
     kinds: BTreeMap<(ClassIndex, Doing), StayTimes>,
     stays: BTreeMap<(SessionId, Doing), Stay>,
     carried_out: Vec<CarriedOut>,
-    /// What is staked on each victim of the scene at hand, by its place.
+    /// What is staked on each victim of the current scene, by its place.
     stakes: BTreeMap<usize, Stake>,
 }
 
@@ -96,7 +98,7 @@ impl Ledger {
         });
     }
 
-    /// Nobody looks any more: how long those stay who are in the way still is not known, and nobody waits.
+    /// Looking stops: how long the present blockers stay is not known, and no unit waits.
     pub(super) fn close(&mut self, governor: &Governor, now: Instant) {
         self.learn(governor, &Looked::default(), now);
         for ((_, doing), stay) in std::mem::take(&mut self.stays) {
@@ -218,7 +220,7 @@ fn doing(activity: Activity) -> Doing {
 }
 
 /// What is thrown away if a transaction is rolled back now: what the server has worked for it. A wait for a lock that lasts still is no
-/// work. Beside a server nobody sees when units end, so the time that the client took between them counts, too.
+/// work. Beside a server the end of units is not seen, so the time that the client took between them counts, too.
 fn work(state: &CardState, doing: Doing, now: Instant) -> Duration {
     let in_flight = in_flight(state, now);
     if state.observed.is_some() {

@@ -1,4 +1,4 @@
-//! What works of what the watcher does, in words, for the governor's health.
+//! The watcher's levers and whether they work, in words, for the governor's health.
 
 use plimsoll_postgres::connection::WireError;
 
@@ -43,7 +43,7 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     let policy = &settings.preemption.policy;
     let how = match (policy.watches(), policy.acts(), signals) {
         (false, _, _) => "the policy is never".to_owned(),
-        (true, false, _) => "the policy is track: counted, and not done".to_owned(),
+        (true, false, _) => "the policy is track: only counted".to_owned(),
         (true, true, Signals::ByRight) => format!("the role {role} cancels by pg_cancel_backend"),
         (true, true, Signals::ByKey) => format!(
             "by each session's own key, which takes a connection for each, since the role {role} may not signal others; \
@@ -53,7 +53,7 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     set(governor, PREEMPTION, policy.acts(), how);
 }
 
-/// The same beside a server, where nobody has the keys of sessions.
+/// The same beside a server, where the keys of sessions are unknown.
 fn preemption_beside(governor: &Governor, settings: &Settings, signals: Signals, role: &str) {
     let policy = &settings.preemption.policy;
     let opted_in = settings.classes.iter().filter(|class| class.preemptible && class.retries);
@@ -61,10 +61,8 @@ fn preemption_beside(governor: &Governor, settings: &Settings, signals: Signals,
     let is_on = policy.acts() && !opted_in.is_empty() && signals == Signals::ByRight;
     let how = match (policy.watches(), policy.acts(), signals) {
         (false, _, _) => "the policy is never".to_owned(),
-        (true, false, _) => "the policy is track: counted, and not done".to_owned(),
-        _ if opted_in.is_empty() => {
-            "counted, and not done: no class has preemptible = \"retry-by-application\"".to_owned()
-        }
+        (true, false, _) => "the policy is track: only counted".to_owned(),
+        _ if opted_in.is_empty() => "only counted: no class has preemptible = \"retry-by-application\"".to_owned(),
         (true, true, Signals::ByRight) => {
             format!("statements of {} are cancelled by pg_cancel_backend, as role {role}", opted_in.join(", "))
         }
@@ -81,9 +79,7 @@ pub(super) fn sessions(governor: &Governor, (sees_all, keeps_account): (bool, bo
     let (is_on, why) = match (sees_all, keeps_account) {
         (true, true) if unseen == 0 => (true, format!("the role {role} sees what every session does")),
         (true, true) => (true, format!("{unseen} sessions have `track_activities` off and are left alone")),
-        (true, false) => {
-            (false, "the server keeps no account of what sessions do: set track_activities = on".to_owned())
-        }
+        (true, false) => (false, "the server does not record what sessions do: set track_activities = on".to_owned()),
         (false, _) => {
             let left =
                 format!("the role {role} may not see what sessions of other roles do, so that {unseen} are left alone");

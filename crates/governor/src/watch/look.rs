@@ -1,9 +1,8 @@
-//! A look: one statement ([`LOOK`](super::statements::LOOK)) that asks the server who waits for whom.
+//! A look: one statement ([`LOOK`](super::statements::LOOK)) that asks the server which sessions wait for which.
 //!
-//! It begins with those who are late and follows whoever stands in their way: `pg_blocking_pids` knows the queues of locks,
-//! which no join of `pg_locks` can see, and costs little for a process that waits for nothing. Going by processes first and
-//! asking for pairs afterwards asks twice for each process, but never once for each pair. The README has what other ways
-//! cost.
+//! It begins with late sessions and follows their blockers: `pg_blocking_pids` knows the queues of locks, which no join of
+//! `pg_locks` can see, and costs little for a process that does not wait. Visiting processes first and asking for pairs
+//! afterwards asks twice for each process, but never once for each pair. The README has the cost of other ways.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +15,7 @@ use super::control::Up;
 pub(super) struct Looked {
     /// Processes that wait, each with those that it waits for, in order and each once; 0 stands for a prepared transaction.
     pub waits: BTreeMap<i32, Vec<i32>>,
-    /// The server's clock, seconds since 1970; 0 if nobody waits.
+    /// The server's clock, seconds since 1970; 0 if no session waits.
     pub at: f64,
 }
 

@@ -1,7 +1,7 @@
-//! Sessions that wait for admission although somebody inside waits for what they hold.
+//! Sessions that wait for admission although admitted ones wait for a lock that they hold.
 //!
-//! A session may hold locks between its transactions: advisory ones. If all who are inside wait for such a lock, nobody
-//! leaves, and the transaction that would release it is never admitted. So it is admitted beyond the limits.
+//! A session may hold locks between its transactions: advisory ones. If all admitted transactions wait for such a lock, none
+//! leaves, and the transaction that would release it is never admitted. It is therefore admitted beyond the limits.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::statistics::count;
 /// is asked again, at first.
 pub(super) const ASKED_AFTER: Duration = Duration::from_millis(100);
 
-/// The longest pause between two questions. Where limits are hit all the time, somebody always waits.
+/// The longest pause between two questions. If limits are hit all the time, a session always waits.
 const PAUSE_MAX: Duration = Duration::from_millis(1600);
 
 /// When the server is asked next.
@@ -34,7 +34,7 @@ impl Outside {
         Outside { pause: ASKED_AFTER, next: now }
     }
 
-    /// How long nothing is to be done; `None` where nobody can have to wait for admission.
+    /// How long nothing is to be done; `None` if no session can have to wait for admission.
     pub(super) fn due(&self, settings: &Settings, now: Instant) -> Option<Duration> {
         is_anything_limited(settings).then(|| self.next.saturating_duration_since(now))
     }
@@ -78,7 +78,7 @@ fn is_anything_limited(settings: &Settings) -> bool {
     (0..).map(plimsoll_policy::ClassIndex).zip(&settings.classes).any(|(class, _)| settings.is_limited(class))
 }
 
-/// Admits all who are waited for and wait for admission themselves; whether there was anybody.
+/// Admits all sessions that others wait for and that wait for admission themselves; whether there were any.
 pub(super) fn admit_holders(governor: &Governor, looked: &Looked) -> bool {
     let mut blockers: Vec<i32> = looked.waits.values().flatten().copied().collect();
     blockers.sort_unstable();

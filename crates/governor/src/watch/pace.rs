@@ -1,14 +1,15 @@
 //! How long to wait between two looks.
 //!
-//! Looking costs the server: for a moment nobody can begin or end waiting for a lock, nor commit. So a look is followed by
-//! at least twice the time that it took, and by longer and longer pauses while it shows what the last one showed.
+//! Looking costs the server: for a moment no process can begin or end waiting for a lock, nor commit. A look is therefore
+//! followed by at least twice the time that it took, and by longer and longer pauses while it shows the same as the last one.
 //!
-//! Where somebody is late all the time, that would still be a third of a core. So looks have a budget: a fiftieth of the time, and a tenth
-//! of the waiting that rollbacks have saved. Looks from which nothing follows become rare, and those that pay for themselves do not.
+//! If sessions are late all the time, that would still be a third of a core. Looks therefore have a budget: a fiftieth of the
+//! time, and a tenth of the waiting that rollbacks have saved. Looks without consequences become rare, and looks that pay for
+//! themselves do not.
 
 use std::time::{Duration, Instant};
 
-/// How many times the shortest pause the longest one is: while somebody is blocked, and while nobody is.
+/// How many times the shortest pause the longest one is: while a session is blocked, and while none is.
 const BLOCKED_FACTOR_MAX: u32 = 8;
 const FREE_FACTOR_MAX: u32 = 32;
 
@@ -66,7 +67,7 @@ impl Budget {
 pub(super) struct Seen {
     /// Whether anything was another than the last time, or was changed by what was done.
     pub changed: bool,
-    /// Whether anybody waits.
+    /// Whether a session waits.
     pub blocked: bool,
 }
 
@@ -90,7 +91,7 @@ impl Pace {
         self.factor = if seen.changed { 1 } else { (self.factor * 2).min(factor_max) };
     }
 
-    /// Until the next look, if nobody rings.
+    /// Until the next look, if no session rings.
     pub(super) fn pause(&self, interval: Duration) -> Duration {
         (interval * self.factor).max(self.took * REST_FACTOR)
     }
@@ -100,7 +101,7 @@ impl Pace {
         (interval.max(self.took * REST_FACTOR) + self.took).saturating_sub(since)
     }
 
-    /// Somebody else is late.
+    /// Another unit is late.
     pub(super) fn hurry(&mut self) {
         self.factor = 1;
     }

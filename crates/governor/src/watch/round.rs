@@ -1,4 +1,4 @@
-//! One round: look, decide, do.
+//! One round: look, decide, act.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl Round {
         std::mem::take(&mut self.won)
     }
 
-    /// Nobody is late any more.
+    /// No unit is late any more.
     pub(super) fn forget(&mut self) {
         (self.links, self.last) = (Links::default(), Looked::default());
         self.dealt_with.clear();
@@ -160,7 +160,7 @@ impl Round {
         for (node, standing) in scene.nodes.iter().zip(&mut scene.graph.transactions) {
             standing.preemptible &= self.holds_advisory_lock(node) != Some(true);
         }
-        // Whoever is spared makes way for another victim, who may have to be asked about in turn.
+        // A spared victim makes way for another one, which may have to be asked about in turn.
         loop {
             let actions = decide(&scene.graph, rules);
             let victims: Vec<(usize, usize)> = actions.iter().filter_map(preempted).collect();
@@ -227,14 +227,14 @@ impl Round {
     fn forget_ended(&mut self) {
         self.tracked.count_ended(&self.governor, Instant::now());
         let registry = &self.governor.registry;
-        // Somebody may be late for days: without this, what is kept would grow with every session.
+        // A unit may be late for days: without this, memory would grow with every session.
         if self.dealt_with.len() + self.advisory.len() > 2 * registry.len() + 64 {
             self.dealt_with.retain(|session, _| registry.get(*session).is_some());
             self.advisory.retain(|session, _| registry.get(*session).is_some());
         }
     }
 
-    /// Rolls victims of waiters and of cycles back; whether there was anybody to be rolled back who had not been asked before.
+    /// Rolls victims of waiters and of cycles back; whether there was a victim that had not been asked before.
     fn preempt(
         &mut self,
         up: &mut Up,
@@ -250,12 +250,12 @@ impl Round {
                 acted |= self.roll_back_idle(settings, scene, victim, waiter);
                 continue;
             }
-            // It was aimed at already, and nobody knows whether it was hit.
+            // It was aimed at already, and whether it was hit is not known.
             if state.cancels.preempting == Some(state.unit) {
                 continue;
             }
             let Some(chain) = self.last.chain(scene.nodes[waiter].process, *process) else { continue };
-            // Noted before anything is done: the victim's session may have an outcome before we are told of one.
+            // Noted before anything is done: the victim's session may have an outcome before we receive one.
             let event = self.note(settings, scene, (victim, waiter), "cancelled", Outcome::Pending);
             let (Some(event), Some(stake)) = (event, self.ledger.stake(scene, victim, waiter, looked_at.here)) else {
                 continue;

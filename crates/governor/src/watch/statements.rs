@@ -1,8 +1,8 @@
-//! Everything that the governor's own sessions say to the server.
+//! All statements that the governor's own sessions send to the server.
 //!
-//! Such a session runs as a role that may signal others, in a database in which others may create functions, operators,
-//! types and tables. So it begins with an empty `search_path` ([`Connection::open_isolated`]), and every name below says
-//! that it means the one in `pg_catalog`: a test reads them.
+//! Such a session runs as a role that may signal others, in a database in which others may create functions, operators, types and
+//! tables. It therefore begins with an empty `search_path` ([`Connection::open_isolated`]), and every name below is qualified
+//! with `pg_catalog`; a test reads them.
 //!
 //! [`Connection::open_isolated`]: plimsoll_postgres::connection::Connection::open_isolated
 
@@ -27,7 +27,7 @@ pub(crate) const RIGHTS: &str = "select current_user, \
 pub(crate) const BACKEND_BEGAN: &str = "select pg_catalog.date_part('epoch', a.backend_start)::pg_catalog.int8 \
     from pg_catalog.pg_stat_get_activity(pg_catalog.pg_backend_pid()) as a";
 
-/// Who waits for whom, beginning with the processes `$1`. A process that waits for nobody has no row; one that waits for a
+/// Who waits for whom, beginning with the processes `$1`. A process that does not wait has no row; one that waits for a
 /// prepared transaction has 0 among its blockers, and parallel workers show as their leader, several times.
 pub(crate) const LOOK: &str = "with recursive seen(pid) as (\
     select pg_catalog.unnest($1::pg_catalog.int4[]) \
@@ -88,7 +88,7 @@ macro_rules! micros {
 /// Every session that others have opened, and those of governors: process, user, database and application as bytes, address, state,
 /// whether it waits for a lock, when its process, transaction, statement and state began, up to 4096 bytes of its statement unless
 /// it is idle, whether it is of the control role, and the moment. A row without a state is of a session that the role
-/// may not see, or of none: nobody can tell.
+/// may not see, or of none: that is not known.
 pub(crate) const SESSIONS: &str = concat!(
     "select a.pid, pg_catalog.textsend(a.usename::pg_catalog.text), pg_catalog.textsend(a.datname::pg_catalog.text), ",
     "pg_catalog.textsend(a.application_name), pg_catalog.host(a.client_addr), a.state, ",

@@ -1,7 +1,7 @@
 //! What `track` would have saved: for how long important units wait for transactions that would have been rolled back.
 //!
-//! It is counted from the decision until the unit has ended or its victims have, whichever comes first, once for each unit
-//! however many victims it has. Those who wait behind it, and would have gained too, are not counted.
+//! It is counted from the decision until the unit or its victims have ended, whichever comes first, once for each unit however
+//! many victims it has. Units that wait behind it, and would also have gained, are not counted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ impl Tracked {
         });
     }
 
-    /// Nobody looks any more: what has not ended ends now.
+    /// Looking has stopped: what has not ended ends now.
     pub(super) fn end(&mut self, governor: &Governor, now: Instant) {
         self.count_ended(governor, now);
         std::mem::take(&mut self.0).into_values().for_each(|wait| wait.count(governor, now));

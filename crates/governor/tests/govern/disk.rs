@@ -131,7 +131,7 @@ fn scans_are_limited_on_a_slow_disk_and_a_kill_leaves_nothing_for_good() {
 
     // Whoever runs a statement stays in the group until the next governor, or the end of the statement.
     governor.kill_and_start();
-    governor.logged("undid what a killed governor had left");
+    governor.logged("undid changes that a killed governor had left");
     assert!(!below.exists() && limit(&home) == whole, "{}", limit(&home));
     stop.store(true, Ordering::Relaxed);
     slow.own.run("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend'").unwrap();

@@ -204,7 +204,7 @@ fn a_successor_that_fails_changes_nothing() {
     // A page at an address that this machine does not have: it has asked for the sockets by then.
     fs::write(&stage.governor.file, text.replace("address = \"127.0.0.1:0\"", "address = \"192.0.2.1:1\"")).unwrap();
     stage.governor.fail_to_succeed();
-    stage.governor.logged("that was to take over does not");
+    stage.governor.logged("that should take over does not");
     assert_eq!(stage.open().text("select 1").unwrap().as_deref(), Some("1"));
     let folder = stage.governor.folder.path().to_owned();
     let sockets = fs::read_dir(folder)

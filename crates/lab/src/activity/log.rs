@@ -1,4 +1,4 @@
-//! What a server tells of its own accord over a window: what it did for its upkeep, and of which statements.
+//! What a server records by itself over a window: its background work, and its statements.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl ServerLog {
     }
 }
 
-/// What was added to the totals; `None` if it was not run. Totals that have shrunk were set back in between, and begin anew.
+/// What was added to the totals; `None` if it was not run. Totals that have shrunk were reset in between, and begin at 0 again.
 fn since(then: Option<&StatementTotals>, now: StatementTotals) -> Option<StatementUse> {
     let nothing = StatementTotals::default();
     let then = then.filter(|then| then.calls <= now.calls).unwrap_or(&nothing);

@@ -26,7 +26,7 @@ pub struct Sampling {
 /// What the looks of a window saw.
 #[derive(Debug, Clone, Default)]
 pub struct Sampled {
-    /// What goes into the results as it is; `None` if nobody looked.
+    /// What goes into the results as it is; `None` without looks.
     pub server: Option<Server>,
     /// By workload, in the order given.
     pub workloads: Vec<SeenWorkload>,

@@ -12,7 +12,7 @@ pub(super) struct Schedule {
     random: Pcg32,
     /// The period whose moment comes next.
     next: u32,
-    /// Moments that had passed before anybody asked for them. A count.
+    /// Moments that had passed before they were asked for. A count.
     pub(super) left_out: u64,
 }
 

@@ -1,4 +1,4 @@
-//! From what looks and the scheduler know of a workload's processes to time shares, by the rules in [`super`].
+//! Computes time shares from the looks and the scheduler's accounts of a workload's processes, by the rules in [`super`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -121,7 +121,7 @@ impl OnServer<'_> {
         let name = &driven.measured.name;
         let whole = driven.all.times.occupied.as_secs_f64();
         if whole <= 0.0 {
-            warnings.push(format!("{name}: no time shares, for no request was under way"));
+            warnings.push(format!("{name}: no time shares, because no request was in flight"));
             return (None, None);
         }
         let window = driven.window.as_secs_f64();

@@ -269,7 +269,10 @@ fn too_few_looks_tell_only_what_the_scheduler_knows() {
     assert_eq!(thousandths(found.whole.expect("known")), [500, 125, -1, -1, -1, -1, 375]);
     assert!(warnings[0].starts_with("shop: 50 looks at the server are too few"), "{warnings:?}");
     let (found, warnings) = shares(&seen, 1000, 0.0, 0.0, Duration::ZERO);
-    assert_eq!((found.whole, warnings), (None, vec!["shop: no time shares, for no request was under way".to_owned()]));
+    assert_eq!(
+        (found.whole, warnings),
+        (None, vec!["shop: no time shares, because no request was in flight".to_owned()])
+    );
     let of = OnServer { seen: &seen, looks: LOOKS, times: None, clients: None, window: WINDOW };
     let (mut warnings, measured) = (Vec::new(), measured(WINDOW));
     let whole = of.shares(&measured, &mut warnings).whole.expect("looks tell the rest");

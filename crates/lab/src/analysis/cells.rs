@@ -83,7 +83,7 @@ impl<'a> Cells<'a> {
                     cells.len() - 1
                 });
                 let cell = &mut cells[position];
-                // Of a file that somebody has edited, what is no throughput is left out.
+                // If a file was edited by hand, values that are not throughputs are left out.
                 match point.valid && result.all.throughput_per_s >= 0.0 && result.all.throughput_per_s.is_finite() {
                     false => cell.left_out.push(number),
                     true if point.is_again => cell.again.push(number),

@@ -1,14 +1,14 @@
 //! Throughputs that can be compared between arms: at an equal mix of request kinds.
 //!
-//! Where kinds differ in cost, as the queries of TPC-H do, two windows of the same sequence hold different mixes, and the
-//! ratio of their totals would compare cheap queries with dear ones. Weighting each kind's throughput with what one
-//! request of it takes alone turns both totals into the same unit, seconds of work as it is alone per second:
+//! If kinds differ in cost, as the queries of TPC-H do, two windows of the same sequence have different mixes, and the ratio of
+//! their totals would compare cheap queries with expensive ones. Weighting each kind's throughput by the time that one request of
+//! it takes alone turns both totals into the same unit: seconds of work, as it is alone, per second.
 //!
 //! ```text
 //! ratio = sum over kinds of (X_together * T_alone) / sum over kinds of (X_alone * T_alone)
 //! ```
-//! with X the throughput and T the mean latency of the kind. If every kind is slowed by the same factor f, the ratio is
-//! 1 / f whatever the mixes, for clients that never pause.
+//! with X the throughput and T the mean latency of the kind. If every kind is slowed by the same factor f, the ratio is 1 / f
+//! whatever the mixes, for clients that never pause.
 
 use std::collections::BTreeMap;
 

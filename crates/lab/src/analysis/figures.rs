@@ -1,4 +1,4 @@
-//! The figures that claims are about: of all runs, of those of one block, or of the second runs of one block (A/A), by the
+//! The figures that claims are about: of all runs, of the runs of one block, or of the second runs of one block (A/A), by the
 //! same code.
 
 use std::cell::OnceCell;
@@ -37,7 +37,7 @@ struct WholeExperiment<'a> {
 #[derive(Debug, Default)]
 struct CellRuns<'a> {
     runs: Vec<&'a RunRecord>,
-    /// What they measured together, by position of the workload in the plan, once somebody has asked.
+    /// What they measured together, by position of the workload in the plan, once it was asked for.
     measured: BTreeMap<usize, OnceCell<Option<Measured>>>,
 }
 

@@ -1,4 +1,4 @@
-//! Which lever of a governor took what of a class: waiting to be let in, rollbacks, waiting for a core.
+//! The cost of each lever of a governor for each class: waiting for admission, rollbacks, waiting for a core.
 
 use super::cells::key;
 use crate::results::{GovernedClass, LeverUse, Part, Point, TimeShare, WorkloadResult};
@@ -57,7 +57,7 @@ fn work_lost(parts: &[&Part], rolled_back: u64) -> Result<f64, &'static str> {
     }
     let locks: Option<Vec<_>> = parts.iter().map(|part| part.locks.as_ref()).collect();
     let locks = locks.filter(|locks| !locks.is_empty());
-    let locks = locks.ok_or("a governor counts rollbacks, not the age of what it rolls back")?;
+    let locks = locks.ok_or("a governor counts rollbacks, not the age of the transactions that it rolls back")?;
     if locks.iter().map(|locks| locks.preemptions()).sum::<u64>() < rolled_back {
         return Err("clients did not see the rollbacks that were replayed, so their age is not known");
     }
@@ -75,7 +75,7 @@ fn core_wait(runs: &[&Point], class: &str) -> Result<f64, &'static str> {
     }
     if workloads().any(|workload| workload.classes.len() > 1) {
         return Err(
-            "the scheduler's books do not tell the classes of one workload apart; give each a workload of its own",
+            "the scheduler does not account for the classes of a workload separately; give each class its own workload",
         );
     }
     let share = |workload: &WorkloadResult| {
@@ -83,5 +83,5 @@ fn core_wait(runs: &[&Point], class: &str) -> Result<f64, &'static str> {
     };
     let shares: Option<Vec<(TimeShare, f64)>> = workloads().map(share).collect();
     let mean = TimeShare::mean(&shares.unwrap_or_default()).and_then(|share| share.cpu_wait);
-    mean.ok_or("where the time of the workload went is not known")
+    mean.ok_or("the time shares of the workload are not known")
 }

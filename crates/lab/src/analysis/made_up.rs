@@ -1,4 +1,4 @@
-//! Experiments measured on a target whose response is known, for tests: what runs would leave, without running.
+//! Experiments measured on a target whose response is known, for tests: the records that runs would leave, without running.
 
 use std::collections::BTreeMap;
 

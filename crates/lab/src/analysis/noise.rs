@@ -1,4 +1,4 @@
-//! How far the runs of one workload scatter, pooled over all of its settings and arms.
+//! The scatter of the runs of one workload, pooled over all of its settings and arms.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
-//! What policies do to each class: who gains and who pays, against the first policy of the sweep (MW tab. 3.3).
+//! The effect of policies on each class: which gains and which pays, against the first policy of the sweep (MW tab. 3.3).
 //!
-//! For each setting of what else was swept, the ratio of mean response times; then the arithmetic mean of these ratios, as a
-//! claim's `average(x in KEY: gain(POLICY, CLASS, x))` has it. How far it may be off comes from the same mean within each
-//! block, where drift of the machine cancels, with noise pooled over the policies.
+//! For each setting of the other sweeps, the ratio of mean response times is computed; the result is the arithmetic mean of these
+//! ratios, as in a claim's `average(x in KEY: gain(POLICY, CLASS, x))`. Its interval comes from the same mean within each block,
+//! where drift of the machine cancels, with noise pooled over the policies.
 
 use plimsoll_model::statistics::{Samples, estimate};
 
@@ -28,7 +28,7 @@ pub(super) fn of(cells: &Cells<'_>, workloads: &[&str], sweep: &[SweptAxis]) -> 
     effects
 }
 
-/// Whether the values of a sweep are policies: its key, or one of several joined keys, says so.
+/// Whether the values of a sweep are policies: by its key, or one of several joined keys.
 fn is_of_policies(axis: &SweptAxis) -> bool {
     let names = axis.key.split('+').map(|key| key.rsplit_once('.').map_or(key, |(_, name)| name));
     names
@@ -102,7 +102,7 @@ impl Group<'_, '_> {
         most_urgent_first(runs.flat_map(|result| result.classes.keys())).into_iter().map(str::to_owned).collect()
     }
 
-    /// The effects on each class; none where there is only one, for then nobody gains at another's cost.
+    /// The effects on each class; none if there is only one, because then no class gains at another's cost.
     fn effects(&self) -> Vec<PolicyEffect> {
         let classes = self.classes();
         if classes.len() < 2 {

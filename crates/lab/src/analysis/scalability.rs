@@ -10,7 +10,7 @@ use crate::results::{AxisRole, Interval, Scalability, SweptAxis};
 /// Resampling within the model follows from this; laws of equal points are equal.
 const SEED: u64 = 7;
 
-/// Of fewer numbers of clients nobody asks for a law with three parameters.
+/// Fewer numbers of clients are not enough for a law with three parameters.
 const COUNTS_MIN: usize = 4;
 
 /// The laws of a workload along each axis of its clients.

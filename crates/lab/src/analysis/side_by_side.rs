@@ -1,4 +1,4 @@
-//! What workloads do together, beside what they would do if they took turns.
+//! The work that workloads do together, compared with taking turns.
 
 use plimsoll_model::statistics::{Samples, estimate};
 

@@ -1,4 +1,4 @@
-//! Binds the names in a claim to an experiment, and tells numbers from conditions.
+//! Binds the names in a claim to an experiment, and distinguishes numbers from conditions.
 
 use plimsoll_model::knee::SHARES;
 use plimsoll_workload::driver::PriorityRule;
@@ -82,12 +82,15 @@ impl Binder<'_> {
         let axis = Selection::axis(self.names, &over.axis)?;
         let Over { variable, .. } = over;
         if self.variables.iter().any(|(name, _)| *name == variable.text) {
-            return error(&variable.span, format!("`{}` stands for two values; choose another name", variable.text));
+            return error(
+                &variable.span,
+                format!("`{}` would stand for two values; choose another name", variable.text),
+            );
         }
         if let Some(what) = Selection::known(self.names, &variable.text) {
             return error(
                 &variable.span,
-                format!("`{}` is {what} here; choose another name for the value, as `x`", variable.text),
+                format!("`{}` is already {what}; choose another name for the value, such as `x`", variable.text),
             );
         }
         self.variables.push((variable.text.clone(), axis));
@@ -122,7 +125,7 @@ impl Binder<'_> {
                 Ok(Formula::Average { mean: *mean, axis, condition, body: Box::new(body) })
             }
             Form::Not(_) | Form::Binary(..) | Form::ForAll(_) => {
-                error(&expression.span, format!("`{expression}` is true or false, where a number is needed"))
+                error(&expression.span, format!("`{expression}` is true or false, but a number is needed"))
             }
         }
     }
@@ -130,7 +133,9 @@ impl Binder<'_> {
     fn variable(&self, name: &str, span: &Span) -> Result<Formula, ClaimError> {
         let Some(depth) = self.variables.iter().position(|(known, _)| known == name) else {
             let message = match Selection::known(self.names, name) {
-                Some(what) => format!("`{name}` is {what}, not a number; a figure of it is written throughput({name})"),
+                Some(what) => {
+                    format!("`{name}` is {what}, not a number; write a figure of it, such as throughput({name})")
+                }
                 None => format!("`{name}` stands for nothing; name a value by `for all {name} in SWEEP-KEY: …`"),
             };
             return error(span, message);
@@ -138,7 +143,7 @@ impl Binder<'_> {
         let axis = &self.names.plan.axes[self.variables[depth].1];
         if axis.numbers().is_none() {
             let message =
-                format!("`{name}` runs over `{}`, whose values are no numbers; use it in selectors only", axis.key);
+                format!("`{name}` runs over `{}`, whose values are not numbers; use it in selectors only", axis.key);
             return error(span, message);
         }
         Ok(Formula::Variable(depth))
@@ -191,7 +196,7 @@ impl Binder<'_> {
         let position = Selection::axis(self.names, key)?;
         let axis = &self.names.plan.axes[position];
         if axis.numbers().is_none() {
-            return error(&key.span, format!("`{}` has no knee: its values are no numbers", axis.key));
+            return error(&key.span, format!("`{}` has no knee: its values are not numbers", axis.key));
         }
         if selection.pins[position] != Pin::Each {
             return error(span, format!("the knee lies along `{}`; do not select a value of it", axis.key));

@@ -72,7 +72,7 @@ pub(super) enum KneeEnd {
 pub(super) struct Evaluator<'a> {
     plan: &'a Plan,
     figures: &'a dyn Figures,
-    /// The value at hand of each `for all` and average around, outermost first: axis and position.
+    /// The current value of each `for all` and average around, outermost first: axis and position.
     at: Vec<(usize, usize)>,
     pub(super) knees: KneeEnd,
     /// The coarsest [`Figures::resolution`] of what was looked at so far.
@@ -166,7 +166,7 @@ impl<'a> Evaluator<'a> {
             }
             Formula::Measured(measured) => self.measured(measured)?,
         };
-        if number.is_finite() { Ok(number) } else { Err(format!("a part of it is no finite number but {number}")) }
+        if number.is_finite() { Ok(number) } else { Err(format!("a part of it is {number}, which is not finite")) }
     }
 
     /// Not measured if any of the values that count is not: the mean of the others would pass for that of all.
@@ -354,7 +354,7 @@ pub(super) fn shown_comparison(operator: Operator, left: f64, right: f64) -> Str
 }
 
 /// A number with this many significant digits, all digits before the point, and no zeros at the end: `5.6`, `0.95`, `12000`. From ten
-/// million up, which nobody reads at a glance, in millions or billions: `23.3 G`.
+/// million up, which are hard to read at a glance, in millions or billions: `23.3 G`.
 pub(crate) fn shown(number: f64, digits: i32) -> String {
     match number.abs() {
         large if large >= 1e9 => return format!("{} G", shown(number / 1e9, digits)),

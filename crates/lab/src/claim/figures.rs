@@ -1,4 +1,4 @@
-//! What claims are about: figures of cells of an experiment, from whoever has measured them.
+//! The subjects of claims: figures of cells of an experiment, from any source that has measured them.
 
 use std::fmt;
 

@@ -1,8 +1,9 @@
 //! Claims as they were when they had their first results.
 //!
-//! A claim comes from a study and is written before its result is known. One that is changed afterwards may have been bent
-//! to what came out; readers are told of it. For that the [hash](super::Claim::hash) of each claim is kept: in the journal of
-//! a run directory from its beginning, and of the experiments that the program carries in `experiments/claims.lock`.
+//! A claim comes from a study and is written before its result is known. A claim that is changed afterwards may have been fitted
+//! to the result, so readers are shown that it changed. For this purpose the [hash](super::Claim::hash) of each claim is kept: in
+//! the journal of a run directory from its beginning, and in `experiments/claims.lock` for the experiments that the program
+//! carries.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! A claim with every name bound: what remains is arithmetic on figures of cells.
+//! A claim with every name bound: only arithmetic on figures of cells remains.
 
 use super::figures::{Metric, Part};
 use super::syntax::{Mean, Operator};
@@ -30,7 +30,7 @@ pub(super) enum Condition {
 pub(super) enum Formula {
     /// A constant.
     Number(f64),
-    /// The value at hand of the `for all` or average at this depth, the outermost being 0. All values of its axis are numbers.
+    /// The current value of the `for all` or average at this depth, the outermost being 0. All values of its axis are numbers.
     Variable(usize),
     /// With the other sign.
     Negative(Box<Formula>),
@@ -106,6 +106,6 @@ pub(super) enum Pin {
     Each,
     /// The one at this position.
     At(usize),
-    /// The value at hand of the `for all` or average at this depth.
+    /// The current value of the `for all` or average at this depth.
     Variable(usize),
 }

@@ -1,12 +1,12 @@
-//! Grades: how near a figure of ours is to the one that a study has published.
+//! Grades: how close our figure is to the one that a study has published.
 //!
-//! A verdict says whether a shape is there; a grade says whether its size is. The published figure is data of the claim, beside
-//! the expression that gives ours. Both are compared as they are; how the figure was measured makes no difference.
+//! A verdict tells whether the shape of a result is confirmed; a grade tells whether its size is. The published figure is data of
+//! the claim, beside the expression for ours. Both are compared as numbers, however they were measured.
 //!
-//! A grade has two bounds. The *factor* says how far ours may be from the published figure and still be a match: 1.5, unless
-//! there is a reason. *No effect* is the value that the figure would have if there were nothing to report: 1 of a ratio. Ours
-//! on the published side of it has at least the direction. A factor whose band would reach from one side to the other is
-//! refused, so that a match always has the direction, too.
+//! A grade has two bounds. The *factor* bounds how far ours may be from the published figure and still match: 1.5, unless there
+//! is a reason. *No effect* is the value that the figure would have without an effect: 1 for a ratio. Ours has at least the
+//! direction if it is on the published side of it. A factor whose band would include it is refused, so a match always has the
+//! right direction.
 
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +73,7 @@ pub(super) struct Near {
     /// What of ours is compared, as typed.
     pub(super) expression: String,
     pub(super) scale: Scale,
-    /// What gives ours, or why it cannot be had in this plan.
+    /// The expression for ours, or why it does not exist in this plan.
     pub(super) ours: Result<Formula, String>,
 }
 

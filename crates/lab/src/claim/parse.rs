@@ -17,7 +17,7 @@ use super::syntax::{
 };
 use crate::wording::{choices, did_you_mean};
 
-/// Longer expressions are refused, lest their tree be too deep to walk.
+/// Longer expressions are refused, because their tree could be too deep to walk.
 const LENGTH_MAX: usize = 4000;
 /// More parentheses, signs and `not`s within each other are refused, for the same reason.
 const DEPTH_MAX: usize = 50;
@@ -44,7 +44,7 @@ const PRODUCTS: [(&str, Operator); 2] = [("*", Operator::Multiply), ("/", Operat
 pub fn parse(text: &str) -> Result<Expression, ClaimError> {
     let mut parser = Parser { text, at: 0, depth: 0 };
     if text.len() > LENGTH_MAX {
-        return Err(parser.error(format!("this has {} bytes, at most {LENGTH_MAX} are read", text.len())));
+        return Err(parser.error(format!("this has {} bytes, but at most {LENGTH_MAX} are allowed", text.len())));
     }
     let expression = parser.claim()?;
     parser.skip_space();
@@ -101,13 +101,13 @@ impl<'a> Parser<'a> {
         self.skip_space();
         let mut found: String =
             self.rest().chars().take_while(|character| !character.is_whitespace()).take(12).collect();
-        found = if found.is_empty() { "nothing more".to_owned() } else { format!("`{found}`") };
+        found = if found.is_empty() { "the end".to_owned() } else { format!("`{found}`") };
         if self.rest().starts_with('=') && !self.rest().starts_with("==") {
             return self.error(
                 "`=` belongs into selectors, as in throughput(dop=2); numbers are compared with `==`".to_owned(),
             );
         }
-        self.error(format!("here stands {found}, where {what} should"))
+        self.error(format!("expected {what}, found {found}"))
     }
 
     /// Takes a symbol, if it comes next.
@@ -300,7 +300,7 @@ impl<'a> Parser<'a> {
                 self.at = end;
                 Ok(number)
             }
-            None => Err(self.error(format!("`{unit}` is no unit; after a number can stand us, ms, s or %"))),
+            None => Err(self.error(format!("`{unit}` is not a unit; the units are us, ms, s and %"))),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which measurements the selectors of a function mean.
+//! Finds the measurements that the selectors of a function mean.
 
 use plimsoll_policy::Priority;
 use plimsoll_workload::driver::PriorityRule;
@@ -71,7 +71,7 @@ impl<'a> Selection<'a> {
         }
         if selection.class.is_some() && selection.transaction.is_some() {
             let span = &selectors.last().expect("two were given").value.span;
-            return error(span, "figures are kept by class or by transaction, not by both; leave one of them out");
+            return error(span, "figures exist by class or by transaction, not by both; leave one of them out");
         }
         Ok(selection)
     }
@@ -125,7 +125,7 @@ impl<'a> Selection<'a> {
             }
             _ => {
                 let found = choices(found.iter().map(|&axis| &plan.axes[axis].key));
-                error(&key.span, format!("`{}` can be {found}; write which", key.text))
+                error(&key.span, format!("`{}` can be {found}; write the one you mean", key.text))
             }
         }
     }
@@ -314,8 +314,7 @@ fn meaning_of_word(names: &Names<'_>, word: &Word) -> Result<Meaning, ClaimError
                 Meaning::Class(_) => format!("class={}", word.text),
                 Meaning::Transaction(_) => format!("transaction={}", word.text),
             };
-            let message =
-                format!("`{}` can mean several things; write {}", word.text, alternatives(found.iter().map(written)));
+            let message = format!("`{}` is ambiguous; write {}", word.text, alternatives(found.iter().map(written)));
             error(&word.span, message)
         }
     }

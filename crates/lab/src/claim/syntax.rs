@@ -1,4 +1,4 @@
-//! A claim as typed: its syntax tree, with the place of every part, and how it is printed.
+//! A claim as typed: its syntax tree, with the place of every part, and its printed form.
 
 use std::fmt;
 use std::ops::Range;
@@ -43,7 +43,7 @@ pub enum Form {
 /// `x in dop where x > 1: …`
 #[derive(Debug, Clone, PartialEq)]
 pub struct Over {
-    /// What stands for the value at hand.
+    /// The name of the current value.
     pub variable: Word,
     /// The sweep key.
     pub axis: Word,
@@ -182,7 +182,7 @@ impl Function {
         }
     }
 
-    /// What it is told first, in words; `None` of a function that takes selectors only.
+    /// Its first argument, in words; `None` for a function that takes selectors only.
     fn subject(self) -> Option<&'static str> {
         let Function::Figure(name) = self else { return (self == Function::Knee).then_some("SWEEP KEY, SHARE") };
         let first = figures::given_by(name).next()?;
@@ -198,7 +198,7 @@ impl Function {
         }
     }
 
-    /// Whether it is told first what it is to give.
+    /// Whether its first argument names what it gives.
     pub fn takes_subject(self) -> bool {
         self.subject().is_some()
     }

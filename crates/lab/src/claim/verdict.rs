@@ -1,8 +1,8 @@
 //! Judges a claim by the figures of each block: holds, fails, or undecided.
 //!
-//! A comparison has a distance in every block, the logarithm of left over right, or left less right where a side is not
-//! above 0. [`plimsoll_model::statistics::verdict`] says what follows from the distances, and how the parts of a claim
-//! are joined. Here is only what a claim is made of: which distances there are, and how they are told to people.
+//! A comparison has a distance in every block: the logarithm of left over right, or left minus right if a side is not above 0.
+//! [`plimsoll_model::statistics::verdict`] decides by the distances, and joins the parts of a claim. This module defines the
+//! distances and how verdicts are shown.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Who runs at each setting.
+//! The arms that run at each setting.
 
 use super::problem::{Problem, Problems};
 use super::typed::At;
@@ -14,8 +14,10 @@ pub(super) fn arms(
     let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
     let Some(listed) = listed else { return by_default(&names) };
     if listed.value().is_empty() {
-        problems
-            .add(listed.span(), "`arms` lists nobody, so nothing would run; leave it out for each alone and together");
+        problems.add(
+            listed.span(),
+            "`arms` is empty, so nothing would run; leave it out to run each workload alone and together",
+        );
     }
     let mut arms: Vec<Arm> = Vec::new();
     for word in listed.value() {
@@ -59,10 +61,10 @@ fn members(word: &str, names: &[&str]) -> Result<Vec<Vec<usize>>, String> {
         _ if word.contains('+') => Ok(vec![several(word, names)?]),
         _ => match word.strip_prefix("alone:") {
             Some(name) => Ok(vec![vec![member(name, word, names)?]]),
-            None if names.contains(&word) => Err(format!("`{word}` is no arm; write `alone:{word}`")),
+            None if names.contains(&word) => Err(format!("`{word}` is not an arm; write `alone:{word}`")),
             None => {
                 let meant = did_you_mean(word, ["alone", "together", "pairs"]);
-                Err(format!("`{word}` is no arm{meant}; write `alone:NAME`, `alone`, `A+B`, `pairs` or `together`"))
+                Err(format!("`{word}` is not an arm{meant}; write `alone:NAME`, `alone`, `A+B`, `pairs` or `together`"))
             }
         },
     }

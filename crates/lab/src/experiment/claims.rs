@@ -1,4 +1,4 @@
-//! Claims as typed to claims with every name known.
+//! From claims as typed to claims with every name known.
 
 use super::problem::Problem;
 use super::typed::{At, TypedClaim, TypedNear, TypedPublished};

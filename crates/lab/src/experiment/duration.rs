@@ -18,12 +18,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let trimmed = text.trim();
     let end = trimmed.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(trimmed.len());
     let (number, unit) = (&trimmed[..end], trimmed[end..].trim());
-    let wrong = || format!("`{text}` is no length of time; write a number and ms, s, min or h, as in \"5s\"");
+    let wrong = || format!("`{text}` is not a length of time; write a number and ms, s, min or h, as in \"5s\"");
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
     match Duration::try_from_secs_f64(number * factor) {
         Ok(length) if length <= LENGTH_MAX => Ok(length),
-        _ => Err(format!("`{text}` is longer than a day; write a shorter one, as \"20s\"")),
+        _ => Err(format!("`{text}` is longer than a day; write a shorter time, such as \"20s\"")),
     }
 }
 
@@ -60,10 +60,13 @@ mod tests {
             let error = duration(text).expect_err(text);
             assert_eq!(
                 error,
-                format!("`{text}` is no length of time; write a number and ms, s, min or h, as in \"5s\"")
+                format!("`{text}` is not a length of time; write a number and ms, s, min or h, as in \"5s\"")
             );
         }
-        assert_eq!(duration("25h").expect_err("long"), "`25h` is longer than a day; write a shorter one, as \"20s\"");
+        assert_eq!(
+            duration("25h").expect_err("long"),
+            "`25h` is longer than a day; write a shorter time, such as \"20s\""
+        );
     }
 
     #[test]

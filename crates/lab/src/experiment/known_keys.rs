@@ -1,4 +1,4 @@
-//! Finds keys that mean nothing, and tables and lists in each other's place, by the schema of experiment files.
+//! Finds unknown keys, and tables in place of lists or lists in place of tables, by the schema of experiment files.
 
 use plimsoll_model::cache_simulator::OPERATORS;
 use plimsoll_workload::registry::{BENCHMARKS, nearest};
@@ -70,7 +70,7 @@ impl<'a> Walk<'a> {
         for (key, value) in table {
             if let DeValue::Table(inner) = value.get_ref() {
                 let within = inner.keys().next().map_or("…", |within| within.get_ref());
-                let message = format!("a key with a dot stands in quotes; write \"{}.{within}\"", key.get_ref());
+                let message = format!("a key with a dot needs quotes; write \"{}.{within}\"", key.get_ref());
                 self.problems.push(Problem::new(key.span(), message));
             }
         }

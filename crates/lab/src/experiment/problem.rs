@@ -1,4 +1,4 @@
-//! What is wrong with an experiment file, and where.
+//! Faults of an experiment file, with their places.
 
 use std::fmt;
 use std::ops::Range;
@@ -54,8 +54,8 @@ impl Problem {
         let found = error.message().trim().replace('\n', ", ");
         let message = match found.strip_prefix("missing field ") {
             Some(key) => format!("the key {key} is missing here; add it"),
-            None if found.starts_with("invalid boolean") => "this is no value; texts stand in quotes".to_owned(),
-            // The names of Rust's types mean nothing to whoever writes the file.
+            None if found.starts_with("invalid boolean") => "this is not a value; write texts in quotes".to_owned(),
+            // The names of Rust's types mean nothing to the author of the file.
             None => found
                 .replace("expected u32", "expected a whole number")
                 .replace("expected u64", "expected a whole number"),

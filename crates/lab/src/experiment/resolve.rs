@@ -63,7 +63,7 @@ impl<'a> Terms<'a> {
 pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, ExperimentError> {
     let quick = terms.quick;
     let (mut typed, uses_cores) = sized(&experiment.typed, terms.cores.count);
-    // The path of a workload's file is told as seen from the experiment's.
+    // The path of a workload's file is relative to the experiment's.
     let folder = Path::new(&experiment.source.file).parent().unwrap_or(Path::new(""));
     for workload in &mut typed.workloads {
         workload.change(|workload| workload.kind.change(|kind| *kind = anchored(kind, folder)));
@@ -135,7 +135,7 @@ struct TargetChoice {
 }
 
 impl Resolver<'_> {
-    /// The plan. Each stage rests on the ones before, so that faults are told by stage.
+    /// The plan. Each stage rests on the ones before, so faults are reported by stage.
     fn plan(&self, is_quick: bool) -> Result<Resolved, Vec<Problem>> {
         let typed = self.typed;
         let quick = is_quick.then_some(&typed.quick);
@@ -267,7 +267,7 @@ impl Resolver<'_> {
         choice
     }
 
-    /// The targets that are swept, if they are. What is wrong with the list itself is told where axes are made.
+    /// The targets that are swept, if they are. Faults of the list itself are reported where axes are made.
     fn swept_targets(&self, quick: Option<&TypedQuick>) -> Option<Vec<(String, Range<usize>)>> {
         let sweeps = quick.map(|quick| &quick.sweep).into_iter().chain([&self.typed.sweep]);
         let values = sweeps.flatten().find(|(key, _)| is_target_key(key.value())).map(|(_, values)| values)?;

@@ -1,4 +1,4 @@
-//! How runs are run: warm-ups, windows, repeats, and what `--quick` makes of them.
+//! The settings of runs: warm-ups, windows, repeats, and their changes with `--quick`.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::plan::{Reload, RunPlan, Search, ServerLost};
 /// The seed that is used without one.
 const SEED: u64 = 7;
 
-/// Repeats where nobody says how many, and the most in a quick run: the fewest from which an interval of some use follows.
+/// The default of repeats, and the most in a quick run: the fewest from which an interval of some use follows.
 pub(crate) const REPEATS: u32 = 5;
 
 /// Warm-up and window without a length, as in `plimsoll study`.
@@ -78,7 +78,7 @@ fn read<T>(text: &Option<At<String>>, read: fn(&str) -> Result<T, String>, probl
 
 fn window(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("a window of 0 s measures nothing; make it longer, as \"10s\"".to_owned()),
+        Duration::ZERO => Err("a window of 0 s measures nothing; write a longer one, such as \"10s\"".to_owned()),
         length => Ok(length),
     }
 }

@@ -64,14 +64,13 @@ fn refuse_what_is_measured(typed: &TypedExperiment, problems: &mut Problems) {
     for (name, given) in [("warmup", &run.warmup), ("measure", &run.measure)] {
         if let Some(given) = given {
             let message = format!(
-                "a simulation has no `{name}`; say `warm_up` and `references`, numbers of references, in the target's options"
+                "a simulation has no `{name}`; set `warm_up` and `references`, numbers of references, in the target's options"
             );
             problems.add(given.span(), message);
         }
     }
     for key in typed.machine.keys() {
-        let message =
-            "[machine] limits the machine that this runs on; what is simulated stands in the target's options";
+        let message = "[machine] limits the machine that the simulator runs on; set the simulated machine in the target's options";
         problems.add(key.span(), message);
     }
     for workload in &typed.workloads {
@@ -82,7 +81,7 @@ fn refuse_what_is_measured(typed: &TypedExperiment, problems: &mut Problems) {
         let given = given.chain(priority.as_ref().map(|priority| ("priority", priority.span())));
         for (name, span) in given.chain(user.as_ref().map(|user| ("user", user.span()))) {
             let message = format!(
-                "a simulated operator has no `{name}`; say its size and its `cores` as parameters, as in parameters = {{ cores = 22 }}"
+                "a simulated operator has no `{name}`; give its size and its `cores` as parameters, such as parameters = {{ cores = 22 }}"
             );
             problems.add(span, message);
         }
@@ -110,7 +109,7 @@ fn operator(at: &At<TypedWorkload>, problems: &mut Problems) -> PlannedWorkload 
     let known = parameter_names(&kind);
     let mut parameters = BTreeMap::new();
     for (key, value) in &typed.parameters {
-        // Of an operator without a model, that is what is wrong.
+        // For an operator without a model, this is the fault.
         if known.len() > parameter_names("").len() && !known.contains(&key.value().as_str()) {
             let (meant, names) = (did_you_mean(key.value(), known.iter().copied()), choices(&known));
             let message = format!("`{kind}` has no parameter `{}`{meant}; it has {names}", key.value());

@@ -1,4 +1,4 @@
-//! The word `cores` in an experiment file: how many cores it is sized for.
+//! The word `cores` in an experiment file: the number of cores it is sized for.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::typed::{At, TypedExperiment, TypedValue, TypedValues};
 /// The word that stands for the number of cores.
 const WORD: &str = "cores";
 
-/// An experiment without a word on its size is for this many cores, so that figures from different machines are about the
+/// By default an experiment is for this many cores, so that figures from different machines are about the
 /// same thing.
 const COUNT: usize = 2;
 

@@ -1,4 +1,4 @@
-//! The axes of a sweep: keys, and values that each were tried.
+//! The axes of a sweep: keys, and values that were each tried.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -94,7 +94,7 @@ fn listed(key: &str, values: &At<TypedValues>) -> Result<Vec<(Value, Range<usize
     let mut seen = BTreeSet::new();
     for (value, span) in &listed {
         if value.is_null() {
-            return Err(Problem::new(span.clone(), format!("`{key}` cannot be swept to what is no finite number")));
+            return Err(Problem::new(span.clone(), format!("`{key}` can only be swept to finite numbers")));
         }
         // 2 and 2.0 are the same.
         let worth = value.as_f64().map_or_else(|| value.to_string(), |number| number.to_string());
@@ -111,7 +111,7 @@ fn listed(key: &str, values: &At<TypedValues>) -> Result<Vec<(Value, Range<usize
 /// The numbers of a range, both ends included: `1..32`, `0..50 by 10`, `1..64 by x2`.
 pub(crate) fn range(text: &str) -> Result<Vec<i64>, String> {
     let wrong =
-        || format!("`{text}` is no range; write \"1..32\", \"0..50 by 10\" or \"1..64 by x2\", or a list in [ ]");
+        || format!("`{text}` is not a range; write \"1..32\", \"0..50 by 10\" or \"1..64 by x2\", or a list in [ ]");
     let (ends, step) = text.split_once(" by ").map_or((text, None), |(ends, step)| (ends, Some(step.trim())));
     let (first, last) = ends.split_once("..").ok_or_else(wrong)?;
     let number = |text: &str| text.trim().parse::<i64>().map_err(|_| wrong());
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn what_is_no_range_is_refused() {
         for text in ["fast", "1..", "1..x", "1..4 by", "1..4 by two", "1.5..2"] {
-            assert!(range(text).expect_err(text).contains("is no range; write"), "{text}");
+            assert!(range(text).expect_err(text).contains("is not a range; write"), "{text}");
         }
         for text in ["4..1", "1..4 by 0", "1..4 by -1", "1..4 by x1", "1..4 by x0", "0..8 by x2"] {
             assert!(range(text).expect_err(text).contains("does not lead"), "{text}");

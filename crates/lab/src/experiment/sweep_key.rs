@@ -28,7 +28,7 @@ impl SweepKeys<'_> {
         }
         let parts = key.split('+').map(|part| self.place_of_one(part.trim())).collect::<Result<Vec<_>, _>>()?;
         match (1..parts.len()).find(|&later| parts[..later].contains(&parts[later])) {
-            Some(_) => Err(format!("`{key}` names something twice; leave one of them out")),
+            Some(_) => Err(format!("`{key}` names a key twice; leave one of them out")),
             None => Ok(Place::All(parts)),
         }
     }
@@ -65,7 +65,7 @@ impl SweepKeys<'_> {
             (is_option, workloads) => {
                 let names = workloads.iter().map(|workload| format!("{}.{key}", self.workloads[*workload].name));
                 let names = alternatives(names.chain(is_option.then(|| format!("target.{key}"))));
-                Err(format!("it is not clear whose `{key}` this is; write {names}"))
+                Err(format!("several workloads have `{key}`; write {names}"))
             }
         }
     }
@@ -108,11 +108,11 @@ impl SweepKeys<'_> {
         let list = choices(&all);
         let last = key.rsplit('.').next().unwrap_or(key);
         if MECHANISMS.contains(&last) {
-            return format!("no control for `{key}` in this version; what can be swept here: {list}");
+            return format!("there is no control for `{key}` in this version; the following can be swept: {list}");
         }
         // With one workload its fields can be written without its name, and are then to be found so.
         let short = all.iter().filter_map(|key| key.split_once('.')).map(|(_, field)| field);
         let meant = did_you_mean(key, all.iter().map(String::as_str).chain(short));
-        format!("nothing here is called `{key}`{meant}; what can be swept here: {list}")
+        format!("there is no `{key}` here{meant}; the following can be swept: {list}")
     }
 }

@@ -90,7 +90,7 @@ pub struct TypedWorkload {
     /// The benchmark's scale; without it the benchmark's own default.
     #[schemars(with = "Option<f64>")]
     pub scale: Option<At<TypedValue>>,
-    /// How many clients run at once, or `cores` for one for each core that the experiment is sized for: 1 without it.
+    /// The number of clients that run at once, or `cores` for one for each core that the experiment is sized for: 1 without it.
     #[schemars(with = "Option<TypedValue>")]
     pub clients: Option<At<TypedValue>>,
     /// How long a client waits between requests: `none`, `const 5ms`, `exp 10ms`; `none` without it.
@@ -100,7 +100,7 @@ pub struct TypedWorkload {
     /// `const 1ms`, `exp 1ms`; `none` without it.
     #[schemars(with = "Option<String>")]
     pub round_trip: Option<At<TypedValue>>,
-    /// Requests per second of all clients together, whatever the database can take; without it, as fast as it answers.
+    /// Requests per second of all clients together, however fast the database answers; without it, as fast as it answers.
     #[schemars(with = "Option<f64>")]
     pub rate: Option<At<TypedValue>>,
     /// The priority of requests: `high`, `low`, `level2` to `level254` above high, `high:0.1` for a tenth of them high, or
@@ -128,7 +128,7 @@ pub struct TypedRun {
     pub repeats: Option<At<u32>>,
     /// The order of runs and everything that clients draw follows from it: 7 without it.
     pub seed: Option<u64>,
-    /// When data is loaded anew; `when-grown` without it.
+    /// When data is loaded again; the default is `when-grown`.
     #[serde(default)]
     pub reload: TypedReload,
     /// Which settings are run; `grid` without it.
@@ -148,14 +148,14 @@ pub struct TypedRun {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TypedServerLost {
-    /// It is opened anew, and the next run begins.
+    /// It is opened again, and the next run begins.
     #[default]
     GoOn,
     /// The experiment ends; what was measured is kept.
     Stop,
 }
 
-/// When data is loaded anew.
+/// When data is loaded again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TypedReload {

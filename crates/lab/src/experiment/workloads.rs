@@ -40,7 +40,7 @@ pub(super) fn named(
             problems.add(name.span(), why);
         }
         if planned.iter().any(|other| other.name == workload.name) {
-            let message = format!("two workloads are called `{}`; give each a name of its own", workload.name);
+            let message = format!("two workloads are called `{}`; give them different names", workload.name);
             problems.add(name.span(), message);
             continue;
         }
@@ -97,11 +97,11 @@ fn fields(typed: &TypedWorkload) -> impl Iterator<Item = (&'static str, &At<Type
 
 fn wrong_name(name: &str) -> Option<String> {
     if RESERVED.contains(&name) {
-        return Some(format!("`{name}` means something else in arms and sweep keys; choose another name"));
+        return Some(format!("`{name}` has a meaning of its own in arms and sweep keys; choose another name"));
     }
     let is_good = name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
-    (!is_good).then(|| format!("`{name}` is no name; write a letter, then letters, digits, `_` and `-`"))
+    (!is_good).then(|| format!("`{name}` is not a valid name; write a letter, then letters, digits, `_` and `-`"))
 }
 
 fn unknown_parameter(kind: &str, name: &str, known: &[&str]) -> String {
@@ -178,7 +178,7 @@ pub(super) fn check_priorities(
     }
 }
 
-/// Whether the requests of a workload are queries; false of what cannot be made, which is told elsewhere.
+/// Whether the requests of a workload are queries; false if it cannot be made, which is reported elsewhere.
 fn is_analytical(workload: &PlannedWorkload, catalog: &Catalog) -> bool {
     let made = catalog.get(&workload.kind, Some(workload.scale), &workload.parameters);
     made.is_ok_and(|(benchmark, _)| benchmark.is_analytical())

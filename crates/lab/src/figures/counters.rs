@@ -1,4 +1,4 @@
-//! What hardware counters showed of a workload's threads: events, and where the processor's slots went.
+//! Hardware counters of a workload's threads: events, and the use of the processor's slots.
 
 use plimsoll_machine::cache_miss::CacheMissBreakdown;
 use plimsoll_machine::top_down::TopDown;
@@ -42,10 +42,10 @@ pub(super) const FIGURES: &[Figure] = &[
     slots("top_down.bad_speculation", "bad_speculation", "slots whose work was thrown away", |of| {
         top_down(of, |one| one.bad_speculation)
     }),
-    slots("top_down.frontend", "frontend", "slots lost because no instructions were at hand", |of| {
+    slots("top_down.frontend", "frontend", "slots lost because no instructions were ready", |of| {
         top_down(of, |one| one.frontend)
     }),
-    slots("top_down.backend", "backend", "slots lost because what was at hand could not be taken on", |of| {
+    slots("top_down.backend", "backend", "slots lost because the core could not accept instructions", |of| {
         top_down(of, |one| one.backend)
     }),
     slots("top_down.memory", "memory", "the part of backend that waited for memory", |of| {

@@ -1,4 +1,4 @@
-//! The copy of the data that queries read, where there is one: how fast changes reach it, and how old it is.
+//! The copy of the data that queries read, if there is one: how fast changes reach it, and how old it is.
 
 use plimsoll_workload::freshness::{Freshness, Spread, Tail};
 
@@ -10,7 +10,7 @@ pub(super) const FIGURES: &[Figure] = &[
         "lambda",
         Unit::ChangesPerSecond,
         "changes that transactions published: tuples of the embedded engine, bytes of log of a server with a standby",
-        |of| plain(of, |one| one.lambda, "nothing was published, or nobody looked twice"),
+        |of| plain(of, |one| one.lambda, "nothing was published, or there were not two looks"),
     ),
     of_run(
         "device.freshness.mu",

@@ -1,4 +1,4 @@
-//! The machine: what it and its devices did during a run, whoever made them, and what was seen of its limits.
+//! The machine: its activity and that of its devices during a run, for all processes, and what was reached under its limits.
 
 use super::{Asked, Figure, Found, Merge, Of, Read, Reading, Unit, known};
 use crate::results::Device;
@@ -113,21 +113,21 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.cache.held_mib",
         Unit::Mebibytes,
         "cache_held_mib",
-        "last-level cache held by everybody, at the end, by resctrl",
+        "last-level cache held by all processes, at the end, by resctrl",
         |of| of_device(of, |one| one.cache?.held_mib),
     ),
     device(
         "device.cache.memory_mb_s",
         Unit::MegabytesPerSecond,
         "cache_memory_mb_s",
-        "moved between caches and memory by everybody, by resctrl",
+        "moved between caches and memory by all processes, by resctrl",
         |of| of_device(of, |one| one.cache?.memory_mb_s),
     ),
     device(
         "device.group.memory_mib",
         Unit::Mebibytes,
         "group_memory_mib",
-        "memory of the control group that the database's process is in, with everybody else in it, page cache included",
+        "memory of the control group of the database's process, with all other processes in it, page cache included",
         |of| of_device(of, |one| one.group?.memory_mib),
     ),
     device("device.group.busy_cores", Unit::Cores, "group_busy_cores", "cores that the group kept busy", |of| {

@@ -1,4 +1,4 @@
-//! Requests: how many, how fast, how long, what came to nothing, and where their time went.
+//! Requests: how many, how fast, how long, how many failed, and where their time went.
 
 use super::{Figure, Found, Merge, Of, Read, Reading, Unit, by, by_word, known};
 use crate::results::{Latency, TimeShare};

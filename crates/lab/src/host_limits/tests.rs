@@ -113,7 +113,7 @@ fn the_size_of_a_cache_is_what_was_seen_of_it() {
         let why = last_level(told, Some("kvm"), seen).unwrap_err();
         assert!(why.contains("kvm") && why.contains("--probe") && why.contains(expect), "{why}");
     };
-    check(None, "less of the last-level cache than it is told");
+    check(None, "less of the last-level cache than it sees");
     check(Some(None), "could not tell");
     assert!(last_level(None, None, None).is_err());
 }

@@ -1,4 +1,4 @@
-//! What a sweep key changes, and how a value gets there.
+//! The places that sweep keys change, and how a value gets there.
 
 use plimsoll_machine::control::Amount;
 use plimsoll_workload::driver::{Delay, PriorityRule};

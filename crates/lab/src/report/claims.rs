@@ -1,4 +1,4 @@
-//! What was claimed, what was published, what came out.
+//! Claims, their published figures, and their results.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! Tables of what was counted: lock waits and aborted attempts, hardware counters.
+//! Tables of counts: lock waits and aborted attempts, hardware counters.
 
 use maud::{Markup, html};
 

@@ -101,7 +101,7 @@ fn by_class(
     let place = place.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", ");
     let class = |(number, class): (usize, &str)| {
         let all = merged(histograms.iter().filter_map(|one| of(&one.locks).get(class)))?;
-        // A logarithmic axis has no 0; waits are told in whole microseconds.
+        // A logarithmic axis has no 0; waits are in whole microseconds.
         let at = |share| (all.value_at_quantile(share) as f64).max(1.0);
         let is_enough = all.len() >= VALUES_MIN as u64;
         is_enough.then(|| Distribution::new(measure, place.clone(), class.to_owned(), 1 + number % 6, all.len(), at))
@@ -153,7 +153,7 @@ fn by_arm(page: &Page, measure: &'static str, of: BandwidthOf, setting: &Setting
         let mut values: Vec<f64> =
             runs.filter_map(|(run, _)| page.record(run)).flat_map(|run| seconds(run, of)).collect();
         values.sort_by(f64::total_cmp);
-        // Zero all the time is told by the tables of devices.
+        // The tables of devices show what is zero all the time.
         let is_used = values.last().is_some_and(|most| *most > 0.0) && values.len() >= VALUES_MIN;
         let at = |share: f64| values[((values.len() as f64 * share).ceil() as usize).clamp(1, values.len()) - 1];
         let place = setting_label(setting, &page.keys(), None);

@@ -1,4 +1,4 @@
-//! What the machine and its devices did in each run, and what could not be measured of it.
+//! The activity of the machine and its devices in each run, and figures that could not be measured.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub(super) fn devices(page: &Page) -> Markup {
         }))
         @if figures.iter().any(|figure| figure.key.starts_with("device.group")) {
             p {
-                "Group: the control groups that the database's process is in, with everybody else in them. Under a limit that \
+                "Group: the control groups that the database's process is in, with all other processes in them. Under a limit that \
                  is a group of ours and holds the database alone."
             }
         }

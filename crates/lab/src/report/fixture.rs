@@ -1,8 +1,8 @@
 //! A made-up study for tests: shop transactions (`tpcc`) beside reports (`tpch`), two blocks of three arms.
 //!
-//! [`study`] is what a good run leaves. [`poor_study`] has every hole a run can have: missing counters, a workload that
-//! completes nothing, an invalid point, a single repeat, no latency, and hostile names. [`experiments`] are sweeps and
-//! matrices; [`derive`] is what follows from their points.
+//! [`study`] is the result of a good run. [`poor_study`] has every hole a run can have: missing counters, a workload that
+//! completes nothing, an invalid point, a single repeat, no latency, and hostile names. [`experiments`] are sweeps and matrices;
+//! [`derive`] computes estimates from their points.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Settings of which no run is valid: they have no figures, and the page says where they would be and why there are none.
+//! Settings without a valid run: they have no figures, and the page shows where they would be and why they are missing.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The top of a document: what was run, where and when, what came out, what to mind.
+//! The top of a document: the workloads, the place and time, the results, and warnings.
 
 use maud::{Markup, html};
 

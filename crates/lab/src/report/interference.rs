@@ -1,7 +1,7 @@
-//! Who slows whom: throughput beside others over throughput alone.
+//! Which workload slows which: throughput beside others over throughput alone.
 //!
-//! A few ratios are rows with intervals; from three workloads on, pairs make a matrix. Along numeric sweeps the curves are
-//! in the section of the axis.
+//! A few ratios are rows with intervals; from three workloads on, pairs make a matrix. Along numeric sweeps the curves are in the
+//! section of the axis.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! What sections are made of: headings, tables that scroll by themselves, cells.
+//! The parts of sections: headings, tables that scroll by themselves, cells.
 
 use maud::{Markup, html};
 

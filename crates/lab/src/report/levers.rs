@@ -1,4 +1,4 @@
-//! Which lever of a governor took what of each class.
+//! The cost of each lever of a governor for each class.
 
 use maud::{Markup, html};
 

@@ -36,7 +36,7 @@ const ROWS_MAX: usize = 400;
 /// A class at one setting in one arm.
 type Row<'a> = (&'a Estimate, &'a str, &'a LockStatistics);
 
-/// The section; nothing where nobody waited, or no target could tell.
+/// The section; nothing if no request waited, or no target reports waits.
 pub(super) fn section_of(page: &Page) -> Markup {
     let workloads = page.workloads();
     let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));

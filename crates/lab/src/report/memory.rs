@@ -1,4 +1,4 @@
-//! How fast the memory of the machine is, as `plimsoll machine --probe` measured it before.
+//! The speed of the machine's memory, as measured earlier by `plimsoll machine --probe`.
 
 use maud::{Markup, html};
 use plimsoll_machine::memory_speed::bandwidth::{Bandwidth, Pattern};

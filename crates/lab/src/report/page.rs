@@ -1,5 +1,4 @@
-//! What every section asks about one run's results: who ran, in which order, under which name and colour, and where the
-//! row of a run is.
+//! Answers to the questions of every section about one run's results: arms, order, names, colours, and where the row of a run is.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +19,7 @@ pub(super) type Setting = BTreeMap<String, Value>;
 pub(super) struct Page<'a> {
     /// What it tells.
     pub results: &'a Results,
-    /// Its runs as they were measured; empty where they are not at hand.
+    /// Its runs as they were measured; empty if they are not available.
     records: &'a [RunRecord],
     /// Begins every id of this document; empty where it is the only one.
     prefix: String,
@@ -33,7 +32,7 @@ impl<'a> Page<'a> {
         Self { results, records, prefix: position.map_or_else(String::new, |position| format!("r{position}-")) }
     }
 
-    /// What a run left beside its figures; `None` where that is not at hand.
+    /// What a run left beside its figures; `None` if that is not available.
     pub(super) fn record(&self, run: usize) -> Option<&'a RunRecord> {
         let point = self.results.points.get(run)?;
         // A journal may have gone on since the results were written.

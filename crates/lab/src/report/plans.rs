@@ -1,4 +1,4 @@
-//! By which plans queries run at which settings, and where a plan changes.
+//! The plans of queries at each setting, and the settings where a plan changes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Who gains and who pays: what each policy does to the response times of each class (MW tab. 3.3).
+//! The effect of each policy on the response times of each class: which gains and which pays (MW tab. 3.3).
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! Instructions against the bytes they need from memory, below the roof that the memory probe has measured.
+//! Instructions against the bytes they need from memory, below the roof that the memory probe measured.
 
 use maud::{Markup, html};
 use plimsoll_machine::memory_speed::bandwidth::{Bandwidth, Pattern};

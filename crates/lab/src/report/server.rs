@@ -1,4 +1,4 @@
-//! What a server showed of itself: its statements, what it did in the background, and what looking at it cost.
+//! What a server reports: its statements, its background work, and the cost of sampling it.
 
 use maud::{Markup, html};
 

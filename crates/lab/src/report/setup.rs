@@ -1,4 +1,4 @@
-//! What the numbers came from: checks of the data, the experiment as typed, settings, machine.
+//! The origin of the numbers: checks of the data, the experiment as typed, settings, machine.
 
 use maud::{Markup, html};
 use plimsoll_machine::describe;

@@ -1,4 +1,4 @@
-//! Several experiments on one page: where each is, and their figures side by side where they measured the same thing.
+//! Several experiments on one page: where each is, and figures that several of them measured, side by side.
 
 use maud::{Markup, html};
 

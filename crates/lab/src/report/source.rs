@@ -1,4 +1,4 @@
-//! What a report is made from: the results, and where they are at hand the records of the runs behind them.
+//! The input of a report: the results, and, if available, the records of the runs behind them.
 
 use std::borrow::Cow;
 

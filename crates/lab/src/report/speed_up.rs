@@ -1,4 +1,4 @@
-//! How many times as fast each query is with more of something: a small chart for each.
+//! The speed-up of each query with a larger amount: a small chart for each.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use super::page::{Page, arm_label, setting_label};
 use crate::speed_up::{SpeedUp, speed_ups};
 use crate::units::plain;
 
-/// Charts that are drawn; more of them are read by nobody, and the table has all.
+/// The most charts that are drawn; more would not be read, and the table has all.
 const CHARTS_MAX: usize = 6;
 
 /// Rows of a table.

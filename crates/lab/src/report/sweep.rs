@@ -1,7 +1,7 @@
-//! What a sweep shows: for each axis, every workload's figures over it, an arm beside the other.
+//! The results of a sweep: for each axis, every workload's figures over it, the arms side by side.
 //!
-//! Numeric axes give curves, with knees and the scalability law where they were found; other axes give one row a value.
-//! The values of the other axes give panels of their own. [`measure`] is what is drawn, [`panels`] how it is laid out.
+//! Numeric axes give curves, with knees and the scalability law where they were found; other axes give one row per value. The
+//! values of the other axes give separate panels. [`measure`] selects the figures, [`panels`] lays them out.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -20,7 +20,7 @@ mod panels;
 /// From so many panels on, all figures but throughput are folded.
 const PANELS_OPEN: usize = 12;
 
-/// Panels of one figure; a page with more would be read by nobody, and the tables have all.
+/// Panels of one figure; more would not be read, and the tables have all.
 pub(super) const PANELS_MAX: usize = 30;
 
 /// A swept axis as a chart needs it.

@@ -1,4 +1,4 @@
-//! Throughput where nothing is swept: each arm of each workload with its repeats.
+//! Throughput without a sweep: each arm of each workload with its repeats.
 
 use maud::{Markup, html};
 

@@ -9,14 +9,14 @@ use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part, TimeShare, most_urgent_first};
 use crate::units::{count, percent};
 
-/// A part as it is told.
+/// A part as it is shown.
 struct Told {
     name: &'static str,
     meaning: &'static str,
     /// Position in the style sheet's list of colours for parts.
     tone: usize,
     of: fn(&TimeShare) -> Option<f64>,
-    /// Whether it is told only where it was measured.
+    /// Whether it is shown only if it was measured.
     optional: bool,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     )
 }
 
-/// Parts that are told of such shares.
+/// The parts shown for such shares.
 fn told<'a>(shares: impl Iterator<Item = &'a TimeShare>) -> Vec<&'static Told> {
     let shares: Vec<&TimeShare> = shares.collect();
     let is_told = |part: &&Told| !part.optional || shares.iter().any(|share| (part.of)(share).is_some());
@@ -148,7 +148,7 @@ fn numbers_table(page: &Page, told: &[&Told], shares: &[(&Estimate, TimeShare)])
     )
 }
 
-/// The classes and kinds of transaction of a workload on a server, whose parts were told apart by looking.
+/// The classes and kinds of transaction of a workload on a server, whose parts were found by looks.
 fn by_part(page: &Page, workload: &str) -> Markup {
     let rows: Vec<Row<'_>> = page.estimates(workload).into_iter().flat_map(rows_of).collect();
     if rows.iter().all(|row| row.share.is_none()) {

@@ -28,7 +28,7 @@ struct Course<'a> {
     seconds: Vec<&'a SampleRow>,
 }
 
-/// The section; nothing where no window is long enough, or no record is at hand.
+/// The section; nothing if no window is long enough, or no record is available.
 pub(super) fn section_of(page: &Page) -> Markup {
     let workloads = page.workloads();
     let courses: Vec<(&str, Vec<Course<'_>>)> =

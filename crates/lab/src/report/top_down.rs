@@ -52,7 +52,7 @@ pub(super) fn bars(page: &Page) -> Markup {
     figure(&page.run(), &format!("Where the {whole} went"), &note, &chart, html! {})
 }
 
-/// `None` unless the four shares are told.
+/// `None` unless the four shares are known.
 fn bar(page: &Page, estimate: &Estimate, told: &TopDown) -> Option<ShareBar> {
     let (retiring, bad, frontend, backend) = (told.retiring?, told.bad_speculation?, told.frontend?, told.backend?);
     let halves = told.memory.zip(told.core);

@@ -1,7 +1,7 @@
-//! Why claims do not hold, as far as that is known: `experiments/causes.toml`, by experiment and by the claim's text.
+//! Why claims do not hold, as far as the causes are known: `experiments/causes.toml`, by experiment and by the claim's text.
 //!
-//! What came out is written by the program from what was measured. Why it came out is known to people, and is kept here so
-//! that the page can be written anew at any time.
+//! The program writes the results. The causes are found by people, and are kept in that file so that the page can be written
+//! again at any time.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct Causes(BTreeMap<String, BTreeMap<String, Cause>>);
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
-    /// In words, without figures: those are told from what was measured.
+    /// In words, without figures: these come from the measurements.
     pub cause: String,
     /// Whether it is a guess, which no measurement has settled.
     #[serde(default)]

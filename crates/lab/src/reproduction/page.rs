@@ -20,7 +20,7 @@ stands in what the experiment differs from the study.";
 /// The heading over experiments that are of no study.
 const OWN: &str = "Without a study";
 
-/// The whole page. `missing` are the names of exhibits that nobody has tried to run.
+/// The whole page. `missing` are the names of exhibits that were never run.
 pub fn page(exhibits: &[Exhibit], missing: &[&str], causes: &Causes) -> String {
     let mut out = String::from(
         "# Reproduction\n\n<!-- Written by `plimsoll reproduce`; change experiments or causes.toml, not this page. -->\n\n",

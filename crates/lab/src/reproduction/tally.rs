@@ -1,4 +1,4 @@
-//! How many claims came out how.
+//! Counts of claims by result.
 
 use crate::claim::grade::Grade;
 use crate::results::{ClaimResult, ClaimVerdict};
@@ -8,7 +8,7 @@ use crate::results::{ClaimResult, ClaimVerdict};
 pub struct Tally {
     /// All of them.
     pub claims: usize,
-    /// Those of each verdict, by the verdict's word, in the order in which they are told.
+    /// Those of each verdict, by the verdict's word, in the order in which they are shown.
     pub verdicts: Vec<(&'static str, usize)>,
     /// Those of each grade, best first.
     pub grades: [(Grade, usize); 3],

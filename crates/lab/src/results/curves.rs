@@ -1,4 +1,4 @@
-//! What follows from a sweep along its axis: the smallest sufficient amount, and how throughput scales.
+//! Results of a sweep along its axis: the smallest sufficient amount, and how throughput scales.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the machine and its devices did within a window, or a second of it.
+//! The activity of the machine and its devices within a window, or a second of it.
 
 use plimsoll_machine::group_use::GroupUse;
 use plimsoll_machine::pressure::PressureUse;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct Device {
     /// CPU time of this process, of a server's on this machine and of what is between them, over window times the cores that could be used, 0 to 1.
     pub cpu_busy: Option<f64>,
-    /// The part of `cpu_busy` that is this process's: of a server, its clients and whoever watches. `None` where the database is
+    /// The part of `cpu_busy` that this process used, with a server for its clients and its sampler. `None` if the database is
     /// in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_busy_clients: Option<f64>,
@@ -52,10 +52,10 @@ pub struct Device {
     /// Time in which tasks of the machine stood still for want of a resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<PressureUse>,
-    /// Last-level cache that was held, and traffic between caches and memory, by everybody.
+    /// Last-level cache that was held, and traffic between caches and memory, by all processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheUse>,
-    /// What the control groups used that the database's process is in, with everybody else in them.
+    /// The use of the control groups of the database's process, with all other processes in them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupUse>,
     /// Time in which tasks of that group stood still.

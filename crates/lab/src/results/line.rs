@@ -1,4 +1,4 @@
-//! What isolates a workload: settings that a study has tried beside the one it measured first.
+//! Isolation of a workload: settings that a study has tried beside the one it measured first.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::Interval;
 pub struct Line {
     /// The workload that is to keep its speed.
     pub protect: String,
-    /// The part of its speed alone that it is to keep, 0 to 1: of its throughput, and of 1 / p95.
+    /// The share of its speed alone that it must keep, 0 to 1: of its throughput, and of 1 / p95.
     pub slo: f64,
     /// As it ran in the study, and then what was considered, most promising first.
     pub tried: Vec<Isolation>,

@@ -1,9 +1,9 @@
 //! Several runs of a workload as one measurement.
 //!
-//! What comes out is of the same type as what a single run leaves, so that every figure is read from both in the same way.
-//! Counts and times are added up, means weighed by how many requests they are of, percentiles taken from the joined
-//! histograms; throughputs, shares and what the devices did are averaged over runs. A figure that one run lacks is missing: of
-//! a part of the runs it would pass for that of all.
+//! The result has the type of a single run's measurement, so every figure is read from both in the same way. Counts and times are
+//! added up, means are weighted by their numbers of requests, and percentiles are taken from the joined histograms; throughputs,
+//! shares and figures of devices are averaged over runs. A figure that one run lacks is missing, because a figure of some runs
+//! would be taken for that of all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,7 +123,7 @@ fn merged_part(parts: &[&Part], runs: usize, joined: Option<&Histogram<u64>>, at
 }
 
 /// Where the response time of a part went over several runs, each weighing as much as its looks, and how many looks there
-/// were at it in all; `None` where nobody looked.
+/// were at it in all; `None` without looks.
 fn time_share_over(runs: &[&Part]) -> (Option<TimeShare>, Option<u64>) {
     let samples: Vec<u64> = runs.iter().filter_map(|part| part.samples).collect();
     let shares: Vec<_> = runs.iter().filter_map(|part| Some((part.time_share?, part.samples? as f64))).collect();

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::claim::grade::{Grade, Published, Scale};
 use crate::claim::shown;
 
-/// What readers are told of a claim that is another one than when it had its first result.
+/// The mark of a claim that was changed after its first result.
 pub(crate) const CHANGED: &str = "changed after its first result";
 
 /// A published figure and ours.

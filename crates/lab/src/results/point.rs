@@ -1,4 +1,4 @@
-//! What one run left: who ran, what each workload did, what the machine showed of it.
+//! The results of one run: its arm, its workloads, and the machine.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! What a server showed of itself in one run: what its processes were seen doing, and what it counted and did by itself.
+//! What a server showed in one run: the sampled states of its processes, and its own counts and background work.
 
 use serde::{Deserialize, Serialize};
 

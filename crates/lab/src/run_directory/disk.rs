@@ -1,7 +1,7 @@
-//! How files come into a run's folder for good.
+//! Writes files into a run's folder durably.
 //!
-//! A file is written beside its place, brought to the disk, and given its name; the folder is brought to the disk, too, for a name that is
-//! only in memory is lost with the power. A test gives a disk that stops at a step of choice, as a kill does.
+//! A file is written beside its place, synced, and renamed; then the folder is synced too, because a name that is only in memory
+//! is lost with the power. A test replaces the disk by one that stops at a chosen step, as a kill does.
 
 use std::fmt::Debug;
 use std::fs::{self, File};

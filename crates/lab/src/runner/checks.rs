@@ -1,4 +1,4 @@
-//! What was checked of several workloads, each thing once.
+//! The checks of several workloads, each check once.
 
 use plimsoll_workload::benchmark::CheckLine;
 

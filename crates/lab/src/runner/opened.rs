@@ -18,8 +18,8 @@ impl Runner<'_> {
         Opened { store: self.store.into_open(), loaded_under: self.loaded_under }
     }
 
-    /// Goes on with what another has opened. Where its target or data differ from what a run needs, they are opened or loaded
-    /// anew, as after any other run.
+    /// Continues with what another has opened. If its target or data differ from what a run needs, they are opened or loaded
+    /// again, as after any other run.
     pub fn with_opened(mut self, opened: Opened) -> Self {
         self.store.adopt(opened.store);
         self.loaded_under = opened.loaded_under;

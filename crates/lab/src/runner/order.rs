@@ -1,7 +1,7 @@
-//! Which run comes when: blocks of all settings and arms, each block in a random order that the seed fixes.
+//! The order of runs: blocks of all settings and arms, each block in a random order that the seed fixes.
 //!
-//! Within a block, settings that use the same data come one after the other, for loading would cost more than measuring;
-//! the order of these groups is drawn, and within a group the order of all runs.
+//! Within a block, settings that use the same data come one after the other, because loading would cost more than measuring. The
+//! order of these groups is drawn, and within a group the order of all runs.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ struct Words {
 
 /// Words that select nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("--only {word}: no such point; there are the arms {arms}{keys}")]
+#[error("--only {word}: there is no such point; the arms are {arms}{keys}")]
 pub struct SelectionError {
     word: String,
     arms: String,

@@ -1,4 +1,4 @@
-//! Whether others on the machine left a run in peace.
+//! Whether other processes on the machine disturbed a run.
 
 use plimsoll_machine::facts::cores_usable;
 
@@ -20,7 +20,7 @@ fn too_busy(point: &Point, others_max: f64, cores: usize) -> Option<String> {
     let is_busy = busy > most + STEP_S * cores as f64 / point.window_s;
     is_busy.then(|| {
         format!(
-            "others on this machine, or its host, kept {busy:.2} cores busy, more than the {most:.2} that `others_max` allows ({others_max} for each of {cores})"
+            "other processes on this machine, or its host, kept {busy:.2} cores busy, more than the {most:.2} that `others_max` allows ({others_max} for each of {cores})"
         )
     })
 }
@@ -40,7 +40,7 @@ mod tests {
         let found = |busy, window_s| too_busy(&point(busy, window_s), 0.1, 2);
         assert_eq!(found(Some(0.2), 10.0), None);
         assert_eq!(found(None, 10.0), None, "what is not known is not judged");
-        let why = "others on this machine, or its host, kept 0.30 cores busy, more than the 0.20 that `others_max` allows (0.1 for \
+        let why = "other processes on this machine, or its host, kept 0.30 cores busy, more than the 0.20 that `others_max` allows (0.1 for \
             each of 2)";
         assert_eq!(found(Some(0.3), 10.0).as_deref(), Some(why));
         assert_eq!(found(Some(0.3), 0.1), None, "within the steps of the kernel's books");

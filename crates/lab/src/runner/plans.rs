@@ -1,4 +1,4 @@
-//! By which plans the target would run each workload's queries, asked once for each setting and loaded data.
+//! The plans of each workload's queries, asked from the target once for each setting and loaded data.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ impl Plans {
     }
 }
 
-/// Adds the plan of each query, as far as they are told.
+/// Adds the plan of each query, as far as the target shows them.
 fn ask(drive: &Drive<'_>, plans: &mut Vec<PlannedQuery>) -> Result<(), DatabaseError> {
     let queries = drive.benchmark.queries();
     if queries.is_empty() {

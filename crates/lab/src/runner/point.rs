@@ -1,4 +1,4 @@
-//! From what clients and sensors measured in one run to its record.
+//! From the measurements of clients and sensors in one run to its record.
 
 use plimsoll_workload::driver::{DriveMeasurement, DrivenWorkload};
 
@@ -27,10 +27,10 @@ pub(super) fn record(
         sensed.map(|(driven, sensed)| result(&arm.name, driven, sensed, &mut warnings)).collect();
     let idle = measured.workloads.iter().find(|workload| workload.all.work_done == 0.0);
     let idle = idle.map(|workload| {
-        format!("no request of {} ran to success within the window; make the window longer", workload.measured.name)
+        format!("no request of {} completed within the window; make the window longer", workload.measured.name)
     });
     let unlimited = reading.limits.iter().find_map(|(limit, verdict)| {
-        verdict.why_not.as_ref().map(|why| format!("the limit of {limit} was not seen to bite: {why}"))
+        verdict.why_not.as_ref().map(|why| format!("the limit of {limit} did not take effect: {why}"))
     });
     let achieved = reading.limits.iter().filter_map(|(limit, verdict)| {
         let achieved = verdict.achieved.as_ref()?;
@@ -107,7 +107,7 @@ fn remarks(arm: &str, driven: &DrivenWorkload) -> Vec<String> {
     }
     if measured.aborted.error > 0 {
         let (errors, completed) = (measured.aborted.error, measured.all.completed);
-        remarks.push(format!("{name}: {errors} requests were given up in {arm}, beside {completed} completed"));
+        remarks.push(format!("{name}: in {arm}, {errors} requests were given up and {completed} completed"));
     }
     if driven.clamped > 0 {
         let clamped = driven.clamped;

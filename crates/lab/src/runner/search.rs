@@ -1,4 +1,4 @@
-//! Which runs come next: the whole grid at once, or round by round those that a search for the knee asks for.
+//! The runs that come next: the whole grid at once, or round by round those that a search for the knee requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,7 +99,7 @@ fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<
 }
 
 /// How fast the runs of a curve were, each with the position of its allocation: of requests that differ in cost at an equal
-/// mix, as the knee that is told in the end ([`knees`](crate::analysis)).
+/// mix, as the knee that is reported in the end ([`knees`](crate::analysis)).
 fn speeds(runs: &[(usize, &WorkloadResult)], allocations: &[f64]) -> Vec<(usize, f64)> {
     let largest = |index: &usize| allocations.iter().all(|other| *other <= allocations[*index]);
     let full: Vec<&WorkloadResult> = runs.iter().filter(|(index, _)| largest(index)).map(|(_, run)| *run).collect();

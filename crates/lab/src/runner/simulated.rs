@@ -9,7 +9,7 @@ use crate::plan::{Arm, Plan, Setting};
 use crate::record::{RunId, RunRecord};
 use crate::simulation::{self, SimulatedRun};
 
-/// Simulates one setting and arm. Ctrl-C ends it in the middle: it can be had again at any time.
+/// Simulates one setting and arm. Ctrl-C ends it in the middle, because it can be repeated at any time.
 pub(super) fn run(
     plan: &Plan,
     id: RunId,

@@ -1,4 +1,4 @@
-//! The database under test and the data in it: opened, loaded and loaded anew only where that is needed.
+//! The database under test and the data in it: opened, loaded and loaded again only if necessary.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::{RunProgress, Watch};
 use crate::plan::{Reload, Setting};
 use crate::targets::{Targets, own_options};
 
-/// Why data cannot be had.
+/// Why data cannot be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -89,12 +89,12 @@ impl<'a> Store<'a> {
         self.open
     }
 
-    /// Goes on with what is open already.
+    /// Continues with what is already open.
     pub(super) fn adopt(&mut self, open: Option<Open>) {
         self.open = open;
     }
 
-    /// Changes whenever the database is opened anew or data is loaded into it.
+    /// Changes whenever the database is opened again or data is loaded into it.
     pub(super) fn generation(&self) -> u64 {
         self.generation
     }
@@ -156,7 +156,7 @@ impl<'a> Store<'a> {
         self.open = None;
     }
 
-    /// Opens the target, or changes the options of the open one; opens it anew where they cannot be changed.
+    /// Opens the target, or changes the options of the open one; opens it again if they cannot be changed.
     pub(super) fn open(&mut self, setting: &Setting) -> Result<(), StoreError> {
         let options = own_options(self.targets, setting);
         if let Some(open) = self.open.as_mut().filter(|open| open.url == setting.url) {
@@ -246,7 +246,7 @@ impl Open {
         // Loading may report from several threads.
         let progress = std::sync::Mutex::new(&mut watch.progress);
         let report = |done: u64, all: u64, _table: &str| {
-            let mut progress = progress.lock().expect("nobody panics while reporting");
+            let mut progress = progress.lock().expect("no thread panics while reporting");
             progress(RunProgress::Loading { workload, done, all });
         };
         let progress = LoadProgress { report: &report, stop: watch.stop };
@@ -262,7 +262,7 @@ impl Open {
 }
 
 impl Reload {
-    /// Whether data to which runs have done this must be loaded anew.
+    /// Whether data to which runs have done this must be loaded again.
     fn is_due(self, written: Writes) -> bool {
         match self {
             Reload::WhenGrown => written == Writes::Grows,

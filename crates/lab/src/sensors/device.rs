@@ -1,4 +1,4 @@
-//! What the machine and its devices did, and how much of the processors this process and a server's processes took.
+//! The activity of the machine and its devices, and the share of the processors that this process and a server's processes took.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ pub struct DeviceMeter {
     began: Instant,
 }
 
-/// Why figures of the database's group are missing is told under the sensor's name and this.
+/// The reason for missing figures of the database's group is reported under the sensor's name and this.
 const OF_GROUP: &str = " of the group";
 
 /// The same of what we run beside the workloads.
@@ -57,7 +57,7 @@ impl DeviceMeter {
             own: Duration::ZERO,
             began: Instant::now(),
         };
-        // Why figures are missing is told at the end.
+        // The reasons for missing figures are reported at the end.
         meter.lap(&mut Reasons::default());
         meter
     }

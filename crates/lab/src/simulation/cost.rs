@@ -1,4 +1,4 @@
-//! What simulating a plan takes, before it begins.
+//! The cost of simulating a plan, estimated before it begins.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl Cost {
         Duration::try_from_secs_f64(self.references / REFERENCES_PER_S).unwrap_or(Duration::MAX)
     }
 
-    /// Why nobody should run it without being asked again; `None` if it is neither long nor large. `free` is the memory
+    /// Why it should not run without a confirmation; `None` if it is neither long nor large. `free` is the memory
     /// that there is, `None` if that is not known.
     pub fn objection(&self, free: Option<u64>) -> Option<String> {
         if let Some(free) = free.filter(|free| self.bytes > *free) {

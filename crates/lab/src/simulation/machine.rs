@@ -77,7 +77,7 @@ pub const OPTIONS: [SimulatorOption; 16] = [
         0.1,
         1e4,
     ),
-    number("memory_ns", "nanoseconds of a read from memory that nobody delays", 80.0, 0.1, 1e5),
+    number("memory_ns", "nanoseconds of a read from memory without contention", 80.0, 0.1, 1e5),
     number("memory_gb_s", "most GB (10^9 bytes) per second from memory", 64.0, 1e-3, 1e5),
     whole("sampling", "one set in so many is simulated; it must divide the sets of both caches", 32, 1 << 16),
     whole("warm_up", "references of all cores together before anything is counted", 16_000_000, 1 << 50),

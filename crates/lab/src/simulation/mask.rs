@@ -1,4 +1,4 @@
-//! How ways are typed: `all`, a number of the lowest ways, a mask such as `0x3`, or `class` for what the policy gives.
+//! The notation of ways: `all`, a number of the lowest ways, a mask such as `0x3`, or `class` for the mask of the policy.
 
 use std::str::FromStr;
 

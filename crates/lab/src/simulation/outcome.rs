@@ -1,4 +1,4 @@
-//! From what the simulator has counted to the record of a run.
+//! From the counts of the simulator to the record of a run.
 
 use plimsoll_model::cache_simulator::{Outcome, Simulation, WorkloadFigures};
 

@@ -270,10 +270,10 @@ fn what_cannot_be_simulated_is_refused_with_its_place() {
         "a simulated operator has no `clients`",
     );
     check("repeats = 3", "repeats = 3\nmeasure = \"1s\"", "a simulation has no `measure`");
-    check("[run]", "[machine]\ncores = 1\n[run]", "[machine] limits the machine that this runs on");
-    check("\"scan.mask\"", "\"scan.scale\"", "nothing here is called `scan.scale`");
-    check("\"scan.mask\"", "target", "nothing here is called `target`");
-    check("\"scan.mask\" =", "mask =", "it is not clear whose `mask` this is");
+    check("[run]", "[machine]\ncores = 1\n[run]", "[machine] limits the machine that the simulator runs on");
+    check("\"scan.mask\"", "\"scan.scale\"", "there is no `scan.scale` here");
+    check("\"scan.mask\"", "target", "there is no `target` here");
+    check("\"scan.mask\" =", "mask =", "several workloads have `mask`");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a reader should know and do, in at most four sentences; each carries the numbers it rests on.
+//! Advice for the reader, in at most four sentences; each carries the numbers it rests on.
 
 use super::compare::{Blur, REQUESTS_MIN, UNREPEATED_NOISE, Verdict, verdict};
 use super::{Tail, Workload};
@@ -14,7 +14,7 @@ const SENTENCES_MAX: usize = 4;
 /// What is undecided first, then the worst harmed workload, then why, then the others, then whether sharing pays at all.
 pub(super) fn advice(workloads: &[Workload], side_by_side: Option<Interval>) -> Vec<String> {
     if workloads.is_empty() {
-        return vec!["Nothing can be said: there are 0 points.".to_string()];
+        return vec!["There are no results: 0 points were measured.".to_string()];
     }
     let mut by_harm = workloads.iter().map(|workload| (workload, verdict(workload))).collect::<Vec<_>>();
     by_harm.sort_by(|a, b| harm(b.0, b.1).total_cmp(&harm(a.0, a.1)));
@@ -93,7 +93,7 @@ fn loss_excluded(workload: &Workload) -> Option<f64> {
 /// How large a loss is excluded, or why that is not known.
 fn within(workload: &Workload) -> String {
     if verdict(workload) == Verdict::NoDifference(Blur::OneRepeat) {
-        return format!(" (1 repeat, which cannot tell less than {})", percent(UNREPEATED_NOISE));
+        return format!(" (1 repeat, which cannot show less than {})", percent(UNREPEATED_NOISE));
     }
     let Some(loss) = loss_excluded(workload) else { return String::new() };
     let floor = workload.noise_floor.map_or_else(String::new, |floor| format!(", noise floor {}", fine_percent(floor)));
@@ -110,10 +110,10 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
     match verdict {
         Verdict::NotMeasured(arm) => {
             let left_out = workload.alone.left_out + workload.together.left_out;
-            format!("{name}: nothing can be said, for 0 of its runs {arm} are valid ({left_out} left out).")
+            format!("{name}: no result, because 0 of its runs {arm} are valid ({left_out} left out).")
         }
         Verdict::IdleAlone => {
-            format!("{name}: nothing can be said, for it completed 0 requests alone; measure longer.")
+            format!("{name}: no result, because it completed 0 requests alone; measure longer.")
         }
         Verdict::TooFew(completed) => format!(
             "Undecided: {name} completed as few as {completed} requests in a window, and {REQUESTS_MIN} are needed to tell what sharing does to it; measure longer, or with smaller data."
@@ -135,7 +135,7 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
             spread(workload)
         ),
         Verdict::Unclear => format!(
-            "Undecided: {name} ran at {ratio:.2} of its speed alone{}, but so much could be noise; repeat more often, or measure on a quieter machine.",
+            "Undecided: {name} ran at {ratio:.2} of its speed alone{}, but so much could be noise; use more repeats, or measure on a quieter machine.",
             spread(workload)
         ),
         Verdict::NoDifference(_) => match Tail::of(workload).filter(Tail::grew) {

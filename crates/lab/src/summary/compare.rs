@@ -1,4 +1,4 @@
-//! One workload alone against together: whether a difference is to be believed.
+//! One workload alone against together: whether a difference is significant.
 
 use super::{Percentile, Workload};
 use crate::results::Finding;
@@ -73,7 +73,7 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
         (Some(Finding::Faster), _) => Verdict::Faster,
         (Some(Finding::NoDifference), Some(floor)) if difference <= floor => may_be_noise(Blur::Noise),
         (Some(Finding::NoDifference), _) => may_be_noise(if contains_one { Blur::Noise } else { Blur::OneRepeat }),
-        // One repeat knows no noise; what is far beyond what runs commonly differ by is told all the same.
+        // One repeat shows no noise; a difference far beyond the usual one between runs is reported anyway.
         _ if difference <= UNREPEATED_NOISE => Verdict::NoDifference(Blur::OneRepeat),
         _ if interference.value < 1.0 => Verdict::Slower,
         _ => Verdict::Faster,

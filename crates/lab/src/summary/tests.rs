@@ -166,15 +166,15 @@ fn advice_names_what_was_lost_to() {
     );
     check(
         &share([Some(0.3), None, None, Some(0.05)]),
-        "waiting for a core and waiting for a device could not be measured and may be it",
+        "waiting for a core and waiting for a device could not be measured and may be the cause",
     );
     let stalled = share([Some(0.75), Some(0.03), Some(0.05), Some(0.05)]);
     check(
         &|did| Did { ipc: 0.7, llc: 6.0, ..stalled(did) },
-        "0.70 instructions a cycle instead of 1.20 and misses the last-level cache 6.00 times",
+        "0.70 instructions per cycle instead of 1.20 and misses the last-level cache 6.00 times",
     );
     check(&|did| Did { ipc: 0.7, ..stalled(did) }, "suspect hyper-threads");
-    check(&stalled, "executes 2.5 times as many instructions a request");
+    check(&stalled, "executes 2.5 times as many instructions per request");
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn advice_says_no_difference_where_there_is_none() {
     check((&[1000.0, 1100.0], &[1020.0, 1000.0]), "% is excluded (95 % interval, noise floor ");
     // A difference that would matter, and noise that is larger still.
     check((&[90.0, 110.0], &[60.0, 75.0]), "Undecided: a ran at 0.67 of its speed alone (95 % interval");
-    check((&[1000.0], &[930.0]), "1 repeat, which cannot tell less than 10 %");
+    check((&[1000.0], &[930.0]), "1 repeat, which cannot show less than 10 %");
     // Repeats that agree to the request do not exclude that one is missing: 1 of 22.
     check((&[1.1, 1.1], &[1.1, 1.1]), "a keeps 1.00 of its throughput alone, and a loss above 4.5 % is excluded");
 }

@@ -1,4 +1,4 @@
-//! How fresh the data were that queries read, as text; nothing where they read what transactions write.
+//! The freshness of the data that queries read, as text; nothing if they read what transactions write.
 
 use plimsoll_workload::freshness::{Freshness, Spread};
 

@@ -1,4 +1,4 @@
-//! Which lever of a governor took what of each class, as text.
+//! The cost of each lever of a governor for each class, as text.
 
 use super::sweep::{named, setting};
 use super::wrap;

@@ -1,4 +1,4 @@
-//! What isolates, in the table.
+//! Isolation, in the table.
 
 use super::wrap;
 use crate::line::told;

@@ -1,4 +1,4 @@
-//! Who gains and who pays under each policy, as text (MW tab. 3.3).
+//! The effect of each policy on each class: which gains and which pays, as text (MW tab. 3.3).
 
 use super::sweep::{interval, named};
 use super::wrap;

@@ -1,4 +1,4 @@
-//! A sweep as text: a line for each setting, and what follows along its axes.
+//! A sweep as text: a line for each setting, and the results along its axes.
 
 use std::collections::BTreeMap;
 

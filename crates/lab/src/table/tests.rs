@@ -107,8 +107,8 @@ fn a_poor_study_shows_its_holes() {
       - Beside re</script><b>ports</b> & "co" 'x', shop runs at 0.41 of its speed
         alone: 1.29 k/s instead of 3.12 k/s, p99 latency 53.1 ms instead of 10.3 ms
         (1 repeat: noise unknown).
-      - re</script><b>ports</b> & "co" 'x': nothing can be said, for 0 of its runs
-        alone are valid (1 left out).
+      - re</script><b>ports</b> & "co" 'x': no result, because 0 of its runs alone
+        are valid (1 left out).
 
     Warnings
       - hardware counters: not permitted (perf_event_paranoid is 3); ask for 2 or
@@ -121,13 +121,13 @@ fn a_poor_study_shows_its_holes() {
 fn nothing_at_all_is_still_readable() {
     let mut results = study();
     results.points.clear();
-    results.advice = vec!["Nothing can be said: there are 0 points.".to_string()];
+    results.advice = vec!["There are no results: 0 points were measured.".to_string()];
     insta::assert_snapshot!(render(&results, &Options::default()), @r#"
     study:
     AMD EPYC 7742 64-Core Processor, 16 cores usable; 0 points; took 4 min 6 s
 
     What it means
-      - Nothing can be said: there are 0 points.
+      - There are no results: 0 points were measured.
 
     Warnings
       - the clock rate of the cores changed between blocks (2.25 GHz to 2.60 GHz)

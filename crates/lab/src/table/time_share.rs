@@ -8,7 +8,7 @@ use crate::units::{MISSING, count, duration_us, fine_percent, percent, significa
 /// Characters of a bar.
 const BAR: usize = 20;
 
-/// A part's letter in bars, its heading, its figure, and whether it is told only where it was measured.
+/// A part's letter in bars, its heading, its figure, and whether it is shown only if it was measured.
 type Told = (char, &'static str, fn(&TimeShare) -> Option<f64>, bool);
 
 /// Parts in the order of the columns.

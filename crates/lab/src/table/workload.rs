@@ -48,7 +48,7 @@ fn throughput(out: &mut Vec<String>, workload: &Workload) {
     out.push(format!("  {:<22}{:>10.2}{spread}", "together / alone", interference.value));
 }
 
-/// What is told of latency: a heading and the name of the figure.
+/// The latencies shown: a heading and the name of the figure.
 const LATENCY: [(&str, &str); 4] =
     [("mean", "latency_us.mean"), ("p50", "latency_us.p50"), ("p95", "latency_us.p95"), ("p99", "latency_us.p99")];
 
@@ -96,7 +96,7 @@ fn latency_rows<'a>(
 /// The name of the sensor.
 const HARDWARE_COUNTERS: &str = "hardware counters";
 
-/// What is told of hardware counters: a heading, the column's width and the name of the figure.
+/// The hardware counters shown: a heading, the column's width and the name of the figure.
 const COUNTERS: [(&str, usize, &str); 4] = [
     ("IPC", 7, "counters.ipc"),
     ("L1D/1k", 9, "counters.l1d_mpki"),

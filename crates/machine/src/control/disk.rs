@@ -1,9 +1,9 @@
 //! `read_mb_s`, `write_mb_s`, `read_iops`, `write_iops`: what the subject may read from and write to its disk per second.
 //!
 //! The kernel slows down requests where they are submitted. Reading, and writing past the page cache, is submitted by the
-//! process itself. What the page cache holds back is written later by the kernel: version 2 charges that to the group that
-//! made the pages dirty (where memory and io controllers are both on, and the file system takes part); version 1 charges
-//! it to nobody, and it goes past the limit. So a limit on writing is only believed after a look at the disk itself.
+//! process itself. The kernel writes back the page cache later: version 2 charges that to the group that
+//! made the pages dirty (if memory and io controllers are both on, and the file system takes part); version 1 charges
+//! it to no group, and it bypasses the limit. A limit on writing is therefore only trusted after a look at the disk itself.
 
 pub(crate) mod device;
 mod verify;

@@ -335,9 +335,9 @@ fn general(processor: &Processor<'_>, event: Event) -> WantedEvent {
     WantedEvent { key: event.key(), sources, counts_always }
 }
 
-/// AMD Zen counts misses of its last level outside of the cores, for nobody in particular; within the core it tells demand
-/// fills by where they came from, and from memory means that every cache was missed. The kernel's `cache-misses` are misses
-/// of the second level there, so it must not stand in.
+/// AMD Zen counts misses of its last level outside of the cores, not by thread. Within the core it distinguishes demand
+/// fills by where they came from; a fill from memory means that every cache was missed. The kernel's `cache-misses` are misses
+/// of the second level there, so it must not be used instead.
 fn last_level(processor: &Processor<'_>, result: CacheResult) -> Vec<Source> {
     /// Demand fills by source; the units of the own node's memory and another's.
     const FROM_MEMORY: Code = Code::new(0x43, 0x08 | 0x40);

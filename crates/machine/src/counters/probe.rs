@@ -8,7 +8,7 @@ use crate::cpu_time::current_thread_id;
 /// Larger than what a core's share of the last-level cache holds on most machines, so that some loads go to memory.
 const BUFFER_WORDS: usize = 64 * (1 << 20) / size_of::<u64>();
 
-/// Loads at random places, each with a branch nobody can predict.
+/// Loads at random places, each with an unpredictable branch.
 const LOADS: usize = 400_000;
 
 /// Counts this thread while it does some ten milliseconds of work that must use cycles and instructions, miss caches and

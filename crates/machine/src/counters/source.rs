@@ -136,7 +136,7 @@ impl Source {
         self.caveat
     }
 
-    /// To be told whom to count.
+    /// Receives the threads to count.
     pub(super) fn builder(&self) -> Builder<'static> {
         self.builder.clone()
     }

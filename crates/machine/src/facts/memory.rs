@@ -22,7 +22,7 @@ pub struct HugePages {
     pub size_bytes: u64,
     /// How many there are.
     pub total: u64,
-    /// How many of them nobody uses.
+    /// How many of them are not in use.
     pub free: u64,
 }
 

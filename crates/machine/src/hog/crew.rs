@@ -77,7 +77,7 @@ impl Drop for Crew {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // A worker that panicked has said so on stderr.
+            // A worker that panicked has reported it on stderr.
             let _ = thread.join();
         }
     }

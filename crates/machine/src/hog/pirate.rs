@@ -85,7 +85,7 @@ impl Sweep {
         self.buffer.huge_share()
     }
 
-    /// Goes on with the sweep by a piece, then times the next load of each chain. Gives the number of loads.
+    /// Continues the sweep by a piece, then times the next load of each chain. Gives the number of loads.
     pub fn piece(&mut self, timings: &mut Timings) -> u64 {
         let bytes = self.buffer.bytes();
         follow_all(bytes, &mut self.places, LOADS_BETWEEN_SAMPLES);

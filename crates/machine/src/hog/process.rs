@@ -53,7 +53,7 @@ impl HogProcess {
         let text = match self.lines.next() {
             Some(Ok(text)) => text,
             Some(Err(error)) => return Err(wrong(format!("cannot hear it: {error}"))),
-            None => return Err(wrong("it has ended without a word".to_owned())),
+            None => return Err(wrong("it has ended without a message".to_owned())),
         };
         match serde_json::from_str(&text) {
             Ok(Line::Failed { error }) => Err(wrong(error)),
@@ -109,11 +109,11 @@ mod tests {
             let error = shell(script).and_then(|mut hog| hog.report()).unwrap_err().to_string();
             assert!(error.contains(expect), "{script}: {error}");
         };
-        check("true", "ended without a word");
+        check("true", "ended without a message");
         check("echo nonsense", "it said `nonsense`");
         check(r#"echo '{"failed":{"error":"no such disk"}}'"#, "no such disk");
         check(r#"echo '{"ready":{"hog":"none"}}'; read line; echo '{"ready":{"hog":"none"}}'"#, "out of turn");
-        check(r#"echo '{"ready":{"hog":"none"}}'; read line"#, "ended without a word");
+        check(r#"echo '{"ready":{"hog":"none"}}'; read line"#, "ended without a message");
         let missing = HogProcess::spawn(&mut Command::new("/no/such/program")).unwrap_err().to_string();
         assert!(missing.contains("cannot start it"), "{missing}");
     }

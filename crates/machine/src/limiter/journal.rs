@@ -165,7 +165,7 @@ impl Journal {
         Ok(restored)
     }
 
-    /// Forgets what one control has changed: somebody else has changed it since.
+    /// Forgets what one control has changed, because another process has changed it since.
     pub fn forget(&mut self, control: &str) -> Result<(), LimiterError> {
         self.notes.retain(|note| note.control != control);
         self.rewrite()

@@ -1,4 +1,4 @@
-//! The lock of the machine: a file that is locked for as long as somebody limits it.
+//! The lock of the machine: a file that is locked while a process has limits in force.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -32,7 +32,7 @@ impl StateLock {
         let path = state.join("lock");
         let failed = |error: std::io::Error| LimiterError::State { path: state.to_owned(), error };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
-        // What the journal says is done with all our rights, so that nobody else may have a say in it.
+        // The journal is executed with all our rights, so no other user may write to it.
         let owner = std::fs::metadata(state).map_err(failed)?;
         let user = rustix::process::geteuid().as_raw();
         if owner.uid() != user || owner.mode() & 0o022 != 0 {

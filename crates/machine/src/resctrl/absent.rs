@@ -98,7 +98,7 @@ fn unit(host: &Host, mount: &MountInfo) -> BandwidthUnit {
     }
 }
 
-/// Why it is not mounted: the processor, the kernel, or nobody did.
+/// Why it is not mounted: the processor, the kernel, or because no user has mounted it.
 fn not_mounted(host: &Host) -> Absent {
     let inside = guest::virtualised(host).is_some_and(|found| found.contains("container"));
     if let Err(absent) = processor_has(host, &["cat_l3", "cat_l2", "mba", "cqm_llc"]) {

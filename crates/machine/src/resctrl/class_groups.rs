@@ -210,7 +210,7 @@ impl ClassGroups {
         let folder = class.group.folder();
         if self.resctrl.find(class.group.path()).is_none() {
             return Some(format!(
-                "the group {folder} is gone; somebody else has removed it, and its threads have the whole cache"
+                "the group {folder} is gone; another process has removed it, and its threads have the whole cache"
             ));
         }
         let (schemata, sizes) = match (class.group.schemata(), class.group.sizes()) {

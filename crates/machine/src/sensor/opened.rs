@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Figures, Instruments, Observed, Reading, SENSORS, Sensor};
 
-/// Sensors that were opened for somebody or something, and what they tell together.
+/// Sensors that were opened for a subject, and their combined figures.
 pub struct Sensors {
     readings: Vec<Box<dyn Reading>>,
     /// Of the sensors that could not be opened.

@@ -9,7 +9,7 @@ use crate::pressure::PressureSample;
 use crate::sensor::lap::Lap;
 use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
-/// Time in which somebody, or everybody, waited for a resource.
+/// Time in which some tasks, or all tasks, waited for a resource.
 #[derive(Debug)]
 pub(super) struct PressureStalls;
 

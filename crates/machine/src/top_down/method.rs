@@ -124,9 +124,9 @@ pub struct Shares {
     pub retiring: Option<f64>,
     /// Work that was thrown away.
     pub bad_speculation: Option<f64>,
-    /// Lost because no instructions were at hand.
+    /// Lost because no instructions were ready.
     pub frontend: Option<f64>,
-    /// Lost because what was at hand could not be taken on.
+    /// Lost because the core could not accept instructions.
     pub backend: Option<f64>,
     /// Lost to the other hardware thread of the core.
     pub smt_contention: Option<f64>,

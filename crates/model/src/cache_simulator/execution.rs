@@ -5,7 +5,7 @@
 //! number of misses that the operator has under way at once.
 //!
 //! Memory delivers its bandwidth and no more: if cores ask for more, every miss is delayed by as much as brings demand
-//! down to it. The delay is adjusted a little after each epoch. Below the bandwidth nobody is delayed.
+//! down to it. The delay is adjusted a little after each epoch. Below the bandwidth no read is delayed.
 //!
 //! If one set in n is simulated, a sampled reference stands for n: it costs n times as much, and references to other sets
 //! cost nothing. On average that is the same.
@@ -32,7 +32,7 @@ const REFERENCES_BETWEEN: u64 = 1_000_000;
 /// # Errors
 /// [`SimulationError`] if it cannot run.
 pub fn run(simulation: &Simulation) -> Result<Outcome, SimulationError> {
-    Ok(run_watched(simulation, &mut |_| true)?.expect("nobody ends it"))
+    Ok(run_watched(simulation, &mut |_| true)?.expect("nothing ends it"))
 }
 
 /// The same for long simulations: it calls `goes_on` from time to time with the number of references so far, warm-up

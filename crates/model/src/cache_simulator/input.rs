@@ -42,7 +42,7 @@ pub struct Machine {
     pub replacement: Replacement,
     /// Nanoseconds of a hit in the shared cache.
     pub shared_ns: f64,
-    /// Nanoseconds of a read from memory that nobody else delays.
+    /// Nanoseconds of a read from memory without contention.
     pub memory_ns: f64,
     /// The most bytes per second from memory.
     pub memory_bytes_per_s: f64,

@@ -172,7 +172,7 @@ fn names(names: impl IntoIterator<Item = &'static str>) -> String {
 /// The program of an operator with parameters by name; those that are not given have their defaults.
 ///
 /// # Errors
-/// [`OperatorError`] for names that nobody has and values that make no sense.
+/// [`OperatorError`] for unknown names and values that make no sense.
 pub fn program(name: &str, parameters: &BTreeMap<String, f64>) -> Result<Program, OperatorError> {
     let operator = OPERATORS.iter().find(|operator| operator.name == name);
     let operator = operator.ok_or_else(|| OperatorError::NoModel { name: name.to_owned() })?;

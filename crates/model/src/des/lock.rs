@@ -22,7 +22,7 @@ impl Lock {
         false
     }
 
-    /// Passes it on; the client that has it now, if anybody waited.
+    /// Passes it on; the client that has it now, if one was waiting.
     pub(super) fn release(&mut self) -> Option<usize> {
         self.holder = self.waiters.pop_front().map(|(_, client)| client);
         self.holder

@@ -67,7 +67,7 @@ impl<'a> Station<'a> {
         self.share();
     }
 
-    /// Seconds until the next request is done, if nobody comes.
+    /// Seconds until the next request is done, if none arrives.
     pub(super) fn next_s(&self) -> Option<f64> {
         self.levels.iter().filter_map(Level::next).min().map(|next| next.0)
     }

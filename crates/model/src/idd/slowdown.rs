@@ -122,7 +122,7 @@ fn shared_rate(classes: &[Own], throughputs: &[f64]) -> Vec<f64> {
     classes.iter().enumerate().map(seconds).collect()
 }
 
-/// The line through factor 1 beside nobody that fits calibration mixes best, at the share `others`.
+/// The line through factor 1 without others that fits calibration mixes best, at the share `others`.
 fn factor(points: &[Calibration], others: f64) -> f64 {
     let squares: f64 = points.iter().map(|point| point.others.powi(2)).sum();
     if squares <= 0.0 {

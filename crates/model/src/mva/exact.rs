@@ -1,4 +1,4 @@
-//! The exact recursion over all populations from nobody to everybody.
+//! The exact recursion over all populations, from no client to all clients.
 //!
 //! With `n` the population, `n - c` the same with one client of class `c` less, `D` demands, `Z` think times, `a(j)` the rate of a
 //! station with `j` requests, which does not change from `L` on, `Q` the requests there, and `p(j)` the probability of `j`:
@@ -84,7 +84,7 @@ struct Recursion<'a> {
     network: &'a Network,
     roles: Vec<Role>,
     dependents: Vec<Dependent>,
-    /// Populations from nobody to everybody.
+    /// Populations from no client to all clients.
     populations: usize,
     /// How far back a population with one client of a class less is.
     strides: Vec<usize>,

@@ -114,7 +114,7 @@ impl Margin {
         Margin { blocks_more, ..margin }
     }
 
-    /// The same without a word on further blocks, and the standard deviation of the distances, if there are two.
+    /// The same without advice on further blocks, and the standard deviation of the distances, if there are two.
     pub(super) fn bounds(distances: &[f64], levels: Levels, least: f64) -> (Self, Option<f64>) {
         let count = distances.len() as f64;
         let value = distances.iter().sum::<f64>() / count;

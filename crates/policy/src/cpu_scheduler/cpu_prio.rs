@@ -5,8 +5,8 @@ use crate::Priority;
 
 /// Threads of high priority get nearly all of a core that they and others want. CPU-Prio of MW 2.7.2.
 ///
-/// A high-priority transaction that waits for a lock gains nothing: its holder may be a thread that gets no core. That
-/// is what [`cpu-prio-inherit`](super::cpu_prio_inherit) mends.
+/// A high-priority transaction that waits for a lock gains nothing: its holder may be a thread that gets no core.
+/// [`cpu-prio-inherit`](super::cpu_prio_inherit) solves this.
 ///
 /// ```
 /// use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, cpu_scheduler};

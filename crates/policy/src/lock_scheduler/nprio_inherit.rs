@@ -33,7 +33,7 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// // L1, high by now, and L2.
 /// assert!(inherit.rank(&requester(high)) < inherit.rank(&requester(low)));
 /// assert_eq!(inherit.verdict(&requester(high), &holder(low, false)), Verdict::Inherit);
-/// // Nobody inherits what he has.
+/// // A transaction does not inherit the priority that it has.
 /// assert_eq!(inherit.verdict(&requester(high), &holder(high, false)), Verdict::Wait);
 /// ```
 #[derive(Debug)]

@@ -15,7 +15,7 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// Knows no priorities. In a chain T1 → T2 → T3 of transactions that wait for each other T2 is rolled back, so that no
 /// chain has more than two. WDL of MW 3.8.3, after Thomasian.
 ///
-/// Under contention everybody is rolled back again and again: more than 50 times each in MW.
+/// Under contention every transaction is rolled back again and again: more than 50 times each in MW.
 ///
 /// T2 holds a row and waits for T3; T1 begins to wait for T2's row. It makes no difference which of the two waits came
 /// first, nor who is more urgent:

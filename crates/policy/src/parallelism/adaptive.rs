@@ -7,7 +7,7 @@ use super::{Assigned, DegreeHistory, ParallelismFacts, ParallelismKind, Parallel
 
 pub(super) const KIND: ParallelismKind = ParallelismKind {
     name: "adaptive",
-    about: "learned from runs of the same template: another partition for the dearest pipeline as long as that pays",
+    about: "learned from runs of the same template: another partition for the most expensive pipeline as long as that pays",
     example: "adaptive",
     make: |name| (name == "adaptive").then(|| Arc::new(Adaptive) as Arc<dyn ParallelismPolicy>),
 };

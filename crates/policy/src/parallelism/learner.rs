@@ -125,7 +125,7 @@ impl DegreeLearner {
     }
 
     /// The degrees of a run that is about to begin. Plans of the same `shape` have the same pipelines. `runnable` is the number of threads
-    /// that are runnable now on the whole machine; `None` if nobody knows.
+    /// that are runnable now on the whole machine; `None` if that is not known.
     pub fn decide(
         &mut self,
         template: &str,

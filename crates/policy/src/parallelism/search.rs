@@ -1,6 +1,6 @@
 //! The search for the best degrees of a template at one level of load.
 //!
-//! It begins with a serial run. Each step then adds a partition to the dearest pipeline of the last one. A step that is faster than
+//! It begins with a serial run. Each step then adds a partition to the most expensive pipeline of the last one. A step that is faster than
 //! the best so far, beyond noise, is the new best; one that is not costs a credit, but the walk goes on from it with a step twice as
 //! large, because the gain of one partition among many drowns in noise. A pipeline for which three steps in a row did not pay falls
 //! back to its degree in the best and is left alone. The walk ends when the credit is used up or no pipeline is left. Then the best meets the candidates that it was

@@ -1,6 +1,6 @@
 //! Cycles of waiters, and who of each is rolled back so that the others can go on.
 //!
-//! A server looks for a deadlock when somebody has waited for `deadlock_timeout`, a second by default, and then fails the
+//! A server looks for a deadlock when a process has waited for `deadlock_timeout`, a second by default, and then fails the
 //! transaction that happened to look. Who sees the wait graph can break the cycle at once, and choose. Breaking one is different
 //! from preempting: it needs no more important waiter, for the server would have failed one of the members.
 
@@ -25,7 +25,7 @@ pub struct Cycle {
 /// The cycles of a graph: those that stand first. A transaction that is the victim of one cycle is in no other.
 ///
 /// The victim is, of those that may be rolled back for a cycle, one of the lowest priority; of these one whose client will not
-/// notice; of these the one that was rolled back least often so far, so that nobody loses for ever; of these the youngest.
+/// notice; of these the one that was rolled back least often so far, so that no transaction loses for ever; of these the youngest.
 ///
 /// # Panics
 /// If an edge names a transaction that is not in the graph.

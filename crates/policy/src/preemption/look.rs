@@ -102,7 +102,7 @@ impl<'a> Look<'a> {
         waiters
     }
 
-    /// Visits everybody that `waiter` waits for, also through others, once, with the time for which that has been so: that of
+    /// Visits every transaction that `waiter` waits for, also through others, once, with the time for which that has been so: that of
     /// the youngest link of the chain, and of several chains the oldest. `visit` says whether to walk on through it.
     fn walk(&self, waiter: usize, mut visit: impl FnMut(usize, Duration) -> bool) {
         let mut is_visited = vec![false; self.transactions.len()];
@@ -163,8 +163,8 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Who waits in a circle, or between two circles. Those who wait for nobody are taken away until there are none, then those
-/// for whom nobody waits.
+/// The transactions that wait in a cycle, or between two cycles. Those that do not wait are removed until there are none, then those
+/// for which none waits.
 fn in_circles(blockers: &[Vec<(usize, Duration)>]) -> Vec<bool> {
     let mut waited_for_by = vec![Vec::new(); blockers.len()];
     let mut waits_for = vec![Vec::new(); blockers.len()];

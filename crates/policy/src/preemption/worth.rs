@@ -10,7 +10,7 @@
 //! holder that was rolled back says that it stayed at least so long, and no more. From the rates follows, backwards from the
 //! longest span, what is to be expected at the end of each: leave it alone until the next, or roll it back there.
 //!
-//! Not every rollback frees anybody: behind the victim may be another one. So is learned which share of rollbacks does.
+//! Not every rollback frees a waiter: behind the victim may be another one. So is learned which share of rollbacks does.
 
 use std::time::Duration;
 
@@ -83,8 +83,8 @@ impl Default for StayTimes {
 }
 
 impl StayTimes {
-    /// A holder has stayed for so long. `has_ended` if it has ended by itself; otherwise it was rolled back then, or nobody watched it
-    /// any more.
+    /// Notes how long a holder has stayed. `has_ended` if it has ended by itself; otherwise it was rolled back then, or was no
+    /// longer watched.
     pub fn note(&mut self, stayed: Duration, has_ended: bool) {
         let stayed = stayed.as_secs_f64();
         for (place, span) in self.spans.iter_mut().enumerate() {

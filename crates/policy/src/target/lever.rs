@@ -86,7 +86,7 @@ const REST_MAX: Duration = Duration::from_secs(480);
 /// the rest ends early.
 const EASIER: f64 = 0.7;
 
-/// Seconds for which the largest use is remembered, so that a moment in which nobody is there does not count.
+/// Seconds for which the largest use is remembered, so that an idle moment does not count.
 const USES: usize = 5;
 
 /// A lever and where it stands.
@@ -144,13 +144,13 @@ impl Lever {
         self.uses.iter().copied().max()
     }
 
-    /// Where it stands after a move down to that many quarters; `None` if it is at its floor, or nobody uses it.
+    /// Where it stands after a move down to that many quarters; `None` if it is at its floor, or not in use.
     pub(super) fn tightened(&self, quarters: u64) -> Option<u64> {
         let used = self.used();
         if used == Some(0) {
             return None;
         }
-        // What nobody uses is no loss: the first move counts from what is used.
+        // Giving up what is not used costs nothing: the first move counts from what is used.
         let from = [self.amount(), used].into_iter().flatten().min()?;
         let to = (from.saturating_mul(quarters) / 4).max(self.bounds.floor);
         self.amount().is_none_or(|amount| to < amount).then_some(to)
@@ -167,7 +167,7 @@ impl Lever {
         let to = from.saturating_add((from / 4).max(1).saturating_mul(self.step));
         let is_open = match self.bounds.open {
             Some(open) => to >= open,
-            // Twice what is used does not limit anybody.
+            // Twice what is used has no effect.
             None => self.used().is_some_and(|used| to >= 2 * used.max(2)),
         };
         Some((!is_open).then_some(to))

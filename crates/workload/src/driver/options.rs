@@ -8,7 +8,7 @@ use crate::benchmark::Benchmark;
 /// How many clients a workload has and how they behave.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClientOptions {
-    /// How many clients run at once.
+    /// The number of clients that run at once.
     pub clients: usize,
     /// Closed loop: how long a client waits between the end of a request and the intended start of its next.
     pub think: Delay,

@@ -122,7 +122,7 @@ impl Reader<'_> {
         let is_good = is_name(name.get_ref(), &['-']) && !name.get_ref().starts_with('_') && name.get_ref().len() <= 40;
         let wrong = || {
             let message = format!(
-                "`{}` is no name; write a letter, then letters, digits, `_` and `-`, at most 40 of them",
+                "`{}` is not a valid name; write a letter, then letters, digits, `_` and `-`, at most 40 of them",
                 name.get_ref()
             );
             Problem::new(name.span(), message)
@@ -230,7 +230,8 @@ impl Reader<'_> {
         let typed = transaction.get_ref();
         let name = &typed.name;
         if !is_name(name.get_ref(), &['-']) {
-            let message = format!("`{}` is no name; write a letter, then letters, digits, `_` and `-`", name.get_ref());
+            let message =
+                format!("`{}` is not a valid name; write a letter, then letters, digits, `_` and `-`", name.get_ref());
             return Err(Problem::new(name.span(), message));
         }
         if earlier.iter().any(|other| other.get_ref().name.get_ref() == name.get_ref()) {

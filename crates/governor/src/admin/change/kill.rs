@@ -5,10 +5,10 @@ use crate::admin::command::Call;
 use crate::governor::SessionCommand;
 use crate::registry::SessionId;
 
-/// Ends a session; its client is told that an administrator did.
+/// Ends a session; its client receives that an administrator did.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let [number] = call.arguments else {
-        let refusal = Refusal::new("42601", "KILL takes the number of one session");
+        let refusal = Refusal::new("42601", "KILL takes the number of a session");
         return Err(refusal.hint("SHOW CLIENTS has it in the column id."));
     };
     let id = number.parse().ok().map(SessionId);

@@ -3,16 +3,16 @@
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
 
-/// Reads the settings anew; what has changed comes as notices.
+/// Reads the settings again; changes are sent as notices.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     tracing::info!(user = call.user, "console: RELOAD");
     let reloaded = call.governor.reload_file().map_err(|error| {
         // The faults come a line each, as they do from `--check`.
         Refusal::new("F0000", format!("the settings stay as they are: {error}"))
-            .hint("Correct the file and repeat RELOAD; `plimsoll govern --check` tells the same.")
+            .hint("Correct the file and repeat RELOAD; `plimsoll govern --check` reports the same faults.")
     })?;
     let mut notices: Vec<String> = reloaded.changed.iter().map(|change| format!("changed: {change}")).collect();
-    notices.extend(reloaded.after_restart.iter().map(|change| format!("not changed before a restart: {change}")));
+    notices.extend(reloaded.after_restart.iter().map(|change| format!("needs a restart: {change}")));
     notices.extend(reloaded.warnings.iter().map(|warning| format!("warning: {warning}")));
     if reloaded.changed.is_empty() && reloaded.after_restart.is_empty() {
         notices.push("nothing is different".to_owned());

@@ -134,13 +134,13 @@ fn unknown(key: &str) -> Refusal {
 fn bound(value: &str) -> Result<Option<u32>, String> {
     match value {
         "any" => Ok(None),
-        _ => value.parse().map(Some).map_err(|_| format!("`{value}` is no number; write one, or any")),
+        _ => value.parse().map(Some).map_err(|_| format!("`{value}` is not a number; write a number, or any")),
     }
 }
 
 fn attempts(value: &str) -> Result<u32, String> {
     let attempts = value.parse().ok().filter(|attempts| *attempts <= 1000);
-    attempts.ok_or_else(|| format!("`{value}` is no number from 0 to 1000"))
+    attempts.ok_or_else(|| format!("`{value}` is not a number from 0 to 1000"))
 }
 
 fn target(value: &str) -> Result<Option<Target>, String> {

@@ -13,5 +13,5 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     };
     tracing::warn!(user = call.user, ?command, "console: SHUTDOWN");
     let is_told = call.governor.main.get().is_some_and(|main| main.send(command).is_ok());
-    if is_told { Ok(Answer::default()) } else { Err(Refusal::new("55000", "nobody is there to end this governor")) }
+    if is_told { Ok(Answer::default()) } else { Err(Refusal::new("55000", "this governor cannot be ended from here")) }
 }

@@ -72,7 +72,7 @@ fn rows(call: &Call<'_>, cells: impl Fn(usize, &ClassStatistics) -> Vec<Cell>) -
     Ok(Answer::of(call.governor.statistics.classes().enumerate().map(row).collect()))
 }
 
-/// Beside a server nobody counts what does not pass through: null.
+/// Beside a server what does not pass through is not counted: null.
 fn total_cells(call: &Call<'_>, class: &ClassStatistics) -> Vec<Cell> {
     let counts = ClassCounts::of(class);
     let rollbacks = [&class.rollback_lost_nanos, &class.rollback_won_nanos];

@@ -66,7 +66,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     Ok(Answer::of(rows))
 }
 
-/// The class for which an `mpl` is searched that nobody has set.
+/// The class for which an automatic `mpl` is searched.
 fn search<'a>(targets: &Targets, name: impl Fn(ClassIndex) -> &'a str) -> Option<Vec<Cell>> {
     let (class, search) = targets.search()?;
     let last = targets.moves().rev().find(|(_, moved)| matches!(moved.why, Why::Search(_)));

@@ -1,4 +1,4 @@
-//! Whether clients and the governor can log in to the server, and what the control user may do there.
+//! Whether clients and the governor can log in to the server, and which rights the control user has there.
 
 use std::collections::BTreeSet;
 

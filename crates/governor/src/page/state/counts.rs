@@ -1,4 +1,4 @@
-//! What was counted of a class: in a window of time, and since the governor began.
+//! Counts of a class: in a window of time, and since the governor began.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub struct Totals {
     pub preempted_running: u64,
     /// Transactions rolled back for others while they waited for their client.
     pub preempted_idle: u64,
-    /// Preemptions that met nobody: the victim had moved on.
+    /// Preemptions without effect: the victim had moved on.
     pub preempted_too_late: u64,
     /// Work of the class that was thrown away by these.
     #[serde(default)]
@@ -79,7 +79,7 @@ pub struct Totals {
     /// Transactions that were left alone because their rollback would have cost more than it saves.
     #[serde(default)]
     pub rollbacks_spared: u64,
-    /// Rollbacks after which the one that they were done for still waited, for somebody else.
+    /// Rollbacks after which the transaction that they were meant to help still waited, for another one.
     #[serde(default)]
     pub rollbacks_in_vain: u64,
     /// Preemptions that were decided and, by `track`, not done.

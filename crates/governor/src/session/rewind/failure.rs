@@ -1,4 +1,5 @@
-//! A transaction that was rolled back and cannot go on: what its server is brought to, and what its client is told.
+//! A transaction that was rolled back and cannot be replayed: the state that its server is brought to, and the error for its
+//! client.
 
 use std::time::Instant;
 
@@ -203,7 +204,7 @@ impl Session {
     }
 }
 
-/// What a client is told whose transaction was rolled back for another and could not be run again.
+/// The error for a client whose transaction was rolled back for another and could not be run again.
 fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
     let detail = format!("The transaction was rolled back and nothing of it remains; {why}.");
     // A deadlock is what the server would have told one of them after a while, and what every client has to expect.

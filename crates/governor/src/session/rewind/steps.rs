@@ -1,4 +1,4 @@
-//! The way back: proving that a replay is safe, bringing the server to where the transaction began, and running it again.
+//! The steps of a replay: proving that it is safe, bringing the server to where the transaction began, and running it again.
 
 use std::time::Instant;
 

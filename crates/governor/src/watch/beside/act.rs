@@ -1,8 +1,8 @@
 //! Cancelling statements and ending sessions that do not come through the governor.
 //!
-//! Nobody can hold such a session back, so the server is asked in one statement whether it still does what it was judged by, and to
-//! signal it. What remains is the time between the moment at which that statement has read the session's state and the signal's
-//! arrival, in which the session may have begun something else.
+//! Such a session cannot be held back. The server is therefore asked in one statement to check whether the session is still in
+//! the state by which it was judged, and to signal it. A gap remains between the moment at which that statement reads the
+//! session's state and the signal's arrival, in which the session may begin something else.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -76,7 +76,7 @@ fn cancel_one(up: &mut Up, target: &Target, looked_at: LookedAt) -> Result<bool,
     Ok(is_done)
 }
 
-/// An error of a role that may not signal that user's processes is no error: nobody tries again.
+/// An error of a role that may not signal that user's processes is not an error: there is no second attempt.
 fn permitted(outcome: Result<(), WireError>, up: &mut Up, user: &str) -> Result<(), WireError> {
     match outcome {
         Err(error) if error.server().is_some_and(|error| error.code == INSUFFICIENT_PRIVILEGE) => {

@@ -1,11 +1,12 @@
-//! What a server shows of its sessions, as cards of the registry.
+//! The sessions that a server shows, as cards of the registry.
 //!
-//! A session is the same as long as its process, the moment at which that began, and what it logged in as are the same; an application
-//! that gives itself another name begins another one here. A transaction is known by its beginning, so two looks with none, one or a hundred
-//! transactions in between tell the last one from the first.
+//! A session is the same as long as its process, the start time of that, and its login are the same; an application that changes
+//! its name begins another session here. A transaction is identified by its beginning, so two looks distinguish the last one from
+//! the first, whether none, one or a hundred transactions lie in between.
 //!
-//! The first statement of a transaction that is seen decides its class by its tag or fingerprint, as the first that is sent does in the
-//! connection path. What the role may not see has a card without a process: it is listed, and nothing is done to it.
+//! The first statement of a transaction that is seen decides its class by its tag or fingerprint, as the first that is sent does
+//! in the connection path. A session that the role may not see has a card without a process: it is listed, and nothing is done to
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::settings::Settings;
 use crate::statement::{Statement, fingerprint, read};
 use crate::watch::late::present_priority;
 
-/// No worker serves such a session: whatever it is told goes nowhere.
+/// No worker serves such a session: commands to it go nowhere.
 const NO_WORKER: usize = usize::MAX;
 
 /// The sessions that are known, by their processes.
@@ -51,9 +52,9 @@ pub(super) struct Known {
 /// What a look has shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Noticed {
-    /// Whether somebody above the lowest priority waits for a lock.
+    /// Whether a session above the lowest priority waits for a lock.
     pub is_anybody_late: bool,
-    /// Sessions that nobody may see.
+    /// Sessions that the role may not see.
     pub unseen: usize,
 }
 
@@ -62,7 +63,7 @@ impl Cards {
         Cards { governor, known: BTreeMap::new() }
     }
 
-    /// Nobody is seen any more.
+    /// No session is seen any more.
     pub(super) fn clear(&mut self) {
         for known in std::mem::take(&mut self.known).into_values() {
             self.governor.registry.remove(known.card.id);

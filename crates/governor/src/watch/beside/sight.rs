@@ -1,4 +1,4 @@
-//! What a server shows of its sessions at one moment.
+//! The sessions that a server shows at one moment.
 
 use plimsoll_policy::{GovernorAtServer, Login, Place};
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
@@ -14,7 +14,7 @@ pub(in crate::watch) enum Doing {
     Idle,
     /// Its transaction waits for its client, and whether it has failed.
     IdleInTransaction { has_failed: bool },
-    /// Nobody tells: the role may not see it, or the server keeps no account of it.
+    /// Unknown: the role may not see it, or the server does not record it.
     Unseen,
 }
 

@@ -16,25 +16,25 @@ fn check_refused(expression: &str, place: &str, expect: &str) {
 
 #[test]
 fn what_is_no_expression_is_refused_at_its_place() {
-    check_refused("", "", "here stands nothing more, where a number, a function");
-    check_refused("throughput(oltp) >", "", "nothing more");
-    check_refused("throughput(oltp >= 3", ">", "where `)` should");
+    check_refused("", "", "expected a number, a function");
+    check_refused("throughput(oltp) >", "", "found the end");
+    check_refused("throughput(oltp >= 3", ">", "expected `)`");
     check_refused("1 < 2 3", "3", "an operator");
     check_refused("throughput(oltp) = 3", "=", "numbers are compared with `==`");
     check_refused("thruput(oltp) > 3", "thruput", "did you mean `throughput`?");
     check_refused("p42(oltp) > 3", "p42", "there is no function `p42`");
-    check_refused("5 parsecs > 3", "p", "`parsecs` is no unit");
-    check_refused("1.2.3 > 3", "1", "where a number");
-    check_refused("1_ > 3", "1", "where a number");
+    check_refused("5 parsecs > 3", "p", "`parsecs` is not a unit");
+    check_refused("1.2.3 > 3", "1", "expected a number");
+    check_refused("1_ > 3", "1", "expected a number");
     check_refused("gain(\"pow) > 3", "\"", "never closed");
-    check_refused("for x in dop: x > 3", "x", "where `all` should");
-    check_refused("for all x in dop x > 3", "x", "where `:` should");
-    check_refused("knee(dop) > 3", ")", "where `,` should");
+    check_refused("for x in dop: x > 3", "x", "expected `all`");
+    check_refused("for all x in dop x > 3", "x", "expected `:`");
+    check_refused("knee(dop) > 3", ")", "expected `,`");
     check_refused("throughput(dop=) > 3", ")", "a value of `dop`");
-    check_refused("average(dop) > 3", ")", "where `in` should");
+    check_refused("average(dop) > 3", ")", "expected `in`");
     check_refused("average(3 in dop: 1) > 3", "3", "a name for the value, as in `average(x in dop: …)`");
-    check_refused("average(x in dop) > 3", ")", "where `:` should");
-    check_refused("average(x in dop: x > 3", "", "where `)` should");
+    check_refused("average(x in dop) > 3", ")", "expected `:`");
+    check_refused("average(x in dop: x > 3", "", "expected `)`");
     check_refused("avarage(x in dop: x) > 3", "avarage", "did you mean `average`?");
     let deep = "(".repeat(60) + "1";
     check_refused(&deep, "(", "levels of nesting");
@@ -60,9 +60,9 @@ fn names_that_mean_nothing_are_refused_at_their_place() {
     check_refused("average(x in dpo: x) > 1", "dpo", "did you mean `dop`?");
     check_refused("average(x in dop: y) > 1", "y", "`y` stands for nothing");
     check_refused("average(x in dop: x) + x > 1", "x", "`x` stands for nothing");
-    check_refused("average(high in dop: 1) > 1", "high", "`high` is a class here");
-    check_refused("for all x in dop: average(x in dop: x) > 1", "x", "stands for two values");
-    check_refused("average(x in lock_policy: x) > 1", "x", "whose values are no numbers");
+    check_refused("average(high in dop: 1) > 1", "high", "`high` is already a class");
+    check_refused("for all x in dop: average(x in dop: x) > 1", "x", "would stand for two values");
+    check_refused("average(x in lock_policy: x) > 1", "x", "whose values are not numbers");
     check_refused("waited(many, together, oltp) > 1", "many", "`many` is no number of times; write 0, 1, 2");
     check_refused("waited(100, together, oltp) > 1", "100", "`100` is no number of times");
     check_refused(
@@ -72,13 +72,13 @@ fn names_that_mean_nothing_are_refused_at_their_place() {
     );
     check_refused("for all x in dop: y > 1", "y", "`y` stands for nothing");
     check_refused("dop > 1", "dop", "`dop` is a sweep key, not a number");
-    check_refused("for all x in lock_policy: x > 1", "x", "whose values are no numbers");
-    check_refused("for all dop in dop: dop > 1", "dop", "`dop` is a sweep key here; choose another name");
-    check_refused("for all high in dop: 1 > 1", "high", "`high` is a class here");
-    check_refused("for all x in dop: for all x in lock_policy: 1 > 1", "x", "stands for two values");
+    check_refused("for all x in lock_policy: x > 1", "x", "whose values are not numbers");
+    check_refused("for all dop in dop: dop > 1", "dop", "`dop` is already a sweep key; choose another name");
+    check_refused("for all high in dop: 1 > 1", "high", "`high` is already a class");
+    check_refused("for all x in dop: for all x in lock_policy: 1 > 1", "x", "would stand for two values");
     check_refused("for all x in dop: throughput(lock_policy=x, together) > 1", "x", "`x` is a value of `dop`");
     check_refused("share(locks, together, oltp) > 1", "locks", "did you mean `lock`?");
-    check_refused("knee(lock_policy, 0.9, together, oltp) > 1", "lock_policy", "no knee: its values are no numbers");
+    check_refused("knee(lock_policy, 0.9, together, oltp) > 1", "lock_policy", "no knee: its values are not numbers");
     check_refused(
         "knee(dop, 1.5, alone:oltp) > 1",
         "knee(dop, 1.5, alone:oltp)",
@@ -119,15 +119,15 @@ fn what_can_mean_several_things_is_refused_with_the_choices() {
     check_refused("ratio(alone:oltp) > 1", "ratio(alone:oltp)", "nothing runs beside it");
     check_refused("gain(high, together) > 1", "gain(high, together)", "compares a swept value");
     check_refused("throughput(alone:oltp)", "throughput(alone:oltp)", "is a number, where something must hold");
-    check_refused("(1 < 2) + 3 > 1", "(1 < 2)", "is true or false, where a number is needed");
-    check_refused("average(t in dop: t > 1) > 1", "t > 1", "is true or false, where a number is needed");
+    check_refused("(1 < 2) + 3 > 1", "(1 < 2)", "is true or false, but a number is needed");
+    check_refused("average(t in dop: t > 1) > 1", "t > 1", "is true or false, but a number is needed");
     check_refused("average(t in dop: t)", "average(t in dop: t)", "is a number, where something must hold");
     check_refused("abs(1, 2) > 1", "abs(1, 2)", "abs takes one number");
     let mut plan = plan();
     plan.axes[0].values.push(json!(2));
     let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
     let error = Claim::new("t", "throughput(2, alone:oltp) > 1", None, &names).expect_err("two axes");
-    assert_eq!(error.message, "`2` can mean several things; write `lock_policy=2` or `dop=2`");
+    assert_eq!(error.message, "`2` is ambiguous; write `lock_policy=2` or `dop=2`");
     // A workload may be called like its only transaction, but not like one of several.
     plan.base.workloads[1].name = "q6".to_owned();
     let check = |transactions: [&[&str]; 2], expect: Option<&str>| {
@@ -137,10 +137,7 @@ fn what_can_mean_several_things_is_refused_with_the_choices() {
         assert_eq!(error.map(|error| error.message).as_deref(), expect);
     };
     check([&["new_order"], &["q6"]], None);
-    check(
-        [&["new_order"], &["q1", "q6"]],
-        Some("`q6` can mean several things; write `workload=q6` or `transaction=q6`"),
-    );
+    check([&["new_order"], &["q1", "q6"]], Some("`q6` is ambiguous; write `workload=q6` or `transaction=q6`"));
     plan.arms.remove(0);
     let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
     let error = Claim::new("t", "ratio(oltp) > 1", None, &names).expect_err("not alone");

@@ -126,15 +126,15 @@ fn limits_that_cannot_be_are_refused_with_their_place() {
     check("[machine]\nllc_mib = 0", "5:11", "a number of MiB above 0");
     check("[sweep]\ncores = [1, 0]", "5:13", "`cores`: cores cannot be 0: it is at least 1");
     check("[sweep]\ncores = [2, \"cores\"]", "5:13", "swept to 2 twice");
-    check("[sweep]\n\"machine.cors\" = [1]", "5:1", "nothing here is called `machine.cors`");
-    check("[sweep]\n\"cores+cores\" = [1]", "5:1", "`cores+cores` names something twice");
-    check("[sweep]\n\"cores+machine.cores\" = [1]", "5:1", "names something twice");
-    check("[sweep]\n\"cores+dpo\" = [1]", "5:1", "nothing here is called `dpo` (did you mean `dop`?)");
-    check("[sweep]\n\"cores+\" = [1]", "5:1", "nothing here is called ``");
+    check("[sweep]\n\"machine.cors\" = [1]", "5:1", "there is no `machine.cors` here");
+    check("[sweep]\n\"cores+cores\" = [1]", "5:1", "`cores+cores` names a key twice");
+    check("[sweep]\n\"cores+machine.cores\" = [1]", "5:1", "names a key twice");
+    check("[sweep]\n\"cores+dpo\" = [1]", "5:1", "there is no `dpo` here (did you mean `dop`?)");
+    check("[sweep]\n\"cores+\" = [1]", "5:1", "there is no `` here");
     check("[sweep]\n\"cores+dop\" = [1, 17]", "5:19", "at most 16 cores");
     check("[sweep]\n\"cores+dop\" = [1]\ndop = [2]", "6:1", "`dop` is the same as `cores+dop`");
     check("[sweep]\n\"cores+dop\" = [1]\n[quick.set]\ndop = 1", "7:1", "`dop` is swept");
-    check("[quick.set]\n\"cores+cores\" = 1", "5:1", "names something twice");
+    check("[quick.set]\n\"cores+cores\" = 1", "5:1", "names a key twice");
 }
 
 #[test]

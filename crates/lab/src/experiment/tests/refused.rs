@@ -15,11 +15,11 @@ fn check(text: &str, place: &str, expect: &str) {
 fn files_that_are_no_toml_or_have_wrong_types_are_refused() {
     check("name = \n", "1:8", "");
     check("name = \"x\"\nname = \"y\"", "2:1", "duplicate key");
-    check("name = \"x\"\n[[workload]]\nkind = tpcc", "3:8", "texts stand in quotes");
+    check("name = \"x\"\n[[workload]]\nkind = tpcc", "3:8", "write texts in quotes");
     check("name = \"x\"\n[workload]\nkind = \"tpcc\"", "2:2", "write [[workload]], with two brackets");
     check(&with("[[run]]\nrepeats = 2"), "4:3", "`run` is a table; write [run]");
     check("name = \"x\"\ntarget = \"embedded:\"", "2:1", "`target` is a table; write [target]");
-    check(&with("[sweep]\ntpcc.clients = [1, 2]"), "5:1", "stands in quotes; write \"tpcc.clients\"");
+    check(&with("[sweep]\ntpcc.clients = [1, 2]"), "5:1", "needs quotes; write \"tpcc.clients\"");
     check(&with("[[claim]]\ntext = \"t\""), "4:1", "the key `holds` is missing here");
     check("name = 5\n[[workload]]\nkind = \"tpcc\"", "1:8", "expected a string");
     check("[[workload]]\nkind = \"tpcc\"", "1:1", "the key `name` is missing here; add it");
@@ -68,7 +68,7 @@ fn workloads_that_cannot_be_are_refused() {
     check(&with("rate = 10\n[sweep]\nthink = [\"none\", \"exp 1ms\"]"), "6:1", "both a rate and a think time");
     check(&with("parameters = { speed = 3 }"), "4:16", "`tpcc` has no parameter `speed`");
     check(&with("[[workload]]\nkind = \"tpcc\""), "5:8", "two workloads are called `tpcc`");
-    check(&with("name = \"together\""), "4:8", "means something else");
+    check(&with("name = \"together\""), "4:8", "has a meaning of its own");
     check(&with("name = \"a.b\""), "4:8", "is no name");
     check("name = \"a/b\"\n[[workload]]\nkind = \"tpcc\"", "1:8", "cannot name a run directory");
     let shared = "name = \"w\"\n[[workload]]\nname = \"v\"\nkind = \"tpcc\"\nscale = 2";
@@ -100,7 +100,11 @@ fn limits_that_cannot_be_are_refused_in_the_short_form_too() {
 #[test]
 fn sweeps_that_cannot_be_are_refused() {
     let check = |sweep: &str, place: &str, expect: &str| check(&with(&format!("[sweep]\n{sweep}")), place, expect);
-    check("mpl = [1, 2]", "5:1", "no control for `mpl` in this version; what can be swept here: `tpcc.scale`");
+    check(
+        "mpl = [1, 2]",
+        "5:1",
+        "there is no control for `mpl` in this version; the following can be swept: `tpcc.scale`",
+    );
     for control in ["mpl", "parallelism", "cache_classes"] {
         check(&format!("{control} = [1]"), "5:1", &format!("no control for `{control}` in this version"));
     }
@@ -111,10 +115,10 @@ fn sweeps_that_cannot_be_are_refused() {
     check("clients = [1, 2, 1]", "5:18", "swept to 1 twice");
     check("clients = [1, 1.0]", "5:15", "twice");
     check("clients = [1, 0]", "5:15", "`clients`: `clients` is a whole number from 1");
-    check("clients = \"1..\"", "5:11", "`1..` is no range");
+    check("clients = \"1..\"", "5:11", "`1..` is not a range");
     check("dop = [1, 0]", "5:11", "`dop`: option `dop` cannot be `0`");
     check("scale = [1, 0.5]", "5:13", "tpcc");
-    check("scale = [inf]", "5:10", "no finite number");
+    check("scale = [inf]", "5:10", "only be swept to finite numbers");
     check("clients = [1]\n\"tpcc.clients\" = [2]", "6:1", "is the same as `clients`");
     check("\"target.mpl\" = [2]", "5:1", "no control for `target.mpl`");
     check("dop = [1, 2]\n[run]\nsearch = \"knee\"", "7:10", "at least 3 values of `dop`; this sweep has 2");
@@ -122,7 +126,7 @@ fn sweeps_that_cannot_be_are_refused() {
     check("lock_policy = [\"pow\"]\n[run]\nsearch = \"knee\"", "7:10", "needs a sweep over numbers");
     check("dop = \"1..4\"\nclients = \"1..4\"\n[run]\nsearch = \"knee\"", "8:10", "these are 2: `dop` and `clients`");
     let two = with("[[workload]]\nkind = \"tpch\"\n[sweep]\nclients = [1]");
-    self::check(&two, "7:1", "it is not clear whose `clients` this is; write `tpcc.clients` or `tpch.clients`");
+    self::check(&two, "7:1", "several workloads have `clients`; write `tpcc.clients` or `tpch.clients`");
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn runs_targets_and_arms_that_cannot_be_are_refused() {
     check(&with("[run]\nothers_max = 0"), "5:14", "`others_max` is a number of cores above 0");
     check(&with("[run]\ntries = 0"), "5:9", "0 tries run nothing");
     check(&with("[run]\nmeasure = \"0s\""), "5:11", "a window of 0 s measures nothing");
-    check(&with("[run]\nmeasure = \"long\""), "5:11", "`long` is no length of time");
+    check(&with("[run]\nmeasure = \"long\""), "5:11", "`long` is not a length of time");
     check(&with("[run]\nwarmup = \"soon\""), "5:10", "or \"steady\"");
     check(&with("[target]\nurl = \"oracle:\""), "5:7", "target `oracle:` is not available");
     check(&with("[target]\noptions = { dpo = 3 }"), "5:13", "has no option `dpo`");
@@ -141,7 +145,7 @@ fn runs_targets_and_arms_that_cannot_be_are_refused() {
             "name = \"x\"\narms = [{list}]\n[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\n[[workload]]\nname = \"olap\"\nkind = \"tpch\""
         )
     };
-    check(&arms(""), "2:8", "lists nobody");
+    check(&arms(""), "2:8", "`arms` is empty");
     check(
         &arms("\"alone:oltb\""),
         "2:9",
@@ -179,7 +183,7 @@ fn several_faults_are_told_at_once_in_the_order_of_the_file() {
 fn faults_of_claims_are_told_where_they_stand() {
     let claim = |holds: &str| with(&format!("[sweep]\ndop = [1, 2]\n[[claim]]\ntext = \"t\"\nholds = {holds}"));
     check(&claim("\"throughput(dop=3) > 1\""), "8:25", "`dop` is not swept to `3`; its values are `1` and `2`");
-    check(&claim("'throughput(dop=2) >'"), "8:29", "nothing more");
+    check(&claim("'throughput(dop=2) >'"), "8:29", "found the end");
     check(&claim("'''throughput(dop=3) > 1'''"), "8:27", "`dop` is not swept to `3`");
     // Where escapes make places differ, the whole string is shown.
     check(&claim("\"throughput(\\\"3\\\") > 1\""), "8:9", "`3` is no swept value");
@@ -189,7 +193,7 @@ fn faults_of_claims_are_told_where_they_stand() {
 fn published_figures_that_nothing_can_be_graded_by_are_refused() {
     let near = |rest: &str| with(&format!("[[claim]]\ntext = \"t\"\nholds = \"mean() > 0\"\nnear = {{ {rest} }}"));
     check(&near("ours = \"meen()\", published = 2"), "7:18", "did you mean `mean`?");
-    check(&near("ours = \"mean() > 1\", published = 2"), "7:18", "where a number is needed");
+    check(&near("ours = \"mean() > 1\", published = 2"), "7:18", "but a number is needed");
     check(&near("ours = \"mean()\", published = 1.2"), "7:39", "a match is 0.8 to 1.8, and 1 among it is no effect");
     check(&near("ours = \"mean()\", published = [3, 2]"), "7:39", "the lower one first");
     check(&near("ours = \"mean()\", published = \"2\""), "7:39", "expected a number, or two in brackets");

@@ -57,5 +57,5 @@ fn what_no_target_or_not_every_target_has_is_refused() {
     );
     check("[target.options]\nbuffers = \"x\"\n[sweep]\ntarget = [\"embedded:\", \"other:\"]", "5:1", "cannot be `x`");
     let only_one = "[sweep]\ntarget = [\"embedded:\", \"other:\"]\nbuffers = [1, 2]";
-    check(only_one, "6:1", "nothing here is called `buffers`");
+    check(only_one, "6:1", "there is no `buffers` here");
 }

@@ -99,7 +99,7 @@ fn a_run_in_which_a_limit_does_not_bite_is_invalid_and_says_why() {
     let (outcome, _) = run("hog = [\"cpu:1\"]", &mut Noted::default());
     let point = outcome.expect("it runs").records.remove(0).point;
     assert!(!point.valid);
-    assert_eq!(point.why_invalid.as_deref(), Some("the limit of hog was not seen to bite: it slept"));
+    assert_eq!(point.why_invalid.as_deref(), Some("the limit of hog did not take effect: it slept"));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn no_words_select_everything() {
 
 #[test]
 fn words_that_select_nothing_are_told_what_there_is() {
-    let there_is = "no such point; there are the arms `alone:ints`, `alone:texts`, `together`; `dop` is one of 1, 2; \
+    let there_is = "there is no such point; the arms are `alone:ints`, `alone:texts`, `together`; `dop` is one of 1, 2; \
                     `policy` is one of a, b c";
     for word in ["alone", "dop", "dop=3", "dop=", "=2", "clients=1", "Together", "policy=b"] {
         check(&format!("together,{word}"), Err(&format!("--only {word}: {there_is}")));

@@ -1,7 +1,7 @@
-//! Where the time of a slowed workload went, and what would give it back.
+//! Where the time of a slowed workload went, and what would recover it.
 //!
-//! Parts are compared as time a request, share times mean response time, since a share alone can shrink while its time
-//! grows. Without mean response times the shares are compared.
+//! Parts are compared as time per request, share times mean response time, because a share alone can shrink while its time grows.
+//! Without mean response times the shares are compared.
 
 use crate::results::TimeShare;
 use crate::summary::{Arm, Workload};
@@ -121,7 +121,7 @@ impl Cause {
                 growth.told(name, "waiting for a core")
             ),
             Self::Locks(growth) => format!(
-                "{}: they meet in the same rows; priority lock scheduling lets the important transactions pass.",
+                "{}: they use the same rows; priority lock scheduling lets the important transactions pass.",
                 growth.told(name, "waiting for database locks")
             ),
             Self::Disk(growth) => format!(
@@ -129,29 +129,29 @@ impl Cause {
                 growth.told(name, "waiting for a device")
             ),
             Self::Cache { ipc, misses } => format!(
-                "{name} retires {:.2} instructions a cycle instead of {:.2} and misses the last-level cache {} times per 1000 instructions instead of {}: they share cache and memory bandwidth; partition the cache.",
+                "{name} retires {:.2} instructions per cycle instead of {:.2} and misses the last-level cache {} times per 1000 instructions instead of {}: they share cache and memory bandwidth; partition the cache.",
                 ipc.1,
                 ipc.0,
                 significant(misses.1),
                 significant(misses.0)
             ),
             Self::CorePressure { ipc } => format!(
-                "{name} retires {:.2} instructions a cycle instead of {:.2} without more cache misses seen: suspect hyper-threads, clock rate or memory bandwidth; give it whole cores of its own.",
+                "{name} retires {:.2} instructions per cycle instead of {:.2} without more cache misses seen: suspect hyper-threads, clock rate or memory bandwidth; give it whole cores of its own.",
                 ipc.1, ipc.0
             ),
             Self::MoreWork { times } => format!(
-                "{name} executes {times:.1} times as many instructions a request: look for retries, longer version chains or a different plan before you divide hardware."
+                "{name} executes {times:.1} times as many instructions per request: look for retries, longer version chains or a different plan before you divide hardware."
             ),
             Self::Unexplained(growth) => format!(
                 "{}: no hardware counters say whether that is cache, memory bandwidth or hyper-threads.",
                 growth.told(name, "on a core")
             ),
             Self::Clients(growth) => format!(
-                "{}: our own clients wait for cores, or the network is slow; give clients cores or a machine of their own.",
+                "{}: our own clients wait for cores, or the network is slow; give the clients their own cores or machine.",
                 growth.told(name, "outside the server")
             ),
             Self::Elsewhere { growth, unmeasured } if !unmeasured.is_empty() => format!(
-                "{}; {} could not be measured and may be it.",
+                "{}; {} could not be measured and may be the cause.",
                 growth.told(name, "in none of the parts measured"),
                 list(unmeasured)
             ),

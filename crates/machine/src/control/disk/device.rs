@@ -72,7 +72,7 @@ impl Device {
         Some((disk.sectors_read.saturating_mul(SECTOR_BYTES), Duration::from_millis(disk.time_in_progress)))
     }
 
-    /// How much the kernel reads ahead of somebody who reads one page after another, bytes.
+    /// How much the kernel reads ahead of a process that reads one page after another, bytes.
     pub fn read_ahead_bytes(&self, host: &Host) -> Option<u64> {
         let kib: u64 = host.value(format!("/sys/class/bdi/{}/read_ahead_kb", self.number()))?;
         kib.checked_mul(1024)

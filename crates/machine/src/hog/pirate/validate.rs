@@ -91,7 +91,7 @@ pub fn knee_expected(capacity: [f64; 2], working_set: f64) -> [f64; 2] {
     capacity.map(|capacity| (capacity - working_set).max(0.0))
 }
 
-/// The first strength from which on the chase misses, at that one and at the next: one alone may be somebody else.
+/// The first strength from which on the chase misses, at that one and at the next: a single one may be the effect of another process.
 pub fn knee_found(points: &[ValidationPoint]) -> Option<f64> {
     let misses = |point: &ValidationPoint| point.missed >= MISSING;
     let place = (0..points.len()).find(|&at| points[at..].iter().take(2).all(misses))?;

@@ -137,7 +137,7 @@ impl Shape {
         Some(format!("{text}\n"))
     }
 
-    /// Who uses each way: `X` devices and groups, `H` devices, `S` groups, `E` one group alone, `0` nobody.
+    /// Who uses each way: `X` devices and groups, `H` devices, `S` groups, `E` one group alone, `0` none.
     fn bit_usage(&self, resource: &str, cache: CacheShape, groups: &BTreeMap<String, FakeGroup>) -> String {
         let of_domain = |id: &u32| {
             let used = |exclusive: bool| {

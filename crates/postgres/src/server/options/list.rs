@@ -139,7 +139,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor_low_share",
-        about: "what processes that serve low priority get of the cores: a nice value, or `idle` for what nobody else wants",
+        about: "CPU share of processes that serve low priority: a nice value, or `idle` for idle time of the cores only",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Word(LOW_SHARES),

@@ -96,7 +96,8 @@ impl Reader<'_> {
             TypedStatement::Named(named) => (named.name.as_ref(), named.sql.get_ref(), named.sql.span()),
         };
         if let Some(name) = name.filter(|name| !is_name(name.get_ref(), &[])) {
-            let message = format!("`{}` is no name; write a letter, then letters, digits and `_`", name.get_ref());
+            let message =
+                format!("`{}` is not a valid name; write a letter, then letters, digits and `_`", name.get_ref());
             return Err(Problem::new(name.span(), message));
         }
         let one = self.one_statement(text, string.clone())?;
