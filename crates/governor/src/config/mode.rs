@@ -173,6 +173,6 @@ mod tests {
         );
         assert!(told.contains("write preemptible = \"retry-by-application\""), "{told}");
         let told = read("server = \"postgres://u@a\"\n[admin]\naddress = \"127.0.0.1:1\"\n").unwrap_err();
-        assert!(told.starts_with("x.toml:3:1: `address` means nothing in the connection path"), "{told}");
+        assert!(told.starts_with("x.toml:3:1: `address` has no effect in the connection path"), "{told}");
     }
 }

@@ -300,7 +300,7 @@ fn what_is_probably_not_meant_is_a_warning() {
         "[[rule]]\nclass = \"low\"\nuser = \"a*\"\n[[rule]]\nclass = \"high\"\nuser = \"ab\"",
         "rule 2 (user ab) never applies, because rule 1 (user a*) matches all of it",
     );
-    check("[[rule]]\nclass = \"high\"\ntag = \"x\"", "rule 1 (tag x) raises nobody");
+    check("[[rule]]\nclass = \"high\"\ntag = \"x\"", "rule 1 (tag x) raises no user");
     check(
         "[[rule]]\nclass = \"high\"\napplication_name = \"pos\"",
         "rule 1 (application_name pos) raises only users in `settable_by` of class `high`",

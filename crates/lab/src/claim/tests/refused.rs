@@ -39,7 +39,7 @@ fn what_is_no_expression_is_refused_at_its_place() {
     let deep = "(".repeat(60) + "1";
     check_refused(&deep, "(", "levels of nesting");
     check_refused(&format!("1 < {}1", "-".repeat(60)), "-", "levels of nesting");
-    check_refused(&"1+".repeat(3000), "1", "at most 4000 are read");
+    check_refused(&"1+".repeat(3000), "1", "at most 4000 are allowed");
 }
 
 #[test]

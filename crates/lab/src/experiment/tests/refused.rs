@@ -69,7 +69,7 @@ fn workloads_that_cannot_be_are_refused() {
     check(&with("parameters = { speed = 3 }"), "4:16", "`tpcc` has no parameter `speed`");
     check(&with("[[workload]]\nkind = \"tpcc\""), "5:8", "two workloads are called `tpcc`");
     check(&with("name = \"together\""), "4:8", "has a meaning of its own");
-    check(&with("name = \"a.b\""), "4:8", "is no name");
+    check(&with("name = \"a.b\""), "4:8", "is not a valid name");
     check("name = \"a/b\"\n[[workload]]\nkind = \"tpcc\"", "1:8", "cannot name a run directory");
     let shared = "name = \"w\"\n[[workload]]\nname = \"v\"\nkind = \"tpcc\"\nscale = 2";
     check(&with(shared), "8:9", "`w` and `v` use the same tables of tpcc but not the same data");

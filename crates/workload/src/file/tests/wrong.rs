@@ -36,13 +36,13 @@ fn keys_and_values_that_mean_nothing() {
     );
     check("name = \"a\"", "nome = \"a\"", "w.toml:3:1: there is no key `nome` here (did you mean `name`?)");
     check("uniform", "unifrom", "w.toml:4:18: there is no key `unifrom` here (did you mean `uniform`?)");
-    check("name = \"good\"", "name = \"go od\"", "w.toml:1:8: `go od` is no name");
+    check("name = \"good\"", "name = \"go od\"", "w.toml:1:8: `go od` is not a valid name");
     check("name = \"good\"", "writes = \"all\"", "w.toml:1:10: unknown variant `all`");
     check("name = \"good\"", "scale = 0", "w.toml:1:9: `scale` is a number above 0; this is 0");
     check("name = \"good\"", "scale = \"2\"", "w.toml:1:9:");
     check("name = \"a\"", "name = \"a\"\nweight = 0", "w.toml:4:10: `weight` is a number above 0; this is 0");
     check("name = \"a\"", "name = \"a\"\nweight = nan", "w.toml:4:10: `weight` is a number above 0; this is NaN");
-    check("name = \"a\"", "name = \"1 a\"", "w.toml:3:8: `1 a` is no name");
+    check("name = \"a\"", "name = \"1 a\"", "w.toml:3:8: `1 a` is not a valid name");
     check("name = \"a\"\n", "", "there is no `name`");
     check("[[transaction]]", "[transaction]", "w.toml:2");
     check("[\"SELECT :x\"]", "[]", "`a` has no statements");
@@ -75,7 +75,7 @@ fn parameters_and_their_generators() {
     check("uniform = [1, 10]", "query = \"SELECT :y\"", "w.toml:4:34: `:y` is not known here");
     check("uniform = [1, 10]", "query = \" \"", "here is no SQL");
     check("parameters.x", "parameters.scale", "`:scale` is there in every workload");
-    check("parameters.x", "parameters.\"x y\"", "`x y` is no name");
+    check("parameters.x", "parameters.\"x y\"", "`x y` is not a valid name");
     check("name = \"good\"", "parameters.z = { constant = 1 }", "w.toml:1:12: no statement uses `:z`");
     check("name = \"good\"", "parameters.z = { result = \"a.b\" }", "a result belongs to one transaction");
 }
@@ -86,7 +86,7 @@ fn statements() {
     check("SELECT :x", "SELECT :x; SELECT 2", "w.toml:5:27: here a second statement begins");
     check("SELECT :x", "BEGIN", "`BEGIN` is done by Plimsoll around the statements");
     check("\"SELECT :x\"", "{ nam = \"b\", sql = \"SELECT :x\" }", "w.toml:5:17: there is no key `nam`");
-    check("\"SELECT :x\"", "{ name = \"b c\", sql = \"SELECT :x\" }", "w.toml:5:24: `b c` is no name");
+    check("\"SELECT :x\"", "{ name = \"b c\", sql = \"SELECT :x\" }", "w.toml:5:24: `b c` is not a valid name");
     let twice = "{ name = \"b\", sql = \"SELECT :x\" }, { name = \"b\", sql = \"SELECT 2\" }";
     check("\"SELECT :x\"", twice, "`a` has two statements called `b`");
     // In a text of several lines the place is that within it.

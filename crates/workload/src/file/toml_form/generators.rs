@@ -67,7 +67,7 @@ impl Names {
             if !is_name(name.get_ref(), &[]) {
                 let message =
                     "a parameter's name is a letter, then letters, digits and `_`, as SQL has it after the colon";
-                return Err(wrong(format!("`{}` is no name; {message}", name.get_ref())));
+                return Err(wrong(format!("`{}` is not a valid name; {message}", name.get_ref())));
             }
             if BUILT_IN.contains(&name.get_ref().as_str()) {
                 return Err(wrong(format!("`:{}` is there in every workload; choose another name", name.get_ref())));
