@@ -329,7 +329,13 @@ impl Agent {
         let has_idle = settings.classes.iter().any(|class| class.cpu == CpuShare::Idle);
         match self.idle.how() {
             _ if !has_idle => String::new(),
-            Ok(how) => format!("; `idle` gives way at once, by a group of its own ({how})"),
+            Ok(how) => {
+                let floor = match idle::floor_of(settings) {
+                    0 => String::new(),
+                    percent => format!(", with a weight while it gets less than {percent} % of the cores"),
+                };
+                format!("; `idle` gives way at once, by a group of its own ({how}){floor}")
+            }
             Err(why) if has_autogroups(self.hands.host()) => format!(
                 "; the scheduler's autogroups are on, so that `idle` gives way after milliseconds only: {why}, or \
                  sysctl -w kernel.sched_autogroup_enabled=0"

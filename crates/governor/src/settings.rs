@@ -132,6 +132,8 @@ pub struct ClassSettings {
     pub idle_in_transaction_timeout: Option<Duration>,
     /// What its server processes get of the cores.
     pub cpu: CpuShare,
+    /// How much of the cores its server processes keep at least, percent, if they get idle time only; `None` for nothing.
+    pub cpu_floor_percent: Option<u8>,
     /// Whether its server processes may read less while important work waits for the disk.
     pub disk: DiskUse,
     /// Folders of control groups in which its server processes are to be, one for each hierarchy.
@@ -368,6 +370,7 @@ pub(crate) fn for_tests() -> Settings {
         settable_by: Vec::new(),
         idle_in_transaction_timeout: idle,
         cpu: CpuShare::Untouched,
+        cpu_floor_percent: None,
         disk: DiskUse::Untouched,
         control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,

@@ -10,7 +10,7 @@ mod amount;
 mod autogroups;
 mod cores;
 mod cpu_quota;
-mod cpu_weight;
+pub(crate) mod cpu_weight;
 pub(crate) mod disk;
 #[cfg(test)]
 pub(crate) mod fake;

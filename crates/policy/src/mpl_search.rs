@@ -5,10 +5,12 @@
 //! ended, and it moves one number:
 //!
 //! 1. **Only under saturation.** The search moves nothing unless more transactions of the lower class run than there are cores,
-//!    second after second, while more important transactions end.
+//!    second after second, while more important transactions end. What is measured without a limit is measured until it grows no more,
+//!    because a server whose caches are cold does less, and would make any limit look good.
 //! 2. **A step is a trial.** Measurements before and after the step are compared. A step down is kept if the more
-//!    important work is at least a tenth faster, both classes together keep 95 % of their work, and the limited class half of its own. The next step halves the number; a
-//!    failed step is followed by one halfway back, and in the end the search rests.
+//!    important work is at least a tenth faster, both classes together keep 95 % of their work, and the limited class half of its own. The next step halves the
+//!    number, or the way to the largest that has failed; a failed step is followed by one halfway back, and in the end the search rests. A trial that
+//!    loses much of the work ends as soon as that is certain.
 //! 3. **Work, not counts.** A transaction counts by the time that its class's transactions took before anything was limited, so that a
 //!    thousand short ones are no reason to stop a report.
 //! 4. **Back again.** After a rest (30 s, doubled up to 8 min while nothing changes) a step up is tried. It is kept if it makes important
@@ -22,6 +24,9 @@ use std::time::Duration;
 
 /// Both classes together keep at least this share of their work.
 const WORK_KEPT: f64 = 0.95;
+
+/// A trial with less than this share of their work is over as soon as chance does not explain it.
+const WORK_LOST: f64 = 0.85;
 
 /// The limited class keeps at least this share of the transactions that it had without a limit.
 const LIMITED_KEEPS: f64 = 0.5;
@@ -174,6 +179,8 @@ pub struct MplSearch {
     open: Option<Measured>,
     /// What was measured at the number that was kept last.
     kept: Option<Measured>,
+    /// The largest number that has cost too much since then.
+    too_few: Option<u32>,
     settles_until: Duration,
     rest: Duration,
     unused_since: Option<Duration>,
@@ -260,10 +267,11 @@ impl MplSearch {
         self.window.add(now, seen);
         let age = self.window.age(now);
         let is_enough = self.window.important.count >= ENOUGH && self.window.limited.count >= ENOUGH_LIMITED;
-        if age < MEASURE.0 || !is_enough && age < MEASURE.1 {
+        let measured = self.window.measured(age);
+        let is_lost = measured.is_some_and(|measured| self.is_lost(&measured));
+        if !is_lost && (age < MEASURE.0 || !is_enough && age < MEASURE.1) {
             return None;
         }
-        let measured = self.window.measured(age);
         self.window = Window::default();
         match measured {
             Some(measured) => self.judge(now, bounds, measured),
@@ -275,11 +283,23 @@ impl MplSearch {
         }
     }
 
+    /// Whether a step down has certainly cost too much.
+    fn is_lost(&self, measured: &Measured) -> bool {
+        let (Phase::Down { .. }, Some(open)) = (self.phase, &self.open) else { return false };
+        let chance = 1.0 + 3.0 * (measured.noise(open) + open.noise(open)).sqrt();
+        measured.work(open) * chance < WORK_LOST * open.work(open)
+    }
+
     fn judge(&mut self, now: Duration, bounds: MplBounds, measured: Measured) -> Option<MplMove> {
         match self.phase {
             Phase::Watching => match self.mpl {
                 None => {
-                    (self.open, self.kept) = (Some(measured), Some(measured));
+                    let before = self.open.replace(measured);
+                    // The first one may be that of a server that has just begun.
+                    if before.is_none_or(|before| measured.work(&measured) >= WORK_GAINED * before.work(&measured)) {
+                        return None;
+                    }
+                    (self.kept, self.too_few) = (Some(measured), None);
                     let Measured { running, .. } = measured;
                     // Twice the cores is where most systems have all the throughput they get.
                     let first = (running / 2).min(2 * bounds.cores).max(bounds.floor);
@@ -311,8 +331,8 @@ impl MplSearch {
         let keeps = measured.limited.0 / open.limited.0;
         if has_helped && work >= WORK_KEPT && keeps >= LIMITED_KEEPS {
             self.kept = Some(measured);
-            let next = (mpl / 2).max(bounds.floor);
-            if next < mpl {
+            let next = self.too_few.map_or(mpl / 2, |too_few| too_few.midpoint(mpl)).max(bounds.floor);
+            if next < mpl && self.too_few.is_none_or(|too_few| next > too_few) {
                 self.phase = Phase::Down { back: Some(mpl) };
                 return self.go(now, Some(next), MplWhy::Helped { time: hundredths(time), work: hundredths(work) });
             }
@@ -325,6 +345,7 @@ impl MplSearch {
         let between = mpl + above.saturating_sub(mpl) / 2;
         if has_helped && between > mpl && between < above {
             // It helps, and costs too much.
+            self.too_few = Some(mpl);
             return self.go(now, Some(between), why);
         }
         if back.is_some() {
@@ -344,7 +365,7 @@ impl MplSearch {
             self.pause(now);
             return self.go(now, Some(back), MplWhy::Slower { time: hundredths(time) });
         }
-        (self.kept, self.rest) = (Some(measured), Duration::ZERO);
+        (self.kept, self.rest, self.too_few) = (Some(measured), Duration::ZERO, None);
         self.phase = Phase::Watching;
         // A limit that is never reached is removed as unused.
         None

@@ -133,6 +133,8 @@ pub struct GovernorSettings {
     pub look_interval: Option<Duration>,
     /// What processes that serve low priority get of the cores, one of [`LOW_SHARES`], if it may share them out.
     pub low_share: String,
+    /// How much of the cores they keep at least, percent, if they get idle time only; `None` for nothing.
+    pub low_floor: Option<u32>,
     /// What it promises high priority, as its settings write it, if it may limit low priority; `None` for nothing.
     pub target: Option<String>,
     /// The operator's own settings file, which says everything above in place of what is here.

@@ -3,7 +3,11 @@
 //! Processes that serve such a class belong in a group of ours that is idle itself ([`IdleGroup`]), to which `groups` moves them
 //! once they have settled in the class. They also get `SCHED_IDLE` at once. A class whose control groups an operator has named
 //! stays in those.
+//!
+//! Where a class has a floor (`cpu_floor_percent`), the group has a weight as long as its processes get less than that as idle
+//! ones ([`CpuFloor`]).
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +16,7 @@ use plimsoll_machine::host::Host;
 use plimsoll_machine::idle_group::{self, IdleGroup};
 use plimsoll_machine::limiter::default_state_folder;
 use plimsoll_machine::process_identity::ProcessIdentity;
-use plimsoll_policy::ClassIndex;
+use plimsoll_policy::{ClassIndex, CpuFloor, CpuSeen};
 
 use super::groups::Folders;
 use crate::governor::Governor;
@@ -20,6 +24,9 @@ use crate::settings::{CpuShare, Settings};
 
 /// How long nothing is tried after the kernel has refused something.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
+
+/// For how long the group's processes are watched before its weight may change.
+const WINDOW: Duration = Duration::from_millis(250);
 
 /// See the module.
 #[derive(Debug)]
@@ -33,13 +40,25 @@ pub(super) struct Idle {
     folders: Folders,
     /// What the kernel has refused, and until when nothing is tried.
     refused: Option<(String, Instant)>,
+    floor: CpuFloor,
+    /// When the window began, and for how long each process had been on a core and waited for one then.
+    window: Option<(Instant, BTreeMap<i32, (Duration, Duration)>)>,
 }
 
 impl Idle {
     pub(super) fn new(host: Host) -> Self {
         let state = host.path(default_state_folder());
         let server = Err("the server is not known yet".to_owned());
-        Idle { host, state, server, group: None, folders: Folders::default(), refused: None }
+        Idle {
+            host,
+            state,
+            server,
+            group: None,
+            folders: Folders::default(),
+            refused: None,
+            floor: CpuFloor::default(),
+            window: None,
+        }
     }
 
     /// The server has become known, or is not known any more. What killed governors have left was put back before.
@@ -59,7 +78,7 @@ impl Idle {
         if !(0..).zip(&settings.classes).any(|(at, _)| is_idle(settings, ClassIndex(at))) {
             self.folders = Folders::default();
             if self.group.as_ref().is_some_and(IdleGroup::is_empty) {
-                self.group = None;
+                self.put_back();
             }
             return false;
         }
@@ -67,6 +86,7 @@ impl Idle {
             if self.folders.is_empty() {
                 self.folders = Arc::from([group.folder().to_owned()]);
             }
+            self.tend_floor(governor, settings, now);
             return false;
         }
         let is_barred = self.refused.as_ref().is_some_and(|(_, until)| now < *until);
@@ -87,6 +107,39 @@ impl Idle {
         true
     }
 
+    /// Gives the group the weight with which its processes have their floor.
+    fn tend_floor(&mut self, governor: &Governor, settings: &Settings, now: Instant) {
+        let Some(group) = &self.group else { return };
+        let (floor, before) = (floor_of(settings), self.floor.weight());
+        if floor == 0 && before.is_none() {
+            self.window = None;
+            return;
+        }
+        if self.window.as_ref().is_some_and(|(began, _)| now.saturating_duration_since(*began) < WINDOW) {
+            return;
+        }
+        let times = group.times();
+        let earlier = self.window.replace((now, times.clone()));
+        let weight = match (earlier, governor.health.lock().server_cores) {
+            _ if floor == 0 => {
+                self.floor = CpuFloor::default();
+                None
+            }
+            (Some((began, earlier)), Some(cores)) => {
+                let window = now.saturating_duration_since(began);
+                let (ran, waited) = spent(&earlier, &times, window);
+                self.floor.step(f64::from(floor) / 100.0, &CpuSeen { window, cores, ran, waited })
+            }
+            _ => before,
+        };
+        if weight != before {
+            match group.give(weight) {
+                Ok(()) => tracing::debug!(?weight, "the weight of the group of classes with cpu = \"idle\""),
+                Err(error) => tracing::warn!(%error, "classes with cpu = \"idle\" may get less than their floor"),
+            }
+        }
+    }
+
     /// Whether processes of a class belong into the group, and which that is.
     pub(super) fn folders(&self, settings: &Settings, class: ClassIndex) -> Option<&Folders> {
         (!self.folders.is_empty() && is_idle(settings, class)).then_some(&self.folders)
@@ -100,6 +153,7 @@ impl Idle {
     /// Puts everything back at once. Processes that are in the group have been sent home before.
     pub(super) fn put_back(&mut self) {
         (self.group, self.folders) = (None, Folders::default());
+        (self.floor, self.window) = (CpuFloor::default(), None);
     }
 
     /// How classes give way, for people; why by `SCHED_IDLE` alone.
@@ -113,4 +167,26 @@ impl Idle {
 
 fn is_idle(settings: &Settings, class: ClassIndex) -> bool {
     settings.share_of(class) == CpuShare::Idle && settings.class(class).control_groups.is_empty()
+}
+
+/// What the group's processes get at least, percent of all cores.
+pub(super) fn floor_of(settings: &Settings) -> u32 {
+    let idle = (0..).zip(&settings.classes).filter(|(at, _)| is_idle(settings, ClassIndex(*at)));
+    idle.filter_map(|(_, class)| class.cpu_floor_percent).map(u32::from).sum::<u32>().min(100)
+}
+
+/// How long processes were on a core and waited for one within a window. One that has come counts from its beginning, but at most for
+/// the length of the window, because it may have served another class before; what one did that has ended since the last look is lost, so
+/// that the others get a little more than their floor.
+fn spent(
+    earlier: &BTreeMap<i32, (Duration, Duration)>,
+    now: &BTreeMap<i32, (Duration, Duration)>,
+    window: Duration,
+) -> (Duration, Duration) {
+    now.iter().fold((Duration::ZERO, Duration::ZERO), |(ran, waited), (process, (on, off))| {
+        // A number that is another process's now has less than it had.
+        let (on_before, off_before) =
+            earlier.get(process).filter(|before| before.0 <= *on).copied().unwrap_or_default();
+        (ran + (*on - on_before).min(window), waited + off.saturating_sub(off_before).min(window))
+    })
 }

@@ -80,6 +80,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         settable_by: Vec::new(),
         idle_in_transaction_timeout: None,
         cpu: if is_low { CpuShare::Nice(NICE_OF_LOW) } else { CpuShare::Untouched },
+        cpu_floor_percent: None,
         disk: if is_low { DiskUse::Yields } else { DiskUse::Untouched },
         control_groups: Arc::default(),
         preemptible: is_low,
@@ -123,6 +124,9 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     if let Some(cpu) = &typed.cpu {
         class.cpu = read.problems.note(cpu.span(), cpu_share(cpu.value())).unwrap_or(class.cpu);
     }
+    if let Some(floor) = &typed.cpu_floor_percent {
+        class.cpu_floor_percent = cpu_floor(floor, &class, !typed.control_groups.is_empty(), read);
+    }
     if let Some(disk) = &typed.disk {
         class.disk = read.word(disk, "use of the disk", &DiskUse::NAMES).unwrap_or(class.disk);
     }
@@ -154,6 +158,19 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
         class.mpl_min = read.number(least, 1..=1_000_000).map(|least| least as u32);
     }
     class
+}
+
+/// A floor of the cores, for a class that gets idle ones in a group of ours.
+fn cpu_floor(floor: &At<i64>, class: &ClassSettings, has_own_groups: bool, read: &mut Reader<'_>) -> Option<u8> {
+    let name = &class.name;
+    if class.cpu != CpuShare::Idle {
+        let message = format!("class `{name}` has no `cpu = \"idle\"`, and only that needs a floor");
+        read.problems.add(floor.span(), message);
+    } else if has_own_groups {
+        let message = format!("class `{name}` has control groups of its own, whose weights are yours to set");
+        read.problems.add(floor.span(), message);
+    }
+    read.number(floor, 1..=90).map(|floor| floor as u8)
 }
 
 /// Targets that nothing can be done for, and bounds that contradict each other.

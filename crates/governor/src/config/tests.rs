@@ -1,5 +1,6 @@
 //! Files that are read and files that are refused.
 
+mod floors;
 mod targets;
 
 use std::path::Path;

@@ -159,6 +159,9 @@ pub struct TypedClass {
     /// `idle` for cores that nothing else uses. The default is `nice 10` for classes with priority low, and for others `prompt`
     /// if some class gets less.
     pub cpu: Option<At<String>>,
+    /// How much of all cores its server processes get at least while they want that much, in percent: 1 to 90. It is for `cpu = "idle"`
+    /// beside work that leaves no core idle. Classes with a floor share the sum of them. The default is nothing.
+    pub cpu_floor_percent: Option<At<i64>>,
     /// What the class does while a transaction of another class waits for the server's disk: `yields` (the governor limits what
     /// its server processes read), or `untouched`. The default is `yields` for priority low, and `untouched` for others. A class
     /// with `control_groups` is `untouched`.

@@ -135,6 +135,7 @@ fn describe_class(class: &ClassSettings, is_beside: bool, lines: &mut Lines) {
     add("idle_in_transaction_timeout", timeout(class.idle_in_transaction_timeout));
     add("settable_by", listed(class.settable_by.iter().map(Pattern::as_str)));
     add("cpu", class.cpu.to_string());
+    add("cpu_floor_percent", number(class.cpu_floor_percent.map(u32::from)));
     add("disk", class.disk.to_string());
     add("control_groups", listed(class.control_groups.iter().map(|folder| folder.display())));
     if is_beside {

@@ -349,6 +349,7 @@ fn experiments_have_one_beside_their_server() {
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
     let settings = GovernorSettings {
+        low_floor: None,
         target: None,
         mode: GovernorMode::named("beside").unwrap(),
         low_mpl: None,

@@ -27,6 +27,7 @@ pub fn settings(server: &str) -> Settings {
         settable_by: Vec::new(),
         idle_in_transaction_timeout: None,
         cpu: CpuShare::Untouched,
+        cpu_floor_percent: None,
         disk: DiskUse::Untouched,
         control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,

@@ -13,7 +13,7 @@ pub(super) struct CpuWeight;
 
 const KEY: &str = "cpu_weight";
 /// What a group has that was given no weight: in version 2, and in the shares of version 1.
-const DEFAULT_WEIGHT: f64 = 100.0;
+const DEFAULT_WEIGHT: u32 = 100;
 const DEFAULT_SHARES: f64 = 1024.0;
 
 impl Control for CpuWeight {
@@ -40,10 +40,8 @@ impl Control for CpuWeight {
     fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
         let weight = weight(amount)?;
         let group = group::join(place, KEY, CPU)?;
-        let (file, text, free) = match group.unified {
-            true => ("cpu.weight", weight.to_string(), DEFAULT_WEIGHT.to_string()),
-            false => ("cpu.shares", shares(weight).to_string(), DEFAULT_SHARES.to_string()),
-        };
+        let (file, text) = weight_in(group.unified, weight);
+        let (_, free) = weight_in(group.unified, DEFAULT_WEIGHT);
         group.set(place, KEY, file, &text, &free)
     }
 
@@ -61,23 +59,25 @@ impl Control for CpuWeight {
             (Err(reason), _) => return Verdict::unknown(reason),
             (_, Err(error)) => return Verdict::unknown(error.to_string()),
         };
-        let (file, wanted) = match group.unified {
-            true => ("cpu.weight", weight),
-            false => ("cpu.shares", shares(weight)),
-        };
+        let (file, wanted) = weight_in(group.unified, weight);
         match host.value::<i64>(group.file(file)) {
-            Some(found) if found == wanted => Verdict::held(Amount::Number(weight as f64)),
+            Some(found) if found.to_string() == wanted => Verdict::held(Amount::Number(f64::from(weight))),
             found => Verdict::unknown(format!("{} holds {found:?}, not {wanted}", group.file(file))),
         }
     }
 }
 
 /// The range is that of version 2 (kernel Documentation/admin-guide/cgroup-v2.rst, `cpu.weight`).
-fn weight(amount: &Amount) -> Result<i64, ControlError> {
-    amount::whole(KEY, amount, 1.0, 10_000.0, "of weight")
+fn weight(amount: &Amount) -> Result<u32, ControlError> {
+    amount::whole(KEY, amount, 1.0, 10_000.0, "of weight").map(|weight| weight as u32)
 }
 
-fn shares(weight: i64) -> i64 {
+/// The file of a group that has its weight, and what is in it for a weight of which every group has 100 at first.
+pub(crate) fn weight_in(unified: bool, weight: u32) -> (&'static str, String) {
+    if unified {
+        return ("cpu.weight", weight.to_string());
+    }
     // The kernel takes 2 for less.
-    ((weight as f64 * DEFAULT_SHARES / DEFAULT_WEIGHT).round() as i64).max(2)
+    let shares = f64::from(weight) * DEFAULT_SHARES / f64::from(DEFAULT_WEIGHT);
+    ("cpu.shares", (shares.round() as u32).max(2).to_string())
 }

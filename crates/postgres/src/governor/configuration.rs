@@ -45,7 +45,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
          default_class = \"low\"\n\
          \n[listen]\nsocket_folders = [{folder}]\naddresses = []\n\
          \n[[class]]\nname = \"high\"\npriority = \"high\"\nsettable_by = [\"*\"]\npreemptible = false\nretry_aborted = {retry_aborted}\n{target}\
-         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}{queue}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\ncpu = {share}\n\
+         \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}{queue}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\n{cpu}\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
          \n[admission]\nauto_mpl = {auto_mpl}\n\
          \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\n\
@@ -59,7 +59,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
         preemptible = mode.preemption,
         replay = mode.replay,
         retry_aborted = if mode.retry { RETRY_ABORTED } else { 0 },
-        share = quoted(&settings.low_share.replace('-', " ")),
+        cpu = cpu_of_low(settings),
         threshold = quoted(&micros(settings.threshold)),
         look = look.unwrap_or_default(),
         idle = mode.idle_preemption,
@@ -84,14 +84,14 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
          default_class = \"high\"\n\
          \n[mode]\nproxy = false\n\
          \n[[class]]\nname = \"high\"\npriority = \"high\"\npreemptible = false\n\
-         \n[[class]]\nname = \"low\"\npriority = \"low\"\npreemptible = \"retry-by-application\"\ncpu = {share}\n\
+         \n[[class]]\nname = \"low\"\npriority = \"low\"\npreemptible = \"retry-by-application\"\n{cpu}\
          {rules}\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}\
          \n[admin]\ndatabase = \"{CONSOLE}\"\nsocket_folder = {folder}\n\
          \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
          \n[http]\naddress = \"off\"\n",
         server = quoted(&server.to_string()),
-        share = quoted(&settings.low_share.replace('-', " ")),
+        cpu = cpu_of_low(settings),
         rules = rules.concat(),
         policy = quoted(&settings.preemption),
         threshold = quoted(&micros(settings.threshold)),
@@ -99,6 +99,13 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
         folder = quoted(&socket_folder.display().to_string()),
         password = quoted(password),
     )
+}
+
+/// What processes of the low class get of the cores. A floor is for idle ones only, and others in a sweep are without it.
+fn cpu_of_low(settings: &GovernorSettings) -> String {
+    let floor = settings.low_floor.filter(|_| settings.low_share == "idle");
+    let floor = floor.map(|percent| format!("cpu_floor_percent = {percent}\n")).unwrap_or_default();
+    format!("cpu = {}\n{floor}", quoted(&settings.low_share.replace('-', " ")))
 }
 
 /// A text as TOML and JSON both write it.

@@ -131,7 +131,8 @@ fn a_governor_that_does_not_come_up_is_told_with_its_words_and_leaves_nothing() 
 
 #[test]
 fn beside_a_server_sessions_say_of_which_class_they_are_by_their_names() {
-    let asked = settings(&[("governor", "beside"), ("governor_low_share", "idle")]).unwrap();
+    let asked =
+        settings(&[("governor", "beside"), ("governor_low_share", "idle"), ("governor_low_floor", "20")]).unwrap();
     assert!(asked.mode.beside && asked.mode.shares && !asked.mode.admission && !asked.mode.replay);
     let server = ServerUrl::of_socket("/tmp/s", 5432, "me", "shop");
     let text = text(&server, std::path::Path::new("/tmp/g"), "secret", &asked);
@@ -142,4 +143,5 @@ fn beside_a_server_sessions_say_of_which_class_they_are_by_their_names() {
     assert_eq!(names, [0, 1].map(name_of_class).iter().map(|name| Some(name.as_str())).collect::<Vec<_>>());
     let low = &made["class"].as_array().unwrap()[1];
     assert_eq!((low["preemptible"].as_str(), low["cpu"].as_str()), (Some("retry-by-application"), Some("idle")));
+    assert_eq!(low["cpu_floor_percent"].as_integer(), Some(20));
 }

@@ -75,6 +75,44 @@ fn who_gets_idle_cores_only_is_in_a_group_that_is_idle_until_that_ends() {
     assert!(!has_group(&machine));
 }
 
+/// Clients that never pause leave no core idle: reports got next to nothing.
+#[test]
+fn who_gets_less_than_the_floor_has_a_weight_until_more_is_left() {
+    let machine = machine(|settings| settings.classes[1].cpu_floor_percent = Some(20));
+    machine.governor.health.lock().server_cores = Some(2);
+    let _low = machine.session(201, LOW);
+    [POSTMASTER, 201].iter().for_each(|process| member(&machine, *process));
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    until(&machine, 201, &ours());
+    let (is_on, why) = machine.lever("cpu shares");
+    assert!(is_on && why.contains("with a weight while it gets less than 20 % of the cores"), "{why}");
+
+    let read = |file: &str| {
+        let path = machine.folder.path().join("sys/fs/cgroup").join(ours()).join(file);
+        fs::read_to_string(path).unwrap().parse::<u32>().ok()
+    };
+    // It waits all the time, and runs for a share of it; milliseconds of the process so far.
+    let (mut ran, mut waited, mut now) = (0, 0, agent.next);
+    let mut play = |windows: u64, runs_for_ms: u64| {
+        for _ in 0..windows {
+            (ran, waited) = (ran + runs_for_ms, waited + 100);
+            now += Duration::from_millis(250);
+            machine.write("/proc/201/schedstat", &format!("{}000000 {}000000 7\n", ran, waited));
+            walk_at(&machine, &mut agent, now);
+        }
+        (read("cpu.idle"), read("cpu.weight"))
+    };
+    assert_eq!(play(2, 125), (Some(1), None), "a quarter of two cores is enough");
+    let (idle, weight) = play(4, 50);
+    assert!(idle == Some(0) && weight.is_some_and(|weight| weight > 10), "a tenth is not: {weight:?}");
+    assert_eq!(play(3, 100), (Some(0), weight), "a fifth is what was asked for");
+    assert_eq!(play(20, 400).0, Some(1), "more is left than it needs");
+    play(4, 50);
+    machine.governor.change(|settings| settings.classes[1].cpu_floor_percent = None).unwrap();
+    assert_eq!(play(1, 50).0, Some(1), "no floor is asked for any more");
+}
+
 #[test]
 fn where_no_group_can_be_made_or_an_operator_has_named_one_none_is_made() {
     let lacking = machine(|_| {});

@@ -85,7 +85,7 @@ impl Changes for FakeKernel {
             fs::rename(own.join("new group"), own.join("cgroup"))?;
             return self.list_members();
         }
-        if path.ends_with("io.max") || path.ends_with("cpu.idle") {
+        if ["io.max", "cpu.idle", "cpu.weight"].iter().any(|file| path.ends_with(file)) {
             return fs::write(path, text);
         }
         assert!(path.ends_with("autogroup"), "{path:?}");
@@ -93,7 +93,7 @@ impl Changes for FakeKernel {
     }
     fn make_folder(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)?;
-        ["cgroup.procs", "io.max", "cpu.idle"].iter().try_for_each(|file| fs::write(path.join(file), ""))
+        ["cgroup.procs", "io.max", "cpu.idle", "cpu.weight"].iter().try_for_each(|file| fs::write(path.join(file), ""))
     }
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
         match fs::read_to_string(path.join("cgroup.procs"))?.is_empty() {

@@ -138,6 +138,14 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         default: |_| Setting::None,
     },
     ServerOption {
+        name: "governor_low_floor",
+        about: "how much of the cores processes keep at least that serve low priority, in percent, with `governor_low_share = \"idle\"`",
+        effect: Effect::Session,
+        for_any_server: true,
+        kind: Kind::Bound { least: 1, most: 90 },
+        default: |_| Setting::Word("none"),
+    },
+    ServerOption {
         name: "governor_low_share",
         about: "CPU share of processes that serve low priority: a nice value, or `idle` for idle time of the cores only",
         effect: Effect::Session,
