@@ -28,6 +28,9 @@ const REFUSED_FOR: Duration = Duration::from_secs(60);
 /// For how long the group's processes are watched before its weight may change.
 const WINDOW: Duration = Duration::from_millis(250);
 
+/// For how long each process, by its number, has been on a core, and for how long it has waited for one.
+type Times = BTreeMap<i32, (Duration, Duration)>;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Idle {
@@ -41,8 +44,8 @@ pub(super) struct Idle {
     /// What the kernel has refused, and until when nothing is tried.
     refused: Option<(String, Instant)>,
     floor: CpuFloor,
-    /// When the window began, and for how long each process had been on a core and waited for one then.
-    window: Option<(Instant, BTreeMap<i32, (Duration, Duration)>)>,
+    /// When the window began, and what the times were then.
+    window: Option<(Instant, Times)>,
 }
 
 impl Idle {
@@ -178,11 +181,7 @@ pub(super) fn floor_of(settings: &Settings) -> u32 {
 /// How long processes were on a core and waited for one within a window. One that has come counts from its beginning, but at most for
 /// the length of the window, because it may have served another class before; what one did that has ended since the last look is lost, so
 /// that the others get a little more than their floor.
-fn spent(
-    earlier: &BTreeMap<i32, (Duration, Duration)>,
-    now: &BTreeMap<i32, (Duration, Duration)>,
-    window: Duration,
-) -> (Duration, Duration) {
+fn spent(earlier: &Times, now: &Times, window: Duration) -> (Duration, Duration) {
     now.iter().fold((Duration::ZERO, Duration::ZERO), |(ran, waited), (process, (on, off))| {
         // A number that is another process's now has less than it had.
         let (on_before, off_before) =
