@@ -251,8 +251,8 @@ impl MplSearch {
                 return self.open(now, MplWhy::Unused);
             }
         } else if seen.running <= bounds.cores || seen.important.count == 0 {
-            // Not saturated, or no important work to make faster.
-            self.window = Window::default();
+            // Not saturated, or no important work to make faster. The server may be another one when it is.
+            (self.window, self.open) = (Window::default(), None);
             return None;
         }
         if let Phase::Resting { until } = self.phase {

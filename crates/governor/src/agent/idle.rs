@@ -44,6 +44,8 @@ pub(super) struct Idle {
     /// What the kernel has refused, and until when nothing is tried.
     refused: Option<(String, Instant)>,
     floor: CpuFloor,
+    /// Until when no weight is tried, because the kernel has refused one.
+    no_weight_until: Option<Instant>,
     /// When the window began, and what the times were then.
     window: Option<(Instant, Times)>,
 }
@@ -60,6 +62,7 @@ impl Idle {
             folders: Folders::default(),
             refused: None,
             floor: CpuFloor::default(),
+            no_weight_until: None,
             window: None,
         }
     }
@@ -114,7 +117,8 @@ impl Idle {
     fn tend_floor(&mut self, governor: &Governor, settings: &Settings, now: Instant) {
         let Some(group) = &self.group else { return };
         let (floor, before) = (floor_of(settings), self.floor.weight());
-        if floor == 0 && before.is_none() {
+        let is_barred = self.no_weight_until.is_some_and(|until| now < until);
+        if (floor == 0 || is_barred) && before.is_none() {
             self.window = None;
             return;
         }
@@ -138,7 +142,14 @@ impl Idle {
         if weight != before {
             match group.give(weight) {
                 Ok(()) => tracing::debug!(?weight, "the weight of the group of classes with cpu = \"idle\""),
-                Err(error) => tracing::warn!(%error, "classes with cpu = \"idle\" may get less than their floor"),
+                Err(error) => {
+                    tracing::warn!(%error, "classes with cpu = \"idle\" may get less than their floor");
+                    // Half a change would be more than they are to have.
+                    if let Err(error) = group.give(None) {
+                        tracing::warn!(%error, "their group may not be idle");
+                    }
+                    (self.floor, self.no_weight_until) = (CpuFloor::default(), Some(now + REFUSED_FOR));
+                }
             }
         }
     }
@@ -156,7 +167,7 @@ impl Idle {
     /// Puts everything back at once. Processes that are in the group have been sent home before.
     pub(super) fn put_back(&mut self) {
         (self.group, self.folders) = (None, Folders::default());
-        (self.floor, self.window) = (CpuFloor::default(), None);
+        (self.floor, self.no_weight_until, self.window) = (CpuFloor::default(), None, None);
     }
 
     /// How classes give way, for people; why by `SCHED_IDLE` alone.

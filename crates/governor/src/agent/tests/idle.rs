@@ -113,6 +113,36 @@ fn who_gets_less_than_the_floor_has_a_weight_until_more_is_left() {
     assert_eq!(play(1, 50).0, Some(1), "no floor is asked for any more");
 }
 
+/// A group that is neither idle nor has its weight would have that of an important process.
+#[test]
+fn a_group_that_is_refused_its_weight_is_idle_again() {
+    let machine = machine(|settings| settings.classes[1].cpu_floor_percent = Some(20));
+    machine.governor.health.lock().server_cores = Some(2);
+    let _low = machine.session(201, LOW);
+    [POSTMASTER, 201].iter().for_each(|process| member(&machine, *process));
+    let mut agent = machine.agent();
+    machine.walk(&mut agent);
+    until(&machine, 201, &ours());
+    let folder = machine.folder.path().join("sys/fs/cgroup").join(ours());
+    fs::remove_file(folder.join("cpu.weight")).unwrap();
+    fs::create_dir(folder.join("cpu.weight")).unwrap();
+    let mut now = agent.next;
+    for waited in 1..8 {
+        now += Duration::from_millis(250);
+        machine.write("/proc/201/schedstat", &format!("0 {}00000000 7\n", waited));
+        walk_at(&machine, &mut agent, now);
+        assert_eq!(fs::read_to_string(folder.join("cpu.idle")).unwrap(), "1", "after {waited} windows");
+    }
+    fs::remove_dir(folder.join("cpu.weight")).unwrap();
+    fs::write(folder.join("cpu.weight"), "").unwrap();
+    for waited in 8..12 {
+        now += Duration::from_secs(60);
+        machine.write("/proc/201/schedstat", &format!("0 {}00000000000 7\n", waited));
+        walk_at(&machine, &mut agent, now);
+    }
+    assert_eq!(fs::read_to_string(folder.join("cpu.idle")).unwrap(), "0", "a minute later it is tried again");
+}
+
 #[test]
 fn where_no_group_can_be_made_or_an_operator_has_named_one_none_is_made() {
     let lacking = machine(|_| {});
