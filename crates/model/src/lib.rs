@@ -14,9 +14,11 @@
 //!   schedule can beat, and [`des`] simulates percentiles, priorities and locks.
 //! - [`demand`]: the needs of a request, measured alone; [`idd`] predicts a mix from them.
 //! - [`shares`]: cores that are divided by weight.
-//! - [`stack`]: hit rates in a shared cache; [`cache_simulator`] simulates operators that share a last-level cache, and masks of ways.
+//! - [`stack`]: hit rates in a shared cache; [`cache_sharing`] predicts speeds in one from measurements alone; [`cache_simulator`] simulates operators that
+//!   share a last-level cache, and masks of ways.
 
 pub mod bounds;
+pub mod cache_sharing;
 pub mod cache_simulator;
 pub mod demand;
 pub mod des;
