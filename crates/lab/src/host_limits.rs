@@ -243,7 +243,7 @@ fn last_level_told(facts: &MachineFacts) -> Option<&Cache> {
 
 /// Between which sizes the last-level cache is that workloads can have, MiB: as a probe has `seen` it, if there was one and it
 /// could tell; else as it is `told`, which is so on bare metal alone. If neither will do, why, and what to do.
-fn last_level(
+pub(crate) fn last_level(
     told_bytes: Option<u64>,
     guest_of: Option<&str>,
     seen: Option<Option<[f64; 2]>>,

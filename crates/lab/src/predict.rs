@@ -6,6 +6,7 @@
 
 mod accuracy;
 pub(crate) mod alone;
+pub(crate) mod cache;
 mod inputs;
 mod points;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use accuracy::Accuracy;
+pub use cache::{CachePair, CacheShared};
 use inputs::Inputs;
 use points::{Asked, Measured};
 pub use points::{Vary, VaryError};
@@ -86,6 +88,9 @@ pub struct Predictions {
     /// How far predictions are from what was measured, by model; empty where nothing was measured, or nothing that the
     /// predictions did not use.
     pub accuracy: Vec<Accuracy>,
+    /// What sharing the cache costs every pair of workloads; empty where each was not measured alone with less and less of it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cache: Vec<CachePair>,
 }
 
 impl Predictions {
@@ -201,11 +206,21 @@ pub(crate) fn check_workload(results: &Results, name: &str) -> Result<(), Predic
 /// Predicts mixes of the workloads of a run, and puts them beside those that it, or `against`, has measured.
 pub fn predict(results: &Results, against: Option<&Results>, request: &Request) -> Result<Predictions, PredictError> {
     let inputs = Inputs::of(results);
-    let asked = points::asked(&inputs, against, request)?;
+    let cache = cache::pairs(results, &inputs.cells, against);
+    let asked = match points::asked(&inputs, against, request) {
+        Err(PredictError::NoMix(_) | PredictError::NothingAgainst(_)) if !cache.is_empty() => Vec::new(),
+        asked => asked?,
+    };
     let mut mixes = Vec::new();
     let mut judged = Vec::new();
     for asked in &asked {
-        let mix = inputs.mix(asked, request.model != Model::Mva)?;
+        let mix = match inputs.mix(asked, request.model != Model::Mva) {
+            Err(error) if !cache.is_empty() => {
+                mixes.push(refusal(asked, error.to_string()));
+                continue;
+            }
+            mix => mix?,
+        };
         let machine = inputs.machine(asked);
         let predicted = idd::predict(&mix, &machine);
         if let Ok(prediction) = &predicted {
@@ -216,7 +231,7 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
             Err(refused) => refusal(asked, refused.to_string()),
         });
     }
-    Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(request.model, &judged) })
+    Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(request.model, &judged), cache })
 }
 
 fn refusal(asked: &Asked, why: String) -> PredictedMix {

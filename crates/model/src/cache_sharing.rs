@@ -52,6 +52,11 @@ impl Curve {
         (points.len() >= 2 && points.iter().all(is_sound)).then_some(Self { points })
     }
 
+    /// The least cache that it was measured with.
+    pub fn cache_least(&self) -> f64 {
+        self.points[0].cache
+    }
+
     /// The most cache that it was measured with.
     pub fn cache_most(&self) -> f64 {
         self.points[self.points.len() - 1].cache

@@ -21,6 +21,6 @@ pub fn run(options: &PredictOptions) -> Result<ExitCode, Failure> {
     } else {
         print(&prediction::render(&predicted))?;
     }
-    let all_refused = predicted.mixes.iter().all(|mix| mix.refused.is_some());
+    let all_refused = predicted.cache.is_empty() && predicted.mixes.iter().all(|mix| mix.refused.is_some());
     Ok(if all_refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -9,6 +9,7 @@ use crate::document::{Provenance, document};
 use crate::experiment::{Terms, parse, resolve};
 use crate::journal::JournalHeader;
 use crate::limits::NoLimits;
+use crate::predict::{Model, Request, predict};
 use crate::record::RunRecord;
 use crate::report::{self, fixture};
 use crate::results::{ClaimVerdict, Mode, Results};
@@ -199,6 +200,35 @@ fn fewer_ways_are_swept_as_a_limit_and_have_a_knee() {
     };
     assert!(speed(0) < 0.9 * speed(4) && speed(1) < speed(3), "{} {}", speed(0), speed(4));
     assert_eq!(results.knees.len(), 1, "{:?}", results.knees);
+}
+
+/// Curves of each alone predict the pair; reads from memory are the fill rates.
+#[test]
+fn curves_of_the_cache_predict_a_pair() {
+    let text = PAIR.replace("\"scan.mask\" = [\"all\", \"0x3\", \"class\"]", "llc_ways = [2, 4, 8, 12, 16, 20]");
+    let text = text.replace("sampling = 1,", "sampling = 1, least_recently_used = true,");
+    let plan = plan(text.split("[[claim]]").next().unwrap_or_default());
+    let (outcome, _) = simulate(&plan, Vec::new(), usize::MAX);
+    let mut results = results(&plan, &outcome.records);
+    let request = Request { vary: None, workloads: Vec::new(), model: Model::Mva };
+    let predicted = predict(&results, None, &request).expect("there are curves");
+    let [pair] = &predicted.cache[..] else { panic!("{:?}", predicted.cache) };
+    let [group, scan] = &pair.workloads[..] else { panic!("{pair:?}") };
+    assert_eq!((pair.has_fill_rates, group.class, scan.class), (true, "sensitive", "polluting"), "{pair:?}");
+    let measured = group.measured.expect("it ran").value;
+    assert!(measured < 0.95 && group.error.expect("it ran").abs() < 0.05, "{group:?}");
+    assert!(scan.error.expect("it ran").abs() < 0.05, "{scan:?}");
+    assert!(group.with_masks.value > 1.02 * group.shared.value, "{group:?}");
+    let table = table::prediction::render(&predicted);
+    assert!(table.contains("group + scan") && table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    // Without reads from memory there are bounds, and they hold.
+    results.points.iter_mut().for_each(|point| point.device.dram_read_gb_s = None);
+    let predicted = predict(&results, None, &request).expect("there are curves");
+    let group = &predicted.cache[0].workloads[0];
+    let (low, high) = (group.shared.low.expect("a bound"), group.shared.high.expect("a bound"));
+    assert!(group.share.is_none() && low < measured && measured < high && low < 0.8, "{group:?}");
+    assert!(group.with_masks.low.expect("a bound") > low, "{group:?}");
+    assert!(table::prediction::render(&predicted).contains("equal shares"));
 }
 
 #[test]

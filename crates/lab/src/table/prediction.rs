@@ -1,7 +1,8 @@
 //! Predicted mixes as text.
 
 use super::{sweep, wrap};
-use crate::predict::{Accuracy, PredictedMix, PredictedWorkload, Predictions};
+use crate::predict::cache::cautions;
+use crate::predict::{Accuracy, CachePair, CacheShared, PredictedMix, PredictedWorkload, Predictions};
 use crate::results::Interval;
 use crate::units::{MISSING, duration_us, percent, rate, significant};
 
@@ -14,7 +15,10 @@ pub fn render(predictions: &Predictions) -> String {
     for mix in &predictions.mixes {
         out.extend(lines(mix));
     }
-    let notes = predictions.cautions();
+    out.extend(cache(&predictions.cache));
+    let mut notes = predictions.cautions();
+    let of_cache = cautions(&predictions.cache);
+    notes.extend(&of_cache);
     if predictions.mixes.iter().any(|mix| mix.is_extrapolated) {
         out.push(String::new());
         out.extend(wrap("* beyond what was measured of a workload alone, or of a mix", "", "  "));
@@ -34,6 +38,41 @@ pub fn render(predictions: &Predictions) -> String {
     }
     out.push(String::new());
     out.join("\n")
+}
+
+/// What sharing the cache costs.
+pub(super) fn cache(pairs: &[CachePair]) -> Vec<String> {
+    if pairs.is_empty() {
+        return Vec::new();
+    }
+    let head = format!(
+        "{:<WIDTH$}{:>8}{:>9}{:>16}{:>13}{:>10}",
+        "Sharing the cache", "share", "of alone", "within", "measured", "error"
+    );
+    let mut out = vec![String::new(), head];
+    for pair in pairs {
+        let names: Vec<&str> = pair.workloads.iter().map(|one| one.name.as_str()).collect();
+        let setting = sweep::setting(&pair.setting);
+        let parts = [names.join(" + "), setting].into_iter().filter(|part| !part.is_empty());
+        out.extend(wrap(&parts.collect::<Vec<_>>().join(", "), "", "  "));
+        out.extend(pair.workloads.iter().map(cache_shared));
+    }
+    out
+}
+
+fn cache_shared(one: &CacheShared) -> String {
+    let missing = || MISSING.to_owned();
+    let two = |value: f64| format!("{value:.2}");
+    let range = one.shared.low.zip(one.shared.high);
+    format!(
+        "{:<WIDTH$}{:>8}{:>9}{:>16}{:>13}{:>10}",
+        format!("  {}", one.name),
+        one.share.map_or_else(missing, two),
+        two(one.shared.value),
+        range.map_or_else(missing, |(low, high)| format!("{low:.2} to {high:.2}")),
+        one.measured.map_or_else(missing, |measured| two(measured.value)),
+        one.error.map_or_else(missing, |error| format!("{:+.0} %", error * 100.0)),
+    )
 }
 
 fn lines(mix: &PredictedMix) -> Vec<String> {
