@@ -18,7 +18,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::predict::{
-    Model, PERCENTILES, PredictError, PredictedMix, Request as Prediction, Vary, alone, check_workload, predict,
+    CachePair, Model, PERCENTILES, PredictError, PredictedMix, Request as Prediction, Vary, alone, cache,
+    check_workload, predict,
 };
 use crate::results::{Interval, Results};
 
@@ -156,6 +157,8 @@ pub struct Advice {
     pub best: Option<usize>,
     /// Sufficient allocations by the run's knees.
     pub allocations: Vec<Allocation>,
+    /// What pairs of workloads would gain from cache partitioning; empty where none was measured alone with less and less of the cache.
+    pub cache: Vec<CachePair>,
     /// What to know of it, in sentences.
     pub cautions: Vec<String>,
 }
@@ -221,7 +224,8 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
         tried,
         best,
         allocations: allocations(results),
-        cautions: predicted.cautions().into_iter().cloned().collect(),
+        cautions: predicted.cautions().into_iter().cloned().chain(cache::cautions(&predicted.cache)).collect(),
+        cache: predicted.cache,
     })
 }
 

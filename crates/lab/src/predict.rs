@@ -208,7 +208,12 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
     let inputs = Inputs::of(results);
     let cache = cache::pairs(results, &inputs.cells, against);
     let asked = match points::asked(&inputs, against, request) {
-        Err(PredictError::NoMix(_) | PredictError::NothingAgainst(_)) if !cache.is_empty() => Vec::new(),
+        // The cache alone is an answer, unless another one was asked for.
+        Err(PredictError::NoMix(_) | PredictError::NothingAgainst(_))
+            if !cache.is_empty() && request.vary.is_none() =>
+        {
+            Vec::new()
+        }
         asked => asked?,
     };
     let mut mixes = Vec::new();

@@ -1,6 +1,7 @@
 //! Advice about machines whose truth is known.
 
 use super::*;
+use crate::predict::CacheShared;
 use crate::predict::tests::{EXPERIMENT, alone_only, run};
 
 fn request(slo: &str, vary: Option<&str>) -> Request {
@@ -23,6 +24,32 @@ fn the_most_load_that_keeps_the_promise_is_found() {
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let file = settings_file(&advice).expect("clients are an mpl");
     assert!(file.contains(&format!("\nmpl = {}\n", best.value)) && file.contains("keep short.p95"), "{file}");
+}
+
+/// A run that has swept the cache says what partitioning would bring, too.
+#[test]
+fn what_cache_partitioning_would_bring_each_pair_is_said() {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
+    let request = request("short.p95 < 1.3 x alone", Some("long.clients=0..10 by 5"));
+    let mut advice = advise(&alone, &request).expect("known");
+    assert!(advice.cache.is_empty() && !crate::table::advice::render(&advice).contains("partitioning"));
+    let of = |value: f64| Interval { value, low: Some(value - 0.05), high: Some(value + 0.05) };
+    let one = |name: &str, class: &'static str, shared: f64, with_masks: f64| CacheShared {
+        name: name.to_owned(),
+        share: Some(0.5),
+        shared: of(shared),
+        class,
+        with_masks: of(with_masks),
+        measured: None,
+        error: None,
+    };
+    let workloads = vec![one("short", "sensitive", 0.7, 0.9), one("long", "polluting", 0.95, 0.94)];
+    advice.cache = vec![CachePair { setting: BTreeMap::new(), key: "llc_mib", has_fill_rates: true, workloads }];
+    let text = crate::table::advice::render(&advice);
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expect = "What cache partitioning would bring with the masks of their classes short (sensitive) keeps 0.90 (0.85 to 0.95) of \
+                  its throughput alone, and 0.70 (0.65 to 0.75) with the cache shared; long (polluting) keeps 0.94 (0.89 to 0.99)";
+    assert!(words.contains(expect) && text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]

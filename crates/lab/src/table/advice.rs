@@ -2,6 +2,7 @@
 
 use super::{sweep, wrap};
 use crate::advise::{Advice, Standing, Tried};
+use crate::predict::{CachePair, CacheShared};
 use crate::results::Interval;
 use crate::units::{MISSING, duration_us, percent, plain, rate};
 
@@ -35,6 +36,11 @@ pub fn render(advice: &Advice) -> String {
             out.extend(wrap(&format!("{what}: {} {amount}", one.key), "  ", "    "));
         }
     }
+    if !advice.cache.is_empty() {
+        out.push(String::new());
+        out.push("What cache partitioning would bring".to_owned());
+        out.extend(advice.cache.iter().flat_map(|pair| wrap(&partitioned(pair), "  ", "    ")));
+    }
     if !advice.cautions.is_empty() {
         out.push(String::new());
         out.push("To know of it".to_owned());
@@ -42,6 +48,27 @@ pub fn render(advice: &Advice) -> String {
     }
     out.push(String::new());
     out.join("\n")
+}
+
+/// What the masks of their classes would bring a pair.
+fn partitioned(pair: &CachePair) -> String {
+    let of = |one: Interval| match one.low.zip(one.high) {
+        Some((low, high)) => format!("{:.2} ({low:.2} to {high:.2})", one.value),
+        None => format!("{:.2}", one.value),
+    };
+    let one = |one: &CacheShared| {
+        format!(
+            "{} ({}) keeps {} of its throughput alone, and {} with the cache shared",
+            one.name,
+            one.class,
+            of(one.with_masks),
+            of(one.shared)
+        )
+    };
+    let setting = sweep::setting(&pair.setting);
+    let setting = if setting.is_empty() { setting } else { format!("{setting}: ") };
+    let workloads: Vec<String> = pair.workloads.iter().map(one).collect();
+    format!("{setting}with the masks of their classes {}", workloads.join("; "))
 }
 
 fn headline(advice: &Advice) -> String {
