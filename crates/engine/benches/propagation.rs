@@ -86,7 +86,8 @@ fn merge(set: &TableSet) -> f64 {
     let before = set.freshness().unwrap();
     for table in snapshot.versions() {
         let overlay = table.overlay().unwrap();
-        (0..overlay.chunk_count()).for_each(|chunk| drop(overlay.chunk(chunk).unwrap()));
+        let all: Vec<usize> = (0..table.columns().schema().fields().len()).collect();
+        (0..overlay.chunk_count()).for_each(|chunk| drop(overlay.chunk(chunk, &all).unwrap()));
     }
     1e9 / set.freshness().unwrap().merged_per_s(&before, 1).unwrap()
 }

@@ -21,7 +21,7 @@ pub mod table;
 
 pub use chunk::Chunk;
 pub use folder::{DiskFolder, FolderError};
-pub use overlay::{ChunkOverlay, Overlay};
+pub use overlay::{ChunkOverlay, Images, Overlay};
 pub use statistics::{ColumnSummary, TableStatistics};
 pub use store::{ColumnSnapshot, ColumnStore, SnapshotTable};
 pub use table::ColumnTable;

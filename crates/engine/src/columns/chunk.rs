@@ -16,6 +16,7 @@ use datafusion::common::DataFusionError;
 
 use crate::columns::encode::{ChunkColumn, recode};
 use crate::columns::file::{ColumnFile, ColumnFileWriter, Extent};
+use crate::columns::overlay::Images;
 use crate::columns::statistics::ChunkSummary;
 
 /// A horizontal piece of a table.
@@ -228,10 +229,10 @@ pub struct LoadedColumns {
 }
 
 impl LoadedColumns {
-    /// The columns of a batch that has all columns of the table.
-    pub fn of_batch(batch: &RecordBatch) -> Self {
-        let plain = |column: &ArrayRef| Some(ChunkColumn::Plain(Arc::clone(column)));
-        LoadedColumns { columns: batch.columns().iter().map(plain).collect(), bytes_read: 0 }
+    /// Those of images.
+    pub fn of_images(images: &Images) -> Self {
+        let plain = |column: &Option<ArrayRef>| column.clone().map(ChunkColumn::Plain);
+        LoadedColumns { columns: images.columns.iter().map(plain).collect(), bytes_read: 0 }
     }
 
     /// One of the columns that were loaded.

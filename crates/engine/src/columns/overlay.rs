@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef};
 use arrow::buffer::BooleanBuffer;
 use arrow::error::ArrowError;
 use arrow::record_batch::RecordBatch;
@@ -20,9 +21,10 @@ pub trait Overlay: Debug + Send + Sync {
     /// How many positions are changed, at most. For estimates.
     fn entries(&self) -> usize;
 
-    /// The changes of a chunk; `None` if it has none. May be computed at the first call, on the thread of the scan that asks; the
+    /// The changes of a chunk for a query that reads these columns, in ascending order; `None` if it has none. A row of which other columns
+    /// were changed may be shown as the chunk has it. May be computed by the call, on the thread of the scan that asks; the
     /// time counts as the query's merge time.
-    fn chunk(&self, chunk: usize) -> Result<Option<Arc<ChunkOverlay>>, ArrowError>;
+    fn chunk(&self, chunk: usize, columns: &[usize]) -> Result<Option<Arc<ChunkOverlay>>, ArrowError>;
 }
 
 /// The changes of one chunk.
@@ -30,10 +32,26 @@ pub trait Overlay: Debug + Send + Sync {
 pub struct ChunkOverlay {
     /// Set where the chunk's own row is hidden, because it was deleted or has an image. Positions beyond its end are not hidden.
     pub masked: BooleanBuffer,
-    /// The newest state of each row that was changed or added and is there, in any order, in the schema that the table keeps.
-    pub images: RecordBatch,
+    /// The newest state of each row that was changed or added and is there, in any order; at least the columns that were asked for.
+    pub images: Images,
     /// How many changes went into it, for the rate at which changes are merged.
     pub entries: usize,
+}
+
+/// Rows that are laid over a chunk.
+#[derive(Debug, Clone)]
+pub struct Images {
+    /// How many.
+    pub rows: usize,
+    /// An array for each column of the table, in the type that the table keeps; `None` for columns that were not asked for.
+    pub columns: Vec<Option<ArrayRef>>,
+}
+
+impl From<RecordBatch> for Images {
+    /// All columns.
+    fn from(batch: RecordBatch) -> Self {
+        Images { rows: batch.num_rows(), columns: batch.columns().iter().cloned().map(Some).collect() }
+    }
 }
 
 impl ChunkOverlay {
@@ -52,7 +70,8 @@ impl ChunkOverlay {
 
     /// The bytes that it takes in memory.
     pub fn memory_bytes(&self) -> usize {
-        self.masked.inner().len() + self.images.get_array_memory_size()
+        let images = self.images.columns.iter().flatten().map(|column| column.get_array_memory_size());
+        self.masked.inner().len() + images.sum::<usize>()
     }
 }
 
@@ -66,14 +85,14 @@ impl Overlay for BTreeMap<usize, Arc<ChunkOverlay>> {
         self.values().map(|chunk| chunk.entries).sum()
     }
 
-    fn chunk(&self, chunk: usize) -> Result<Option<Arc<ChunkOverlay>>, ArrowError> {
+    fn chunk(&self, chunk: usize, _columns: &[usize]) -> Result<Option<Arc<ChunkOverlay>>, ArrowError> {
         Ok(self.get(&chunk).cloned())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::array::Int64Array;
     use arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
@@ -86,7 +105,7 @@ mod tests {
             Chunk::encode(&schema, &arrays, live.map(|live| live.to_vec().into()), None).unwrap()
         };
         let visible = |masked: &[bool], live| {
-            let images = RecordBatch::new_empty(Arc::clone(&schema));
+            let images = RecordBatch::new_empty(Arc::clone(&schema)).into();
             let overlay = ChunkOverlay { masked: masked.to_vec().into(), images, entries: 1 };
             overlay.visible(&chunk(live)).iter().collect::<Vec<_>>()
         };

@@ -85,11 +85,31 @@ impl<'a> Changes<'a> {
         column_of(&images, column, kind)
     }
 
-    /// A column of all changed rows that there are, in order of position. What was not written is as the chunk has it.
-    pub(super) fn column(&self, column: usize, kind: &DataType, base: Option<&Chunk>) -> Result<ArrayRef, ArrowError> {
-        let rows = || self.rows.iter().filter(|row| row.columns.is_some());
-        let written = self.written(column, kind)?;
-        let kept: Vec<u32> = rows().filter(|row| !row.has_written(column)).map(|row| row.position).collect();
+    /// The changed rows that there are and that a query must see: new ones, whose place the chunk does not have or has as a hole, and those
+    /// in which one of the columns was written that it reads. All others are there, as far as it reads them, as the chunk has them.
+    pub(super) fn seen(&self, base: Option<&Chunk>, columns: ColumnSet) -> Vec<ChangedPosition> {
+        let is_there = |position: usize| {
+            base.is_some_and(|base| position < base.rows() && base.live().is_none_or(|live| live.value(position)))
+        };
+        let is_seen = |row: &&ChangedPosition| {
+            row.columns.is_some_and(|written| written.meets(columns) || !is_there(row.position as usize))
+        };
+        self.rows.iter().filter(is_seen).copied().collect()
+    }
+
+    /// A column of some changed rows that there are, in their order. What was not written is as the chunk has it.
+    pub(super) fn column(
+        &self,
+        rows: &[ChangedPosition],
+        column: usize,
+        kind: &DataType,
+        base: Option<&Chunk>,
+    ) -> Result<ArrayRef, ArrowError> {
+        let written = rows.iter().filter(|row| row.has_written(column));
+        let images: Vec<_> =
+            written.map(|row| RowImage { layout: self.layout, words: &self.words[row.start..] }).collect();
+        let written = column_of(&images, column, kind)?;
+        let kept: Vec<u32> = rows.iter().filter(|row| !row.has_written(column)).map(|row| row.position).collect();
         if kept.is_empty() {
             return Ok(written);
         }
@@ -100,7 +120,8 @@ impl<'a> Changes<'a> {
             return Ok(kept);
         }
         let mut next = [0, 0];
-        let sources: Vec<_> = rows()
+        let sources: Vec<_> = rows
+            .iter()
             .map(|row| {
                 let source = usize::from(row.has_written(column));
                 next[source] += 1;

@@ -1,21 +1,23 @@
-//! What a query merges: the changes that the chunks of its snapshot lack, made for a chunk when it is first asked for.
+//! What a query merges: the changes that the chunks of its snapshot lack, made for a chunk and the columns that are read when they are asked
+//! for. A row that was changed in other columns only stays where the chunk has it: a scan need not copy its neighbours to leave it out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use arrow::array::{BooleanBufferBuilder, RecordBatch};
-use arrow::datatypes::{Field, SchemaRef};
+use arrow::array::BooleanBufferBuilder;
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
+use parking_lot::Mutex;
 
 use super::changes::Changes;
 use super::segment::Segment;
 use crate::clock::Clock;
 use crate::columns::chunk::Chunk;
-use crate::columns::overlay::{ChunkOverlay, Overlay};
+use crate::columns::overlay::{ChunkOverlay, Images, Overlay};
 use crate::columns::table::ColumnTable;
-use crate::table::layout::RowLayout;
+use crate::table::layout::{ColumnSet, RowLayout};
 
 /// What merging has cost so far, by all queries of a set of tables.
 #[derive(Debug, Default)]
@@ -52,7 +54,8 @@ pub(super) struct LazyOverlay {
 #[derive(Debug)]
 struct LazyChunk {
     segments: Vec<Arc<Segment>>,
-    made: OnceLock<Result<Arc<ChunkOverlay>, String>>,
+    /// What was made last, and for which columns.
+    made: Mutex<Option<(Box<[usize]>, Arc<ChunkOverlay>)>>,
 }
 
 impl LazyOverlay {
@@ -62,26 +65,31 @@ impl LazyOverlay {
         current: &Arc<ColumnTable>,
         chunks: impl Iterator<Item = (usize, Vec<Arc<Segment>>)>,
     ) -> Self {
-        let lazy = |(chunk, segments)| (chunk, LazyChunk { segments, made: OnceLock::new() });
+        let lazy = |(chunk, segments)| (chunk, LazyChunk { segments, made: Mutex::new(None) });
         LazyOverlay { reading: Arc::clone(reading), current: Arc::clone(current), chunks: chunks.map(lazy).collect() }
     }
 
-    fn make(&self, number: usize, chunk: &LazyChunk) -> Result<Arc<ChunkOverlay>, ArrowError> {
+    fn make(&self, number: usize, chunk: &LazyChunk, columns: &[usize]) -> Result<Arc<ChunkOverlay>, ArrowError> {
         let Reading { layout, schema, meter, clock } = &*self.reading;
         let began = clock.now();
         let changes = Changes::of(layout, &chunk.segments);
         let base = self.current.chunks().get(number).map(Arc::as_ref);
-        let column = |(column, field): (usize, &Arc<Field>)| changes.column(column, field.data_type(), base);
-        let columns = schema.fields().iter().enumerate().map(column).collect::<Result<_, _>>()?;
-        let images = RecordBatch::try_new(Arc::clone(schema), columns)?;
+        let read = columns.iter().fold(ColumnSet::default(), |set, column| set.with(ColumnSet::one(*column)));
+        let seen = changes.seen(base, read);
+        let mut images = vec![None; schema.fields().len()];
+        for &column in columns {
+            images[column] = Some(changes.column(&seen, column, schema.field(column).data_type(), base)?);
+        }
         let base_rows = base.map_or(0, Chunk::rows);
         let mut masked = BooleanBufferBuilder::new(base_rows);
         masked.append_n(base_rows, false);
         let positions = changes.positions();
-        let of_base = positions.iter().map(|row| row.position as usize).filter(|&at| at < base_rows);
-        of_base.for_each(|position| masked.set_bit(position, true));
+        let gone = positions.iter().filter(|row| row.columns.is_none());
+        let hidden = gone.chain(&seen).map(|row| row.position as usize).filter(|&at| at < base_rows);
+        hidden.for_each(|position| masked.set_bit(position, true));
         meter.tuples.fetch_add(positions.len() as u64, Ordering::Relaxed);
         meter.nanos.fetch_add(clock.now().saturating_sub(began).as_nanos() as u64, Ordering::Relaxed);
+        let images = Images { rows: seen.len(), columns: images };
         Ok(Arc::new(ChunkOverlay { masked: masked.finish(), images, entries: positions.len() }))
     }
 }
@@ -95,9 +103,17 @@ impl Overlay for LazyOverlay {
         self.chunks.values().flat_map(|chunk| &chunk.segments).map(|segment| segment.len()).sum()
     }
 
-    fn chunk(&self, chunk: usize) -> Result<Option<Arc<ChunkOverlay>>, ArrowError> {
+    fn chunk(&self, chunk: usize, columns: &[usize]) -> Result<Option<Arc<ChunkOverlay>>, ArrowError> {
         let Some(lazy) = self.chunks.get(&chunk) else { return Ok(None) };
-        let made = lazy.made.get_or_init(|| self.make(chunk, lazy).map_err(|error| error.to_string()));
-        made.clone().map(Some).map_err(ArrowError::ComputeError)
+        // Held while it is made: another scan of the same columns wants the same.
+        let mut made = lazy.made.lock();
+        if let Some((of, overlay)) = made.as_ref()
+            && **of == *columns
+        {
+            return Ok(Some(Arc::clone(overlay)));
+        }
+        let overlay = self.make(chunk, lazy, columns)?;
+        *made = Some((columns.into(), Arc::clone(&overlay)));
+        Ok(Some(overlay))
     }
 }

@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use arrow::record_batch::RecordBatch;
+use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use plimsoll_policy::Priority;
 
 use super::*;
-use crate::columns::ColumnSnapshot;
+use crate::columns::{ColumnSnapshot, SnapshotTable};
 use crate::engine::{Engine, EngineOptions};
 use crate::query::printed::sorted_rows;
 use crate::table::heap::RowId;
@@ -112,25 +112,47 @@ fn load(set: &TableSet) {
 /// The rows of a table in order.
 type Rows = Vec<Vec<String>>;
 
-/// What a query that reads this snapshot sees of a table: the chunks, the overlay over them.
-fn contents(snapshot: &ColumnSnapshot, table: &str) -> Rows {
-    let version = snapshot.version(table).unwrap();
+/// What a query that reads these columns of this snapshot sees of a table: the chunks, the overlay over them.
+fn read(version: &SnapshotTable, read: &[usize]) -> Vec<RecordBatch> {
     let columns = version.columns();
+    let schema = Arc::new(columns.schema().project(read).unwrap());
+    let batch = |arrays: Vec<ArrayRef>, rows: usize| {
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options).unwrap()
+    };
     let mut batches = Vec::new();
     for number in 0..version.chunk_count() {
-        let overlay = version.overlay().and_then(|overlay| overlay.chunk(number).unwrap());
+        let overlay = version.overlay().and_then(|overlay| overlay.chunk(number, read).unwrap());
         if let Some(chunk) = columns.chunks().get(number) {
-            let all = RecordBatch::try_new(Arc::clone(columns.schema()), chunk.to_arrays().unwrap()).unwrap();
+            let loaded = chunk.load(read).unwrap();
+            let all = read.iter().map(|column| loaded.column(*column).values().unwrap()).collect();
             let shown = match (&overlay, chunk.live()) {
                 (Some(overlay), _) => overlay.visible(chunk),
                 (None, Some(live)) => live.clone(),
                 (None, None) => arrow::buffer::BooleanBuffer::new_set(chunk.rows()),
             };
-            batches.push(arrow::compute::filter_record_batch(&all, &shown.into()).unwrap());
+            batches.push(arrow::compute::filter_record_batch(&batch(all, chunk.rows()), &shown.into()).unwrap());
         }
-        batches.extend(overlay.map(|overlay| overlay.images.clone()));
+        batches.extend(overlay.map(|overlay| {
+            let images = read.iter().map(|column| Arc::clone(overlay.images.columns[*column].as_ref().unwrap()));
+            batch(images.collect(), overlay.images.rows)
+        }));
     }
-    sorted_rows(&batches)
+    batches
+}
+
+/// All columns, of which each is the same for a query that reads it alone; so is the number of rows for one that reads none.
+fn contents(snapshot: &ColumnSnapshot, table: &str) -> Rows {
+    let version = snapshot.version(table).unwrap();
+    let all: Vec<usize> = (0..version.columns().schema().fields().len()).collect();
+    let rows = sorted_rows(&read(version, &all));
+    for &column in &all {
+        let mut values: Rows = rows.iter().map(|row| vec![row[column].clone()]).collect();
+        values.sort();
+        assert_eq!(sorted_rows(&read(version, &[column])), values, "column {column} of {table}");
+    }
+    assert_eq!(read(version, &[]).iter().map(RecordBatch::num_rows).sum::<usize>(), rows.len(), "rows of {table}");
+    rows
 }
 
 fn all_contents(snapshot: &ColumnSnapshot) -> Vec<Rows> {

@@ -10,8 +10,8 @@
 //!
 //! If the chunks are in a file, only the columns that are returned or tested are read, and only of chunks that are not skipped.
 //!
-//! What a snapshot lays over a chunk is merged by the partition that scans the chunk: rows that were changed or deleted are
-//! hidden, and their new images pass through the same conditions. Images are never skipped, for the chunk's minima and maxima say
+//! What a snapshot lays over a chunk is merged by the partition that scans the chunk: rows that were deleted, or changed in a column that is
+//! read, are hidden, and their new images pass through the same conditions. Images are never skipped, for the chunk's minima and maxima say
 //! nothing about them; nor do the table's, so a scan with an overlay promises no exact statistics and no order.
 
 pub mod stream;

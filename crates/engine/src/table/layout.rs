@@ -31,6 +31,11 @@ impl ColumnSet {
         ColumnSet(self.0 | other.0)
     }
 
+    /// Whether a column of the others is among them.
+    pub(crate) fn meets(self, others: ColumnSet) -> bool {
+        self.0 & others.0 != 0
+    }
+
     /// Whether a column is among them.
     pub(crate) fn contains(self, column: usize) -> bool {
         self.0 >> column & 1 == 1

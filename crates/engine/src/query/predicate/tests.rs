@@ -80,7 +80,7 @@ fn a_tabulated_condition_keeps_the_same_rows() {
     assert_eq!(tabulated.select(&morsel, None).unwrap(), expected);
 
     let image: ArrayRef = Arc::new(Int64Array::from(vec![Some(400), Some(99), None, Some(250)]));
-    let images = LoadedColumns::of_batch(&RecordBatch::try_new(schema, vec![image]).unwrap());
+    let images = LoadedColumns::of_images(&RecordBatch::try_new(schema, vec![image]).unwrap().into());
     let morsel = Morsel { columns: &images, offset: 0, rows: 4, are_images: true };
     let expected = BooleanBuffer::from(vec![true, false, false, true]);
     assert_eq!(tabulated.select(&morsel, None).unwrap(), expected, "an image may lie outside of the table's range");

@@ -176,7 +176,7 @@ fn change(shown: &mut Vec<Option<Ship>>, kept: &mut [Ship], ids: &mut Ids, rando
         shown.push(Some(image));
     }
     let entries = masked.len().max(1);
-    ChunkOverlay { masked: masked.into(), images: batch(&images), entries }
+    ChunkOverlay { masked: masked.into(), images: batch(&images).into(), entries }
 }
 
 fn port() -> SnapshotTable {
@@ -264,7 +264,7 @@ fn one_image(chunk: usize) -> SnapshotTable {
     let ships: Vec<Ship> = (0..10).map(|id| Ship { kind: None, ..Ship::new(id, 0, &mut random) }).collect();
     let late = Ship { day: 400, kind: Some("late".to_owned()), ..Ship::image(3, &mut random) };
     let masked: Vec<bool> = (0..10).map(|id| chunk == 0 && id == 3).collect();
-    let changes = ChunkOverlay { masked: masked.into(), images: batch(&[late]), entries: 1 };
+    let changes = ChunkOverlay { masked: masked.into(), images: batch(&[late]).into(), entries: 1 };
     let overlay = BTreeMap::from([(chunk, Arc::new(changes))]);
     SnapshotTable::new(Arc::clone(built(&ships).columns()), Some(Arc::new(overlay)))
 }

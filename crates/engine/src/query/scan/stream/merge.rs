@@ -45,9 +45,9 @@ impl Merge {
         }
     }
 
-    /// The changes of a chunk; `None` if it has none.
-    pub fn chunk(&self, chunk: usize) -> Result<Option<ChunkMerge>> {
-        let Some(overlay) = self.timed(|| self.overlay.chunk(chunk))? else { return Ok(None) };
+    /// The changes of a chunk that concern these columns; `None` if it has none.
+    pub fn chunk(&self, chunk: usize, columns: &[usize]) -> Result<Option<ChunkMerge>> {
+        let Some(overlay) = self.timed(|| self.overlay.chunk(chunk, columns))? else { return Ok(None) };
         self.tuples.add(overlay.entries);
         if let Some(meter) = &self.meter {
             meter.merged(overlay.entries);

@@ -143,7 +143,7 @@ impl Supply {
             // Another operator may have learnt meanwhile that the chunk was read for nothing.
             let columns = columns.filter(|_| filters.may_match(chunk));
             let base = columns.map(|columns| self.base(chunk, columns, changes.as_ref()));
-            self.images = changes.filter(|changes| changes.overlay.images.num_rows() > 0);
+            self.images = changes.filter(|changes| changes.overlay.images.rows > 0);
             if base.is_some() {
                 return Poll::Ready(Ok(base));
             }
@@ -168,7 +168,7 @@ impl Supply {
             if chunk >= self.chunk_count {
                 return Ok(None);
             }
-            let changes = self.merge.as_ref().map(|merge| merge.chunk(chunk)).transpose()?.flatten();
+            let changes = self.merge.as_ref().map(|merge| merge.chunk(chunk, &self.columns)).transpose()?.flatten();
             let may_match = filters.may_match(chunk);
             if may_match || changes.is_some() {
                 return Ok(Some(Next { chunk, may_match, changes }));
@@ -198,7 +198,7 @@ impl Supply {
 impl Supplied {
     fn images(changes: ChunkMerge) -> Self {
         let images = &changes.overlay.images;
-        let (rows, columns) = (images.num_rows(), Arc::new(LoadedColumns::of_batch(images)));
+        let (rows, columns) = (images.rows, Arc::new(LoadedColumns::of_images(images)));
         Supplied { rows, columns, visible: None, images: Some(changes) }
     }
 }
