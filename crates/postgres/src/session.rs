@@ -281,7 +281,8 @@ impl Session for PostgresSession {
             self.set_degree(degree)?;
         }
         let explain = format!("EXPLAIN (FORMAT JSON, COSTS OFF) {sql}");
-        let text = self.connection.text(&explain).map_err(|error| {
+        // The text is somebody else's: what stands behind a semicolon must not run.
+        let text = self.connection.text_of_one(&explain).map_err(|error| {
             self.recover();
             failure::of_query(&explain, error)
         })?;

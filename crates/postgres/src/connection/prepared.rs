@@ -83,6 +83,18 @@ impl Connection {
         self.prepare_for(name, sql, |_| CellKind::Text)
     }
 
+    /// The first value of the first row of a text that is one statement; the server refuses it if it is several (42601), none of which is
+    /// run. `None` if the value is null or there is no row.
+    pub fn text_of_one(&mut self, sql: &str) -> Result<Option<String>, WireError> {
+        // The next statement without a name takes its place.
+        let prepared = self.prepare_text("", sql)?;
+        let mut first = None;
+        self.prepared_text_rows(&prepared, &[], &mut |row| {
+            first.get_or_insert_with(|| row.first().copied().flatten().map(str::to_owned));
+        })?;
+        Ok(first.flatten())
+    }
+
     /// Runs what [`prepare_text`](Connection::prepare_text) has parsed, with parameters as text, and hands out each row.
     pub fn prepared_text_rows(
         &mut self,

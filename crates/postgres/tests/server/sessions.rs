@@ -262,6 +262,8 @@ fn a_plan_has_a_shape_that_follows_the_settings() {
     assert!(point.shape.contains("account_pkey account"), "{}", point.shape);
     assert_ne!(plan.hash, point.hash);
     assert!(session.plan("SELECT * FROM nowhere").unwrap_err().to_string().contains("42P01"));
+    // Only the first of two statements would be explained, and the second one run.
+    assert!(session.plan("SELECT 1; DELETE FROM account").unwrap_err().to_string().contains("42601"));
     assert_eq!(count(session.as_mut()), 10_000);
     database.drop_tables(schema).unwrap();
 }
