@@ -54,8 +54,14 @@ pub(super) struct LazyOverlay {
 #[derive(Debug)]
 struct LazyChunk {
     segments: Vec<Arc<Segment>>,
-    /// What was made last, and for which columns.
-    made: Mutex<Option<(Box<[usize]>, Arc<ChunkOverlay>)>>,
+    /// What was made last.
+    made: Mutex<Option<Made>>,
+}
+
+#[derive(Debug)]
+struct Made {
+    columns: Box<[usize]>,
+    overlay: Arc<ChunkOverlay>,
 }
 
 impl LazyOverlay {
@@ -107,13 +113,11 @@ impl Overlay for LazyOverlay {
         let Some(lazy) = self.chunks.get(&chunk) else { return Ok(None) };
         // Held while it is made: another scan of the same columns wants the same.
         let mut made = lazy.made.lock();
-        if let Some((of, overlay)) = made.as_ref()
-            && **of == *columns
-        {
-            return Ok(Some(Arc::clone(overlay)));
+        if let Some(made) = made.as_ref().filter(|made| *made.columns == *columns) {
+            return Ok(Some(Arc::clone(&made.overlay)));
         }
         let overlay = self.make(chunk, lazy, columns)?;
-        *made = Some((columns.into(), Arc::clone(&overlay)));
+        *made = Some(Made { columns: columns.into(), overlay: Arc::clone(&overlay) });
         Ok(Some(overlay))
     }
 }
