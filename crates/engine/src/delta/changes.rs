@@ -79,7 +79,11 @@ impl<'a> Changes<'a> {
 
     /// What was written to a column, in order of position, leaving out rows in which it was not.
     pub(super) fn written(&self, column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
-        let written = self.rows.iter().filter(|row| row.has_written(column));
+        self.written_in(&self.rows, column, kind)
+    }
+
+    fn written_in(&self, rows: &[ChangedPosition], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
+        let written = rows.iter().filter(|row| row.has_written(column));
         let images: Vec<_> =
             written.map(|row| RowImage { layout: self.layout, words: &self.words[row.start..] }).collect();
         column_of(&images, column, kind)
@@ -105,10 +109,7 @@ impl<'a> Changes<'a> {
         kind: &DataType,
         base: Option<&Chunk>,
     ) -> Result<ArrayRef, ArrowError> {
-        let written = rows.iter().filter(|row| row.has_written(column));
-        let images: Vec<_> =
-            written.map(|row| RowImage { layout: self.layout, words: &self.words[row.start..] }).collect();
-        let written = column_of(&images, column, kind)?;
+        let written = self.written_in(rows, column, kind)?;
         let kept: Vec<u32> = rows.iter().filter(|row| !row.has_written(column)).map(|row| row.position).collect();
         if kept.is_empty() {
             return Ok(written);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::grouped::{until, walk_at};
 use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
+use crate::agent::Agent;
 use crate::agent::groups::SETTLED;
 use crate::settings::{CpuShare, Settings};
 
@@ -75,16 +76,22 @@ fn who_gets_idle_cores_only_is_in_a_group_that_is_idle_until_that_ends() {
     assert!(!has_group(&machine));
 }
 
-/// Clients that never pause leave no core idle: reports got next to nothing.
-#[test]
-fn who_gets_less_than_the_floor_has_a_weight_until_more_is_left() {
+/// Two cores, and a process in the group whose class keeps a fifth of them.
+fn with_floor() -> (Machine, Agent) {
     let machine = machine(|settings| settings.classes[1].cpu_floor_percent = Some(20));
     machine.governor.health.lock().server_cores = Some(2);
-    let _low = machine.session(201, LOW);
+    machine.session(201, LOW);
     [POSTMASTER, 201].iter().for_each(|process| member(&machine, *process));
     let mut agent = machine.agent();
     machine.walk(&mut agent);
     until(&machine, 201, &ours());
+    (machine, agent)
+}
+
+/// Clients that never pause leave no core idle: reports got next to nothing.
+#[test]
+fn who_gets_less_than_the_floor_has_a_weight_until_more_is_left() {
+    let (machine, mut agent) = with_floor();
     let (is_on, why) = machine.lever("cpu shares");
     assert!(is_on && why.contains("with a weight while it gets less than 20 % of the cores"), "{why}");
 
@@ -116,13 +123,7 @@ fn who_gets_less_than_the_floor_has_a_weight_until_more_is_left() {
 /// A group that is neither idle nor has its weight would have that of an important process.
 #[test]
 fn a_group_that_is_refused_its_weight_is_idle_again() {
-    let machine = machine(|settings| settings.classes[1].cpu_floor_percent = Some(20));
-    machine.governor.health.lock().server_cores = Some(2);
-    let _low = machine.session(201, LOW);
-    [POSTMASTER, 201].iter().for_each(|process| member(&machine, *process));
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
-    until(&machine, 201, &ours());
+    let (machine, mut agent) = with_floor();
     let folder = machine.folder.path().join("sys/fs/cgroup").join(ours());
     fs::remove_file(folder.join("cpu.weight")).unwrap();
     fs::create_dir(folder.join("cpu.weight")).unwrap();
