@@ -237,7 +237,7 @@ fn had([low, had, high]: [f64; 3], why_not: Option<String>) -> impl Iterator<Ite
 }
 
 /// The last-level cache as the kernel tells it.
-fn last_level_told(facts: &MachineFacts) -> Option<&Cache> {
+pub(crate) fn last_level_told(facts: &MachineFacts) -> Option<&Cache> {
     facts.caches.iter().filter(|cache| cache.kind == "unified").max_by_key(|cache| cache.level)
 }
 

@@ -13,7 +13,7 @@ use plimsoll_policy::cache_class::{CacheClass, CacheWays, WayMask};
 
 use super::inputs::Setting;
 use crate::analysis::cells::{Cell, Cells};
-use crate::host_limits::last_level;
+use crate::host_limits::{last_level, last_level_told};
 use crate::limits::{LLC_MIB, UNLIMITED};
 use crate::results::{Interval, Results};
 
@@ -70,7 +70,7 @@ fn amount(results: &Results, key: &str, cell: &Setting, achieved: Option<&Value>
     let value = cell.get(key)?;
     if key == LLC_MIB && value.as_str() == Some(UNLIMITED) {
         let machine = &results.machine;
-        let told = machine.caches.iter().filter(|cache| cache.kind == "unified").max_by_key(|cache| cache.level);
+        let told = last_level_told(machine);
         let seen = results.memory_speed.as_ref().map(|kept| kept.speed.last_level_seen_mib());
         let size = last_level(told.map(|cache| cache.size_bytes), machine.virtualised.as_deref(), seen).ok()?;
         return Some(f64::midpoint(size[0], size[1]));
