@@ -24,6 +24,7 @@
 //! once even if policies of processes do not count between the scheduler's groups (`idle`).
 
 mod disk;
+mod floor;
 mod groups;
 mod hands;
 mod idle;
@@ -62,6 +63,9 @@ const WORKERS_EVERY: Duration = Duration::from_millis(1);
 
 /// After a look for workers this many times as long as it took passes without one: with hundreds of sessions one takes longer.
 const WORKERS_REST_FACTOR: u32 = 50;
+
+/// How long nothing is tried after the kernel has refused something.
+const REFUSED_FOR: Duration = Duration::from_secs(60);
 
 /// Between two changes because transactions of other classes were let in, so that sessions that change with each do not
 /// keep a core busy.
@@ -238,7 +242,9 @@ impl Agent {
             return;
         }
         self.disk.tend(&self.governor, settings, &self.workers, now);
-        if self.idle.tend(&self.governor, settings, now) {
+        let mut idle = idle::floors_set(settings);
+        idle.extend(self.disk.idle_classes(settings));
+        if self.idle.tend(&self.governor, idle, now) {
             self.tell(settings);
         }
         self.hands.begin();
@@ -265,7 +271,7 @@ impl Agent {
             (state.served, state.phase, state.transaction)
         };
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
-        let own = (settings.share_of(served), self.folders(settings, served));
+        let own = (self.share_of(settings, served), self.folders(settings, served));
         let (share, folders) = match self.inherited.get(&card.id) {
             // Whatever its class's groups take from it, it is to have for this long.
             Some((heir, share)) if *heir == transaction && is_inside => (*share, Folders::default()),
@@ -279,10 +285,15 @@ impl Agent {
         self.groups.wish(process, served, &folders, postmaster, now);
     }
 
+    /// What processes that serve a class get of the cores: idle time while what the class reads is limited, instead of a nice value.
+    fn share_of(&self, settings: &Settings, class: ClassIndex) -> CpuShare {
+        if self.disk.makes_idle(settings, class) { CpuShare::Idle } else { settings.share_of(class) }
+    }
+
     /// The groups in which processes that serve a class belong: those that an operator has named, or ours. In version 2 a process is
-    /// in one group only, and a limit of the disk, which comes and goes, goes before what it gets of the cores.
+    /// in one group only, and that of the disk limit, which comes and goes, gives it idle time itself.
     fn folders(&self, settings: &Settings, class: ClassIndex) -> Folders {
-        match (self.disk.folders(settings, class), self.idle.folders(settings, class)) {
+        match (self.disk.folders(settings, class), self.idle.folders(class)) {
             (Some(disk), Some(idle)) if !self.idle.is_unified() => disk.iter().chain(idle.iter()).cloned().collect(),
             (Some(one), _) | (None, Some(one)) => Folders::clone(one),
             (None, None) => Folders::clone(&settings.class(class).control_groups),
@@ -330,7 +341,7 @@ impl Agent {
         match self.idle.how() {
             _ if !has_idle => String::new(),
             Ok(how) => {
-                let floor = match idle::floor_of(settings) {
+                let floor = match idle::sum(&idle::floors_set(settings)) {
                     0 => String::new(),
                     percent => format!(", with a weight while it gets less than {percent} % of the cores"),
                 };

@@ -8,7 +8,7 @@
 //! needs; held back there, the least important transaction would stop the most important one.
 //!
 //! In version 2 a process is in one group for all controllers, so the group also says what its processes get of the cores
-//! ([`DiskGroup::share`]). Otherwise they would get there together as much as the server's group.
+//! ([`DiskGroup::cores`]). By default that is, for all of them together, as much as the server's group.
 
 use std::path::Path;
 
@@ -17,9 +17,9 @@ use crate::control::disk::device::Device;
 use crate::control::disk::{Disk, READ_MB_S};
 use crate::control::group::DISK;
 use crate::disk_watch::{device_of, read_bytes};
+use crate::group_cores::GroupCores;
 use crate::group_folder::GroupFolder;
 use crate::host::Host;
-use crate::idle_group;
 use crate::limiter::Restored;
 use crate::own_group::{OwnGroup, OwnGroupError, site_of_server};
 use crate::process_identity::ProcessIdentity;
@@ -45,15 +45,6 @@ pub struct DiskGroup {
     limit: Option<u64>,
     /// The limit of the server's group as others have set it, and what is left of it there.
     divided: Option<Divided>,
-}
-
-/// What the processes of a group get of the cores together, if the group sets it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GroupShare {
-    /// As much as a process with that nice value.
-    Nice(i32),
-    /// Only idle time of the cores.
-    Idle,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,20 +84,11 @@ impl DiskGroup {
         Ok(group)
     }
 
-    /// What its processes get of the cores together, in version 2 where the group has that controller; elsewhere it changes nothing,
-    /// because they stay in their present group for the cores.
-    pub fn share(&self, share: GroupShare) -> Result<(), OwnGroupError> {
-        let folder = self.folder();
-        if !self.group.site.unified || !self.group.host.exists(folder.join("cpu.weight")) {
-            return Ok(());
-        }
-        match share {
-            GroupShare::Idle if self.group.host.exists(folder.join(idle_group::FILE)) => {
-                self.group.write(folder, idle_group::FILE, "1")
-            }
-            GroupShare::Idle => self.group.write(folder, "cpu.weight", "1"),
-            GroupShare::Nice(nice) => self.group.write(folder, "cpu.weight", &weight_of_nice(nice).to_string()),
-        }
+    /// What its processes get of the cores, in version 2 where the group has that controller; elsewhere they stay in their present group
+    /// for the cores.
+    pub fn cores(&self) -> Option<GroupCores<'_>> {
+        let has_cores = self.group.host.exists(self.folder().join("cpu.weight"));
+        (self.group.site.unified && has_cores).then_some(GroupCores(&self.group))
     }
 
     /// Its folder.
@@ -117,6 +99,11 @@ impl DiskGroup {
     /// The limit in force, bytes per second.
     pub fn in_force(&self) -> Option<u64> {
         self.limit
+    }
+
+    /// Whether it is of version 2, where a process is in one group for all controllers.
+    pub fn is_unified(&self) -> bool {
+        self.group.site.unified
     }
 
     /// Whether it divides a limit with the server's own group.
@@ -221,12 +208,6 @@ impl DiskGroup {
     pub fn as_folder(&self) -> Option<GroupFolder> {
         self.group.as_folder()
     }
-}
-
-/// What a group is given so that it gets about as much as one process of that nice value: each step is a factor of 1.25, and 100
-/// is nice 0 (kernel `sched_prio_to_weight`).
-fn weight_of_nice(nice: i32) -> i64 {
-    (100.0 * 1.25_f64.powi(-nice)).round().clamp(1.0, 10_000.0) as i64
 }
 
 impl Drop for DiskGroup {

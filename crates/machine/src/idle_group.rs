@@ -11,14 +11,10 @@
 //! tick, 4 ms at 250 ticks per second, even if another process wakes. A group is one entity however many processes are in it, so that those
 //! turns are few.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
-use procfs::process::Schedstat;
-
-use crate::control::cpu_weight::weight_in;
 use crate::control::group::CPU;
+use crate::group_cores::{FILE, GroupCores};
 use crate::group_folder::GroupFolder;
 use crate::host::Host;
 use crate::own_group::{OwnGroup, OwnGroupError, site_of_server};
@@ -26,9 +22,6 @@ use crate::process_identity::ProcessIdentity;
 
 /// Its name among the groups of a process.
 const NAME: &str = "idle";
-
-/// The file, in either version.
-pub(crate) const FILE: &str = "cpu.idle";
 
 /// The group. Dropping it sends its processes back and removes it.
 #[derive(Debug)]
@@ -52,42 +45,13 @@ impl IdleGroup {
             return Err(OwnGroupError::Unavailable(why));
         }
         let group = IdleGroup(group);
-        group.give(None)?;
+        group.cores().give(None)?;
         Ok(group)
     }
 
-    /// Gives its processes a weight together beside others, where 100 is that of one process as usual; `None` for idle time of the cores
-    /// only. Looks whether they have it.
-    pub fn give(&self, weight: Option<u32>) -> Result<(), OwnGroupError> {
-        let IdleGroup(group) = self;
-        let idle = if weight.is_some() { "0" } else { "1" };
-        // The kernel takes no weight of a group that is idle.
-        let (file, text) = weight_in(group.site.unified, weight.unwrap_or_default());
-        let wanted = [(FILE, idle.to_owned()), (file, text)];
-        for (file, text) in &wanted[..if weight.is_some() { 2 } else { 1 }] {
-            group.write(group.folder(), file, text)?;
-            match group.host.text(group.folder().join(file)) {
-                Some(has) if has.trim() == text => {}
-                has => {
-                    let why = format!("{}: {file} was set to {text}, and holds {has:?}", group.folder().display());
-                    return Err(OwnGroupError::Unavailable(why));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// How long each of its processes has been on a core, and how long it waited for one (`schedstat`), by its number.
-    pub fn times(&self) -> BTreeMap<i32, (Duration, Duration)> {
-        let host = &self.0.host;
-        let members = host.text(self.folder().join("cgroup.procs")).unwrap_or_default();
-        let times = members.lines().filter_map(|line| {
-            let process: i32 = line.trim().parse().ok()?;
-            // Those of its first thread, and a server process has no other that works.
-            let times: Schedstat = host.parsed(format!("/proc/{process}/schedstat"))?;
-            Some((process, (Duration::from_nanos(times.sum_exec_runtime), Duration::from_nanos(times.run_delay))))
-        });
-        times.collect()
+    /// What its processes get of the cores.
+    pub fn cores(&self) -> GroupCores<'_> {
+        GroupCores(&self.0)
     }
 
     /// Its folder.
@@ -113,7 +77,9 @@ impl IdleGroup {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::fs;
+    use std::time::Duration;
 
     use super::*;
     use crate::control::fake::{EVERY, Groups, Machine, quick_folder};
@@ -158,14 +124,17 @@ mod tests {
             let before = machine.snapshot();
             let group = make(&machine, state.path()).unwrap();
             let has = |file: &str| machine.host().value::<u32>(group.folder().join(file));
-            group.give(Some(26)).unwrap();
+            group.cores().give(Some(26)).unwrap();
             assert_eq!((has(FILE), has(file)), (Some(0), text.parse().ok()), "{groups:?}");
-            group.give(None).unwrap();
+            group.cores().give(None).unwrap();
             assert_eq!(has(FILE), Some(1));
             take(&machine, &group);
-            assert!(group.times().is_empty(), "the kernel keeps no times here");
+            assert!(group.cores().times().is_empty(), "the kernel keeps no times here");
             machine.write("/proc/200/schedstat", "7000000 5000000 3\n");
-            assert_eq!(group.times(), BTreeMap::from([(200, (Duration::from_millis(7), Duration::from_millis(5)))]));
+            assert_eq!(
+                group.cores().times(),
+                BTreeMap::from([(200, (Duration::from_millis(7), Duration::from_millis(5)))])
+            );
             drop(group);
             fs::remove_file(machine.host().path("/proc/200/schedstat")).unwrap();
             assert_eq!(machine.snapshot(), before, "{groups:?}");

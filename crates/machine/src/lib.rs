@@ -38,6 +38,7 @@ pub mod disk_group;
 pub mod disk_watch;
 pub mod facts;
 pub mod frequency;
+pub mod group_cores;
 pub mod group_folder;
 pub mod group_use;
 pub mod hog;

@@ -7,6 +7,8 @@
 //! - The weight goes up by half in each window in which the work waited for cores and got less than its floor.
 //! - It goes down by a fifth in each window in which the work got a quarter more than its floor, or hardly waited; below
 //!   the smallest weight the group is idle again.
+//! - Work that asks for little, such as a scan that waits for a disk most of the time, cannot use its whole floor. Its floor is half of
+//!   the time for which it ran or waited for a core.
 //!
 //! How many others compete need not be known, nor what they weigh. This is the multiplicative form of CockroachDB's elastic CPU
 //! control, with the work's own time on the cores as the signal.
@@ -26,6 +28,8 @@ const SHRINKING: f64 = 0.8;
 const LACKS: f64 = 0.95;
 /// and work with more than this share has more than it needs.
 const AMPLE: f64 = 1.25;
+/// Work that asks for little has at least this share of what it asks for.
+const SHARE_OF_ASKED: f64 = 0.5;
 /// Work that waits for cores for less than this share of all cores' time wants no more than it gets.
 const WAITS: f64 = 0.05;
 
@@ -62,6 +66,7 @@ impl CpuFloor {
         }
         let (has, waits) = (seen.ran.as_secs_f64() / all, seen.waited.as_secs_f64() / all);
         let is_wanting = waits >= WAITS;
+        let floor = floor.min(SHARE_OF_ASKED * (has + waits));
         self.weight = match self.weight {
             weight if is_wanting && has < LACKS * floor => {
                 Some(weight.map_or(WEIGHT_FIRST, |weight| (weight * GROWTH).min(WEIGHT_MAX)))
@@ -155,6 +160,18 @@ mod tests {
         assert!(control.weight().is_some());
         let _ = (0..30).map(|_| control.step(0.2, &busy.seen(control.weight(), 0.0))).last();
         assert_eq!(control.weight(), None, "what has nothing to do any more has given it back");
+    }
+
+    /// Scans whose reads are limited never use their floor. Their weight grew without end, and they kept cores from important work.
+    #[test]
+    fn work_that_waits_for_something_else_most_of_the_time_gets_no_weight_for_cores_that_it_does_not_want() {
+        let mut control = CpuFloor::default();
+        let of = |share: f64| WINDOW.mul_f64(2.0 * share);
+        let scan = CpuSeen { window: WINDOW, cores: 2, ran: of(0.06), waited: of(0.055) };
+        assert!((0..100).all(|_| control.step(0.1, &scan).is_none()), "{control:?}");
+        // One that hardly gets a core is starved all the same.
+        let starved = CpuSeen { ran: of(0.005), ..scan };
+        assert!((0..4).map(|_| control.step(0.1, &starved)).last().flatten().is_some());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_machine::disk_group::{self, DiskGroup, GroupShare};
+use plimsoll_machine::disk_group::{self, DiskGroup};
 use plimsoll_machine::disk_watch::{DiskWatch, DiskWatchSample, read_bytes, waits_for_disk};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
@@ -20,7 +20,10 @@ use plimsoll_machine::own_group::OwnGroupError;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_policy::{ClassIndex, DiskBounds, DiskShare, DiskSight, DiskWord};
 
+use super::REFUSED_FOR;
+use super::floor::Floor;
 use super::groups::Folders;
+use super::idle::{self, Floors};
 use super::workers::Workers;
 use crate::governor::{DiskReading, Governor};
 use crate::registry::Phase;
@@ -46,8 +49,8 @@ const READ_AHEADS_PER_S: u64 = 4;
 /// And at least that, bytes per second.
 const FLOOR_LEAST: u64 = 1_000_000;
 
-/// How long nothing is tried after the kernel has refused something.
-const REFUSED_FOR: Duration = Duration::from_secs(60);
+/// What a class with a nice value gets of the cores at least while its reads are limited, percent of all cores.
+const CORES_FLOOR_PERCENT: u32 = 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -61,6 +64,8 @@ pub(super) struct Disk {
     limit: Option<u64>,
     count: Option<Count>,
     group: Option<DiskGroup>,
+    /// What the group's processes get of the cores, in version 2.
+    floor: Floor,
     /// Where processes that yield are to be.
     folders: Folders,
     /// What the kernel has refused, and until when nothing is tried.
@@ -114,6 +119,7 @@ impl Disk {
             limit: None,
             count: None,
             group: None,
+            floor: Floor::default(),
             folders: Folders::default(),
             refused: None,
             told: None,
@@ -148,6 +154,21 @@ impl Disk {
         (!self.folders.is_empty() && settings.yields_disk(class)).then_some(&self.folders)
     }
 
+    /// Whether a class gets idle time of the cores instead of its nice value, because its reads are limited: an important read that has
+    /// come back from the disk would wait for the end of a scan's slice.
+    pub(super) fn makes_idle(&self, settings: &Settings, class: ClassIndex) -> bool {
+        self.folders(settings, class).is_some() && matches!(settings.share_of(class), CpuShare::Nice(_))
+    }
+
+    /// The classes of which that is true that need a group for the cores, and what they get at least, percent of all cores. In version 2
+    /// the group with the limit is that group.
+    pub(super) fn idle_classes(&self, settings: &Settings) -> Floors {
+        let is_unified = self.group.as_ref().is_some_and(DiskGroup::is_unified);
+        let classes = (0..).map(ClassIndex).take(settings.classes.len());
+        let idle = classes.filter(|class| !is_unified && self.makes_idle(settings, *class));
+        idle.map(|class| (class, CORES_FLOOR_PERCENT)).collect()
+    }
+
     /// Looks, and decides when it is time.
     pub(super) fn tend(&mut self, governor: &Governor, settings: &Settings, workers: &Workers, now: Instant) {
         self.remove_if_empty();
@@ -158,6 +179,11 @@ impl Disk {
         }
         if self.refused.take().is_some() {
             self.tell(governor, settings);
+        }
+        if let Some(cores) = self.group.as_ref().and_then(DiskGroup::cores).filter(|_| is_all_idle(settings)) {
+            let percent = idle::sum(&floors(settings));
+            let server_cores = governor.health.lock().server_cores;
+            self.floor.tend(cores, percent, server_cores, now);
         }
         let look = self.look(governor, settings);
         if !look.is_yielding_at_work && self.share.limit().is_none() {
@@ -187,7 +213,7 @@ impl Disk {
         self.share.bound(bounds(settings, watch));
         let own = self.share.decide(&sight);
         self.limit = [own, settings.disk_held()].into_iter().flatten().min();
-        if let Err(error) = self.bring(share(settings)) {
+        if let Err(error) = self.bring(settings) {
             tracing::warn!(%error, "reads of classes that yield cannot be limited");
             self.refused = Some((error.to_string(), now + REFUSED_FOR));
             self.lift(governor, settings);
@@ -240,7 +266,7 @@ impl Disk {
     }
 
     /// Puts the limit in force, or lifts it.
-    fn bring(&mut self, share: GroupShare) -> Result<(), OwnGroupError> {
+    fn bring(&mut self, settings: &Settings) -> Result<(), OwnGroupError> {
         let Some(limit) = self.limit else {
             self.folders = Folders::default();
             return Ok(());
@@ -255,7 +281,10 @@ impl Disk {
             }
             (none, Ok((postmaster, _, _))) => {
                 let group = none.insert(DiskGroup::make(&self.host, &self.state, *postmaster, limit)?);
-                group.share(share)?;
+                self.floor = Floor::default();
+                if let Some(cores) = group.cores().filter(|_| is_all_idle(settings)) {
+                    cores.give(None)?;
+                }
             }
             (None, Err(_)) => return Ok(()),
         }
@@ -348,15 +377,20 @@ fn has_yielders(settings: &Settings) -> bool {
     (0..).map(ClassIndex).zip(&settings.classes).any(|(place, _)| settings.yields_disk(place))
 }
 
-/// The share of the cores of the group, if it has one: the largest share among the classes in it.
-fn share(settings: &Settings) -> GroupShare {
+/// What the classes that yield and have less than others of the cores get at least, percent of all cores.
+fn floors(settings: &Settings) -> Floors {
     let yielding = (0..).map(ClassIndex).take(settings.classes.len()).filter(|class| settings.yields_disk(*class));
-    let nice = yielding.filter_map(|class| match settings.share_of(class) {
-        CpuShare::Idle => None,
-        CpuShare::Nice(nice) => Some(nice),
-        CpuShare::Untouched | CpuShare::Prompt => Some(0),
+    let floors = yielding.filter_map(|class| match settings.share_of(class) {
+        CpuShare::Nice(_) => Some((class, CORES_FLOOR_PERCENT)),
+        CpuShare::Idle => Some((class, settings.class(class).cpu_floor_percent.map_or(0, u32::from))),
+        CpuShare::Untouched | CpuShare::Prompt => None,
     });
-    nice.min().map_or(GroupShare::Idle, GroupShare::Nice)
+    floors.collect()
+}
+
+/// Whether all classes that yield have less than others of the cores, so that their group may.
+fn is_all_idle(settings: &Settings) -> bool {
+    floors(settings).len() == settings.disk_yielders().len()
 }
 
 fn bounds(settings: &Settings, watch: &DiskWatch) -> DiskBounds {

@@ -147,16 +147,20 @@ fn in_version_2_the_group_says_what_its_processes_get_of_the_cores() {
     for groups in EVERY {
         let world = World::new(groups);
         let group = world.make(60 * MB).unwrap();
-        let check = |share: GroupShare, file: &str, expect: &str| {
-            group.share(share).unwrap();
-            let has = fs::read_to_string(world.machine.path(&group.folder().join(file).display().to_string())).ok();
-            let expect = (groups == Groups::V2).then_some(expect);
-            assert_eq!(has.as_deref().map(str::trim), expect, "{groups:?} {share:?}");
+        assert_eq!(group.cores().is_some(), groups == Groups::V2, "{groups:?}");
+        let Some(cores) = group.cores() else { continue };
+        let has = |file: &str| {
+            let text = fs::read_to_string(world.machine.path(&group.folder().join(file).display().to_string()));
+            text.unwrap().trim().to_owned()
         };
-        check(GroupShare::Nice(0), "cpu.weight", "100");
-        check(GroupShare::Nice(10), "cpu.weight", "11");
-        check(GroupShare::Nice(-20), "cpu.weight", "8674");
-        check(GroupShare::Idle, "cpu.idle", "1");
+        cores.give(None).unwrap();
+        assert_eq!(has("cpu.idle"), "1");
+        cores.give(Some(11)).unwrap();
+        assert_eq!((has("cpu.idle").as_str(), has("cpu.weight").as_str()), ("0", "11"));
+        // Linux before 5.15.
+        fs::remove_file(world.machine.path(&group.folder().join("cpu.idle").display().to_string())).unwrap();
+        cores.give(None).unwrap();
+        assert_eq!(has("cpu.weight"), "1");
     }
 }
 

@@ -65,6 +65,12 @@ impl World {
         }
     }
 
+    /// A file of the group with the limit.
+    fn file(&self, name: &str) -> String {
+        let file = self.machine.folder.path().join("sys/fs/cgroup").join(ours()).join(name);
+        fs::read_to_string(file).unwrap().trim().to_owned()
+    }
+
     fn limit(&self) -> Option<u64> {
         self.machine.governor.health.lock().disk_limit
     }
@@ -137,6 +143,8 @@ fn a_class_that_yields_is_limited_while_an_important_one_waits_and_then_no_more(
     let max = fs::read_to_string(world.machine.folder.path().join(format!("sys/fs/cgroup/{}/io.max", ours()))).unwrap();
     assert!(max.ends_with(&format!(" rbps={limit}")), "{max}");
     assert_eq!(world.group(200), "db/server", "nobody else is moved");
+    // An important read that has come back must not wait for a scan that computes.
+    assert_eq!((world.file("cpu.idle").as_str(), world.machine.share(201).1), ("1", 5));
     let (is_on, why) = world.machine.lever("disk limits");
     assert!(is_on && why.starts_with("low: limited to ") && why.contains("floor"), "{why}");
 
@@ -144,6 +152,29 @@ fn a_class_that_yields_is_limited_while_an_important_one_waits_and_then_no_more(
     world.pass(Duration::from_secs(6));
     world.until(201, "db/server");
     world.until_gone();
+    assert_eq!(world.machine.share(201), (10, 0, 10), "its nice value again");
+}
+
+/// A scan that holds one of the server's internal locks must come to its end beside work that never pauses.
+#[test]
+fn a_class_that_is_limited_keeps_a_floor_of_the_cores() {
+    let mut world = World::new(|_| {});
+    world.machine.governor.health.lock().server_cores = Some(2);
+    // A limit that helps nobody is lifted after 4 s.
+    world.pass(Duration::from_millis(1500));
+    world.until(201, &ours());
+    // It waits all the time, and runs for a share of it; milliseconds of the process so far.
+    let (mut ran, mut waited) = (0, 0);
+    let mut play = |world: &mut World, runs_for_ms: u64| {
+        for _ in 0..3 {
+            (ran, waited) = (ran + runs_for_ms, waited + 300);
+            world.machine.write("/proc/201/schedstat", &format!("{ran}000000 {waited}000000 7\n"));
+            world.pass(Duration::from_millis(300));
+        }
+        world.file("cpu.idle")
+    };
+    assert_eq!(play(&mut world, 150), "1", "a quarter of two cores is more than a tenth");
+    assert_eq!(play(&mut world, 6), "0", "it has a weight now");
 }
 
 /// Nobody waits for the disk, so that only the target limits; its limit stays while those who yield are idle.

@@ -1,0 +1,80 @@
+//! The weight with which the processes of a group that gets idle time of the cores keep a floor of them ([`CpuFloor`]).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use plimsoll_machine::group_cores::GroupCores;
+use plimsoll_policy::{CpuFloor, CpuSeen};
+
+use super::REFUSED_FOR;
+
+/// For how long the group's processes are watched before its weight may change.
+const WINDOW: Duration = Duration::from_millis(250);
+
+/// For how long each process, by its number, has been on a core, and for how long it has waited for one.
+type Times = BTreeMap<i32, (Duration, Duration)>;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Floor {
+    control: CpuFloor,
+    /// Until when no weight is tried, because the kernel has refused one.
+    no_weight_until: Option<Instant>,
+    /// When the window began, and what the times were then.
+    window: Option<(Instant, Times)>,
+}
+
+impl Floor {
+    /// Gives the group the weight with which its processes have `percent` of all cores at least while they want that much.
+    pub(super) fn tend(&mut self, group: GroupCores<'_>, percent: u32, cores: Option<u32>, now: Instant) {
+        let before = self.control.weight();
+        let is_barred = self.no_weight_until.is_some_and(|until| now < until);
+        if (percent == 0 || is_barred) && before.is_none() {
+            self.window = None;
+            return;
+        }
+        if self.window.as_ref().is_some_and(|(began, _)| now.saturating_duration_since(*began) < WINDOW) {
+            return;
+        }
+        let times = group.times();
+        let earlier = self.window.replace((now, times.clone()));
+        let weight = match (earlier, cores) {
+            _ if percent == 0 => {
+                self.control = CpuFloor::default();
+                None
+            }
+            (Some((began, earlier)), Some(cores)) => {
+                let window = now.saturating_duration_since(began);
+                let (ran, waited) = spent(&earlier, &times, window);
+                self.control.step(f64::from(percent) / 100.0, &CpuSeen { window, cores, ran, waited })
+            }
+            _ => before,
+        };
+        if weight == before {
+            return;
+        }
+        match group.give(weight) {
+            Ok(()) => tracing::debug!(?weight, "the weight of a group that gets idle time of the cores"),
+            Err(error) => {
+                tracing::warn!(%error, "processes that get idle time of the cores may get less than their floor");
+                // Half a change would be more than they are to have.
+                if let Err(error) = group.give(None) {
+                    tracing::warn!(%error, "their group may not be idle");
+                }
+                (self.control, self.no_weight_until) = (CpuFloor::default(), Some(now + REFUSED_FOR));
+            }
+        }
+    }
+}
+
+/// How long processes were on a core and waited for one within a window. One that has come counts from its beginning, but at most for
+/// the length of the window, because it may have served another class before; what one did that has ended since the last look is lost, so
+/// that the others get a little more than their floor.
+fn spent(earlier: &Times, now: &Times, window: Duration) -> (Duration, Duration) {
+    now.iter().fold((Duration::ZERO, Duration::ZERO), |(ran, waited), (process, (on, off))| {
+        // A number that is another process's now has less than it had.
+        let (on_before, off_before) =
+            earlier.get(process).filter(|before| before.0 <= *on).copied().unwrap_or_default();
+        (ran + (*on - on_before).min(window), waited + off.saturating_sub(off_before).min(window))
+    })
+}

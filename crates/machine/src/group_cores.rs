@@ -1,0 +1,60 @@
+//! What the processes of a control group get of the cores together: a weight, or idle time only (`cpu.idle`).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use procfs::process::Schedstat;
+
+use crate::control::cpu_weight::weight_in;
+use crate::own_group::{OwnGroup, OwnGroupError};
+
+/// The file that makes a group idle, in either version.
+pub(crate) const FILE: &str = "cpu.idle";
+
+/// The weight instead of idle time where the kernel has no [`FILE`] (Linux before 5.15): the smallest.
+const WEIGHT_LEAST: u32 = 1;
+
+/// One of our groups in the hierarchy that divides the cores.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupCores<'a>(pub(crate) &'a OwnGroup);
+
+impl GroupCores<'_> {
+    /// Gives the group's processes a weight together beside others, where 100 is that of one process as usual; `None` for idle time of the
+    /// cores only. Reads back whether they have it.
+    pub fn give(&self, weight: Option<u32>) -> Result<(), OwnGroupError> {
+        let GroupCores(group) = self;
+        let can_be_idle = group.host.exists(group.folder().join(FILE));
+        let of_weight = |weight| weight_in(group.site.unified, weight);
+        let wanted = match weight {
+            None if can_be_idle => vec![(FILE, "1".to_owned())],
+            None => vec![of_weight(WEIGHT_LEAST)],
+            // The kernel takes no weight of a group that is idle.
+            Some(weight) if can_be_idle => vec![(FILE, "0".to_owned()), of_weight(weight)],
+            Some(weight) => vec![of_weight(weight)],
+        };
+        for (file, text) in &wanted {
+            group.write(group.folder(), file, text)?;
+            match group.host.text(group.folder().join(file)) {
+                Some(has) if has.trim() == text => {}
+                has => {
+                    let why = format!("{}: {file} was set to {text}, and holds {has:?}", group.folder().display());
+                    return Err(OwnGroupError::Unavailable(why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How long each of its processes has been on a core, and how long it waited for one (`schedstat`), by its number.
+    pub fn times(&self) -> BTreeMap<i32, (Duration, Duration)> {
+        let GroupCores(group) = self;
+        let members = group.host.text(group.folder().join("cgroup.procs")).unwrap_or_default();
+        let times = members.lines().filter_map(|line| {
+            let process: i32 = line.trim().parse().ok()?;
+            // Those of its first thread, and a server process has no other that works.
+            let times: Schedstat = group.host.parsed(format!("/proc/{process}/schedstat"))?;
+            Some((process, (Duration::from_nanos(times.sum_exec_runtime), Duration::from_nanos(times.run_delay))))
+        });
+        times.collect()
+    }
+}
