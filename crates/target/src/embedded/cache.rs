@@ -13,7 +13,7 @@ use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
 use plimsoll_machine::own_group::OwnGroupError;
 use plimsoll_machine::resctrl::CacheMask;
-use plimsoll_machine::resctrl::class_groups::{CacheHome, ClassGroups};
+use plimsoll_machine::resctrl::class_groups::{CacheHome, ClassGroups, ClassSubject};
 use plimsoll_policy::cache_class::{CacheClass, CacheClassError, CacheWays, ClassMasks, WayMask};
 
 use super::EmbeddedOptions;
@@ -74,7 +74,7 @@ fn masks(home: &CacheHome) -> Result<Vec<CacheMask>, Unbound> {
 impl Bound {
     fn make(host: &Host, state: &Path) -> Result<Bound, Unbound> {
         let names = CacheClass::ALL.map(CacheClass::name);
-        let groups = ClassGroups::make(host, state, &names, masks)?;
+        let groups = ClassGroups::make(host, state, ClassSubject::own(), &names, masks)?;
         let home = groups.home()?;
         let bytes = ways(&home)?.allowed_bytes();
         Ok(Bound { groups, home, bytes })

@@ -20,7 +20,7 @@ fn home(mask: u32, groups_free: u32) -> CacheHome {
         domains: vec![0],
         way_bytes: Some(11 << 18),
     };
-    CacheHome { cache, mask: CacheMask(mask), groups_free }
+    CacheHome { folder: "/sys/fs/resctrl".to_owned(), cache, mask: CacheMask(mask), groups_free }
 }
 
 #[test]
