@@ -8,6 +8,7 @@
 //! way. Quantities that are computed from several cells (interference, knees, gains) are not figures of a run and not listed
 //! here.
 
+mod cache_classes;
 mod counters;
 mod freshness;
 mod learning;
@@ -168,9 +169,17 @@ pub enum Asking {
 
 /// Every figure, in the order of the documentation.
 pub fn figures() -> impl Iterator<Item = &'static Figure> {
-    [requests::FIGURES, locks::FIGURES, counters::FIGURES, machine::FIGURES, freshness::FIGURES, learning::FIGURES]
-        .into_iter()
-        .flatten()
+    [
+        requests::FIGURES,
+        locks::FIGURES,
+        counters::FIGURES,
+        machine::FIGURES,
+        freshness::FIGURES,
+        learning::FIGURES,
+        cache_classes::FIGURES,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The figure of that name; a name that is not in the list is a mistake of ours.

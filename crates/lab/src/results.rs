@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::claim::grade::Grade;
 
 pub use curves::{AxisRole, Knee, KneeLevel, Scalability};
-pub use device::{Device, Unmeasured};
+pub use device::{CacheSwitching, Device, Unmeasured};
 pub use line::{Isolation, Kept, Line, LineStanding};
 pub(crate) use merge::mean;
 pub use mode::Mode;

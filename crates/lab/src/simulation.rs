@@ -34,7 +34,7 @@ pub(crate) use outcome::{SimulatedRun, record};
 /// The URL of the target that is simulated.
 pub const URL: &str = "simulated:";
 
-/// Parameters of every operator, beside its own: how many cores work for it, and which ways it may fill.
+/// Parameters of every operator, beside its own: how many threads work for it, and which ways it may fill.
 const CORES: &str = "cores";
 pub(crate) const MASK: &str = "mask";
 
@@ -43,7 +43,7 @@ const CORES_DEFAULT: u32 = 22;
 
 /// What every result of a simulation must say.
 pub(crate) const CAUTION: [&str; 2] = [
-    "simulated, not measured: no core is shared, so that losses beside others are smaller than on hardware whose threads share cores; what masks give back depends on which line a cache replaces, which processors do not document (docs/simulate.md)",
+    "simulated, not measured: what threads of one core cost each other is an assumption (`sibling_slowdown`); what masks give back depends on which line a cache replaces, which processors do not document (docs/simulate.md)",
     "latencies, shares of response time, hardware counters and figures of disks are missing, because only references to memory are simulated",
 ];
 
@@ -157,6 +157,7 @@ fn fault_of(error: &SimulationError, setting: &Setting, members: &[usize]) -> Fa
             of(workload, MASK)
         }
         SimulationError::Program { workload, .. } => of(workload, "kind"),
+        SimulationError::Slowdown(_) => Fault::option("sibling_slowdown", error.to_string()),
         SimulationError::Lines { .. } => Fault::workload(members[0], "rows", error.to_string()),
         _ => Fault::option("references", error.to_string()),
     }

@@ -29,6 +29,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::availability::Availability;
@@ -229,6 +230,15 @@ impl ControlError {
 
     pub(crate) fn refused(doing: impl Into<String>, path: impl fmt::Display, error: std::io::Error) -> ControlError {
         ControlError::Refused { doing: doing.into(), path: path.to_string(), error, told: None }
+    }
+
+    /// Whether the file or group is not there that was to be changed.
+    pub fn is_gone(&self) -> bool {
+        // The kernel says ENODEV of a file that was opened just before its group was removed.
+        let is_gone = |error: &std::io::Error| {
+            error.kind() == std::io::ErrorKind::NotFound || Errno::from_io_error(error) == Some(Errno::NODEV)
+        };
+        matches!(self, ControlError::Refused { error, .. } if is_gone(error))
     }
 }
 

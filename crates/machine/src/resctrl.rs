@@ -7,8 +7,8 @@
 //!
 //! In reading order: [`Resctrl::open`] finds the mount or returns why there is none ([`Absent`]), [`Capabilities`] describes what can be
 //! allocated, [`Group`] is one allocation, [`subject`] puts whole processes into a group,
-//! [`class_groups`] some threads of this process into groups with fewer ways. [`ResctrlFiles`] is the seam below
-//! which a test puts a fake kernel.
+//! [`class_groups`] some threads of this process, or some processes of a server, into groups with fewer ways. [`ResctrlFiles`] is the
+//! seam below which a test puts a fake kernel ([`fake`]).
 //!
 //! The group's own counters show whether a limit takes effect. Sapphire Rapids has a direct proof besides: its event
 //! `INT_MISC.MBA_STALLS` (0xAD, umask 0x20) counts the cycles in which a core waited because of a bandwidth limit.
@@ -19,14 +19,12 @@ mod cache;
 mod capabilities;
 pub mod class_groups;
 pub(crate) mod conflict;
+pub mod fake;
 mod files;
 mod group;
 mod schemata;
 pub mod subject;
 mod traffic;
-
-#[cfg(test)]
-pub(crate) mod fake;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -50,6 +48,11 @@ const PREFIX: &str = "plimsoll-";
 /// Whether a path is that of a group of ours: one below the mount or below the `mon_groups` of another.
 fn is_our_name(path: &str) -> bool {
     path.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !path.contains("..")
+}
+
+/// Whether the folder of a group is that of one which a Plimsoll has made, this one or another.
+pub fn is_of_plimsoll(folder: &str) -> bool {
+    is_our_name(folder)
 }
 
 /// A mounted resctrl file system.
@@ -167,8 +170,8 @@ impl Resctrl {
         }
     }
 
-    /// Makes the folder of a group, below the mount or below `mon_groups`, and notes its removal before that. What is there
-    /// already is somebody else's, and undoing must not remove it: that is refused before anything is noted.
+    /// Makes the folder of a group, below the mount or below `mon_groups`, and notes its removal before that. A group
+    /// that is there already belongs to another program, and undoing must not remove it: that is refused before anything is noted.
     fn make(&self, path: &str, tasks_to: Option<String>, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
         let refuse = |error| {
             Err(ControlError::Refused { doing: "make".to_owned(), path: self.absolute(path), error, told: None })

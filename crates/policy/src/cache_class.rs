@@ -23,6 +23,8 @@
 //!
 //! Source: Noll et al., *Accelerating Concurrent Workloads with CPU Cache Partitioning*, IV and V.B.
 
+pub mod server_plan;
+
 use std::error::Error;
 use std::fmt;
 

@@ -17,12 +17,15 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Mutex, RwLock};
 use plimsoll_workload::activity::ActivityWatch;
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session};
+use plimsoll_workload::database::{
+    CacheSwitches, Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session,
+};
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::parallelism::{Parallelism, untaught};
 use plimsoll_workload::schema::{Schema, TableId};
 
 use crate::activity::{Asker, Watch};
+use crate::cache_classes::CacheClasses;
 use crate::connection::{Connection, WireError, past_conflicts};
 use crate::degrees::QueryDegrees;
 use crate::governor::{GovernorError, GovernorProcess, GovernorSettings};
@@ -48,6 +51,8 @@ pub struct PostgresDatabase {
     governor: Mutex<Option<GovernorProcess>>,
     /// Who decides the degrees of queries of a server of ours; `None` if the server does.
     degrees: Mutex<Option<Arc<QueryDegrees>>>,
+    /// Who decides which parts of the cache backends of a server of ours may fill. Before the server, so that groups go first.
+    cache_classes: Mutex<Option<Arc<CacheClasses>>>,
     server: Server,
 }
 
@@ -67,17 +72,18 @@ impl PostgresDatabase {
         let mut connection = Connection::open(&url)?;
         let location = Location::of(&mut connection, &warnings)?;
         let server = Server::Given { location, settings: RwLock::new(settings) };
-        let (users, loaders, governor, degrees) = Default::default();
-        Ok(PostgresDatabase { url, warnings, loaders, users, governor, degrees, server })
+        let (users, loaders, governor, degrees, cache_classes) = Default::default();
+        Ok(PostgresDatabase { url, warnings, loaders, users, governor, degrees, cache_classes, server })
     }
 
     /// A server of our own, which ends with this value. A governor that its settings ask for is not there yet.
     pub fn private(server: PrivateServer) -> Self {
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
         let degrees = Mutex::new(QueryDegrees::of(server.settings(), None));
+        let cache_classes = Mutex::new(CacheClasses::of(&server, None));
         let server = Server::Private(Box::new(RwLock::new(server)));
         let (warnings, loaders, users, governor) = Default::default();
-        PostgresDatabase { url, warnings, loaders, users, governor, degrees, server }
+        PostgresDatabase { url, warnings, loaders, users, governor, degrees, cache_classes, server }
     }
 
     /// Puts the governor that the settings ask for between clients and the server, or takes away one that they do not ask
@@ -215,7 +221,8 @@ impl PostgresDatabase {
             Server::Private(server) => SessionOptions::from(server.read().settings()),
             Server::Given { settings, .. } => SessionOptions::from(&*settings.read()),
         };
-        SessionOptions { degrees: self.degrees.lock().clone(), ..options }
+        let (degrees, cache_classes) = (self.degrees.lock().clone(), self.cache_classes.lock().clone());
+        SessionOptions { degrees, cache_classes, ..options }
     }
 
     /// A connection for everything but clients' work.
@@ -291,7 +298,12 @@ impl Database for PostgresDatabase {
 
     fn warnings(&self) -> Vec<String> {
         let untaught = self.degrees.lock().as_ref().and_then(|degrees| untaught(&degrees.figures()));
-        self.warnings.told().into_iter().chain(untaught).collect()
+        let unbound = self.cache_classes.lock().as_ref().and_then(|classes| classes.warning());
+        self.warnings.told().into_iter().chain(untaught).chain(unbound).collect()
+    }
+
+    fn cache_switches(&self) -> Option<CacheSwitches> {
+        self.cache_classes.lock().as_ref().map(|classes| classes.switches())
     }
 
     fn parallelism(&self) -> Option<Parallelism> {
@@ -344,6 +356,8 @@ impl Database for PostgresDatabase {
                 let applied = server.apply(changed).map_err(failed)?;
                 let mut degrees = self.degrees.lock();
                 *degrees = QueryDegrees::of(server.settings(), degrees.take());
+                let mut classes = self.cache_classes.lock();
+                *classes = CacheClasses::of(&server, classes.take());
                 match applied {
                     Applied::NeedsNewServer => OptionChange::NeedsReopening,
                     Applied::Restarted => {

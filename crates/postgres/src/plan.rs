@@ -1,14 +1,24 @@
-//! Plans: what EXPLAIN says of a query, as its shape and a hash of that.
+//! Plans: what EXPLAIN says of a query, as its shape and a hash of that, and as the tree by which its cache class is decided.
+
+mod node;
 
 use plimsoll_workload::database::QueryPlan;
 use serde_json::Value;
 
+pub use node::{CACHE_EXPLAIN, cache_plan};
+
+/// The top node of what EXPLAIN has answered as JSON.
+fn root(json: &str) -> Result<Value, String> {
+    let mut plans: Value =
+        serde_json::from_str(json).map_err(|error| format!("EXPLAIN's answer is no JSON: {error}"))?;
+    let root = plans.get_mut(0).and_then(|plan| plan.get_mut("Plan")).map(Value::take);
+    root.filter(Value::is_object).ok_or_else(|| "EXPLAIN's answer has no plan".to_owned())
+}
+
 /// Reads the answer of `EXPLAIN (FORMAT JSON, COSTS OFF)`.
 pub(crate) fn read(json: &str) -> Result<QueryPlan, String> {
-    let plans: Value = serde_json::from_str(json).map_err(|error| format!("EXPLAIN's answer is no JSON: {error}"))?;
-    let root = plans.get(0).and_then(|plan| plan.get("Plan")).ok_or("EXPLAIN's answer has no plan")?;
     let mut shape = String::new();
-    show(root, &mut shape);
+    show(&root(json)?, &mut shape);
     Ok(QueryPlan { hash: format!("{:016x}", fnv1a(shape.as_bytes())), shape })
 }
 

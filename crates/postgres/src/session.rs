@@ -12,6 +12,7 @@ use plimsoll_workload::database::{DatabaseError, QueryAnswer, QueryPlan, Session
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use crate::arrow_rows;
+use crate::cache_classes::{BackendClass, CacheClasses, ClassedQuery};
 use crate::connection::{Connection, Prepared, TransactionState, WireError};
 use crate::degrees::{self, QueryDegrees};
 use crate::governor::{CLASSES, class_of, name_of_class, tagged};
@@ -40,6 +41,8 @@ pub struct SessionOptions {
     pub snapshot: &'static str,
     /// Who decides the degree of parallelism of each query; `None` if the server does.
     pub degrees: Option<Arc<QueryDegrees>>,
+    /// Who decides which part of the cache the server's process may fill; `None` if it may fill all that the server may.
+    pub cache_classes: Option<Arc<CacheClasses>>,
 }
 
 impl From<&ServerSettings> for SessionOptions {
@@ -52,6 +55,7 @@ impl From<&ServerSettings> for SessionOptions {
             names_class: settings.governor().is_some_and(|governor| governor.mode.beside),
             snapshot: "now",
             degrees: None,
+            cache_classes: None,
         }
     }
 }
@@ -75,6 +79,7 @@ pub struct PostgresSession {
     rollback: Prepared,
     is_open: bool,
     share: BackendShare,
+    cache: Option<BackendClass>,
     snapshot: &'static str,
     degrees: Option<Arc<QueryDegrees>>,
     /// The degree that the session is set to; `None` if that is not known.
@@ -104,6 +109,8 @@ impl PostgresSession {
         }
         let (commit, rollback) = (connection.prepare("commit", "COMMIT")?, connection.prepare("rollback", "ROLLBACK")?);
         let share = BackendShare::new(options.cpu_scheduler, connection.server_process(), warnings.clone());
+        let cache =
+            options.cache_classes.as_ref().map(|classes| BackendClass::new(classes, connection.server_process()));
         Ok(PostgresSession {
             connection,
             statements: StatementMap::default(),
@@ -116,6 +123,7 @@ impl PostgresSession {
             rollback,
             is_open: false,
             share,
+            cache,
             snapshot: options.snapshot,
             degrees: options.degrees.clone(),
             degree: None,
@@ -168,6 +176,16 @@ impl PostgresSession {
         Ok(())
     }
 
+    /// Brings the server's process to the cache class of the query that follows.
+    fn enter_cache_class(&mut self, sql: &str) -> Option<ClassedQuery> {
+        let entered = self.cache.as_mut()?.query(&mut self.connection, sql, self.degree, self.is_open);
+        entered.unwrap_or_else(|_| {
+            // The query meets the same error, or is a statement that has no plan.
+            self.recover();
+            None
+        })
+    }
+
     /// What a statement means that a governor beside the server has cancelled: nobody else cancels where there is one.
     fn cancelled(&self, error: &WireError) -> Option<DatabaseError> {
         let is_cancel = error.server().is_some_and(failure::is_cancel);
@@ -181,6 +199,7 @@ impl PostgresSession {
         rows: &mut Rows,
     ) -> Result<(), WireError> {
         self.name_class()?;
+        self.cache.iter_mut().for_each(BackendClass::statement);
         // Within a transaction its beginning has told.
         let class = self.class.filter(|_| !self.is_open);
         let (known, prefix) = match class {
@@ -264,6 +283,7 @@ impl Session for PostgresSession {
         self.name_class().map_err(|error| failure::of_command("SET application_name", error))?;
         let run = self.degrees.as_ref().map(|degrees| degrees.begin(sql));
         run.as_ref().map_or(Ok(()), |run| self.set_degree(run.degree()))?;
+        let _confined = self.enter_cache_class(sql);
         let began = Instant::now();
         let answered = arrow_rows::query(&mut self.connection, &tagged(sql, self.class));
         let batches = answered.map_err(|error| {

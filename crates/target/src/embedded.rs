@@ -31,13 +31,13 @@ use plimsoll_engine::{Engine, EngineOptions, Log, LogOptions, LogStatistics, Rec
 use plimsoll_machine::host::Host;
 use plimsoll_machine::run_queue::runnable_threads;
 use plimsoll_policy::StarvationBound;
-use plimsoll_workload::database::{Database, DatabaseError, Footprint, OptionChange, Session};
+use plimsoll_postgres::cache_classes::CacheBinding;
+use plimsoll_workload::database::{CacheSwitches, Database, DatabaseError, Footprint, OptionChange, Session};
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::parallelism::Parallelism;
 use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
 
 use crate::open::TargetError;
-use cache::CacheBinding;
 pub use engines::HighParallelism;
 use engines::QueryEngines;
 use freshness::DeltaWatch;
@@ -305,6 +305,11 @@ impl Database for Embedded {
 
     fn parallelism(&self) -> Option<Parallelism> {
         self.queries.read().parallelism().map(Parallelism::from)
+    }
+
+    fn cache_switches(&self) -> Option<CacheSwitches> {
+        let jobs = self.cache_jobs()?;
+        Some(CacheSwitches { count: jobs.switches, time: jobs.switch_time })
     }
 
     fn warnings(&self) -> Vec<String> {

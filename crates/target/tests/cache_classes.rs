@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::time::Duration;
+
 use plimsoll_workload::database::Database;
 
 use common::{loaded, rows};
@@ -36,6 +38,12 @@ fn check(spec: &str, count: usize) {
         }
         let jobs = database.cache_jobs().unwrap();
         assert!(jobs.started[0] > 0, "some scans were polluting: {jobs:?}");
+        let switches = database.cache_switches().unwrap();
+        let is_per_task =
+            options.contains(&("cache_switch", "per_task")) || options.contains(&("query_threads", "own"));
+        assert_eq!(switches.count > 0, is_per_task, "threads of a pool are bound once: {switches:?} with {options:?}");
+        // The study reports less than 100 us; a busy machine may interrupt a move.
+        assert!(switches.time <= Duration::from_millis(10) * switches.count as u32, "{switches:?}");
     }
 }
 

@@ -105,6 +105,11 @@ pub trait Database: Send + Sync {
         None
     }
 
+    /// How often work changed its cache class so far; `None` if the database has no cache classes.
+    fn cache_switches(&self) -> Option<CacheSwitches> {
+        None
+    }
+
     /// What could not be had or seen so far, and what would help; empty if all is well. For those who read the figures of runs.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
@@ -133,6 +138,15 @@ pub struct ProxyCounts {
     pub admission_wait: Duration,
     /// Transactions rolled back for more important ones, those that were replayed included.
     pub rolled_back: u64,
+}
+
+/// How often a thread or a server's process was moved to another part of the cache because its next work is of another class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheSwitches {
+    /// How often.
+    pub count: u64,
+    /// How long that took in all.
+    pub time: Duration,
 }
 
 /// Which data tables hold.

@@ -16,8 +16,8 @@ use super::*;
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms};
 use crate::report::fixture;
 use crate::results::{
-    Aborted, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, ResponseByWaits, SimulatedCache,
-    TimeShare, WorkloadMeasurement,
+    Aborted, CacheSwitching, Counters, Latency, Lengths, LockStatistics, LockWait, MeanLength, ResponseByWaits,
+    SimulatedCache, TimeShare, WorkloadMeasurement,
 };
 
 /// A run in which everything was measured, `times` as much of it as in another.
@@ -132,6 +132,7 @@ fn device(figure: f64) -> Device {
             speed_up: Some(figure),
             regret: Some(figure),
         }),
+        cache_switches: Some(CacheSwitching { per_s: figure, us: Some(figure) }),
     }
 }
 

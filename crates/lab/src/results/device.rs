@@ -70,6 +70,19 @@ pub struct Device {
     /// What the database had learned about degrees of parallelism when the window closed. `None` where it does not learn them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<Learning>,
+    /// Moves between cache classes. `None` where the database has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_switches: Option<CacheSwitching>,
+}
+
+/// How often threads or processes were moved to another cache class.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CacheSwitching {
+    /// Moves per second.
+    pub per_s: f64,
+    /// Microseconds that a move took, on average. `None` if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub us: Option<f64>,
 }
 
 /// Why a sensor told nothing within a window, or not everything.

@@ -6,14 +6,14 @@ use std::time::Duration;
 use plimsoll_machine::control::Verdict;
 use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::activity::ActivityWatch;
-use plimsoll_workload::database::{Database, ProxyCounts};
+use plimsoll_workload::database::{CacheSwitches, Database, ProxyCounts};
 use plimsoll_workload::driver::{Progress, WindowObserver, WorkloadThreads};
 use plimsoll_workload::freshness::CopyWatch;
 
 use crate::activity::{Sampled, Sampling, SeenWorkload};
 use crate::copy_sampling::{CopyReading, CopySampling};
 use crate::limits::MachineLimits;
-use crate::results::{Device, GovernedClass, Server, Unmeasured};
+use crate::results::{CacheSwitching, Device, GovernedClass, Server, Unmeasured};
 use crate::sensors::{Counted, Instruments, Second, ServerProcesses, WatchedWorkload, WindowReading, WindowSensors};
 use crate::time_share::ServingThreads;
 
@@ -29,6 +29,8 @@ pub(super) struct SensorObserver<'a> {
     server: ServerSensors<'a>,
     /// What the governor had counted when the window opened, and what it counted within.
     governed: (Vec<ProxyCounts>, Vec<GovernedClass>),
+    /// Moves between cache classes before the window opened, and those within.
+    switches: (Option<CacheSwitches>, Option<CacheSwitching>),
     /// Why it is not known what it counted.
     ungoverned: Option<String>,
     sampling: Option<Sampling>,
@@ -124,6 +126,7 @@ impl<'a> SensorObserver<'a> {
             reading: None,
             has_server: server.watch.is_some(),
             governed: Default::default(),
+            switches: Default::default(),
             ungoverned: None,
             server,
             sampling: None,
@@ -137,6 +140,7 @@ impl<'a> SensorObserver<'a> {
     pub(super) fn finish(self) -> Option<SensorReading> {
         let mut reading = self.reading?;
         reading.device.freshness = self.copied.whole;
+        reading.device.cache_switches = self.switches.1;
         for (second, freshness) in reading.seconds.iter_mut().zip(self.copied.seconds) {
             second.device.freshness = freshness;
         }
@@ -195,6 +199,15 @@ impl<'a> SensorObserver<'a> {
     }
 }
 
+/// The moves between cache classes in a window; `None` if the database has no classes, or has made new ones in between.
+fn switched(before: Option<CacheSwitches>, after: Option<CacheSwitches>, window: Duration) -> Option<CacheSwitching> {
+    let (before, after) = (before?, after?);
+    let count = after.count.checked_sub(before.count)? as f64;
+    let time = after.time.checked_sub(before.time)?;
+    let us = (count > 0.0).then(|| time.as_secs_f64() * 1e6 / count);
+    (!window.is_zero()).then(|| CacheSwitching { per_s: count / window.as_secs_f64(), us })
+}
+
 /// What was counted of each class between two moments.
 fn counted_between(before: &[ProxyCounts], after: Vec<ProxyCounts>) -> Vec<GovernedClass> {
     let within = |after: ProxyCounts| {
@@ -216,6 +229,7 @@ impl WindowObserver for SensorObserver<'_> {
         self.limits.open_window();
         // Before the sensors, for what is asked once takes some milliseconds.
         self.governed.0 = self.counts();
+        self.switches.0 = self.server.database.and_then(Database::cache_switches);
         let seed = self.server.seed;
         self.sampling = self.server.watch.take().map(|watch| Sampling::start(watch, threads, seed));
         let processes = &self.server.processes;
@@ -238,6 +252,9 @@ impl WindowObserver for SensorObserver<'_> {
         self.copied = self.copy.take().map(CopySampling::finish).unwrap_or_default();
         self.reading = self.sensors.take().map(WindowSensors::close);
         self.sampled = self.sampling.take().map(Sampling::finish);
+        let switches = self.server.database.and_then(Database::cache_switches);
+        let window = self.reading.as_ref().map_or(Duration::ZERO, |reading| reading.window);
+        self.switches.1 = switched(self.switches.0, switches, window);
         let counts = self.counts();
         self.governed.1 = counted_between(&self.governed.0, counts);
         self.verdicts = self.limits.close_window();
@@ -300,6 +317,16 @@ mod tests {
             servers: vec![None; clients.len()],
             board: Board::new(clients.len()),
         }
+    }
+
+    #[test]
+    fn moves_between_cache_classes_are_those_of_the_window() {
+        let at = |count, us| Some(CacheSwitches { count, time: Duration::from_micros(us) });
+        let second = Duration::from_secs(2);
+        assert_eq!(switched(at(10, 100), at(30, 180), second), Some(CacheSwitching { per_s: 10.0, us: Some(4.0) }));
+        assert_eq!(switched(at(10, 100), at(10, 100), second), Some(CacheSwitching { per_s: 0.0, us: None }));
+        assert_eq!(switched(at(10, 100), at(3, 9), second), None, "counted again from 0");
+        assert_eq!((switched(None, at(3, 9), second), switched(at(3, 9), at(4, 9), Duration::ZERO)), (None, None));
     }
 
     #[test]

@@ -142,6 +142,7 @@ fn device_of(machine: &Figures, group: &Figures, used: &Used, cores: usize) -> D
         // Known to the database.
         freshness: None,
         learning: None,
+        cache_switches: None,
     }
 }
 

@@ -41,7 +41,7 @@ pub enum OptionValue {
 }
 
 /// The one list.
-pub const OPTIONS: [SimulatorOption; 16] = [
+pub const OPTIONS: [SimulatorOption; 18] = [
     number("cache_mib", "MiB of the cache that cores share", 55.0, 1e-3, 4096.0),
     whole("cache_ways", "its ways", 20, WAYS_MOST as u64),
     SimulatorOption {
@@ -79,6 +79,14 @@ pub const OPTIONS: [SimulatorOption; 16] = [
     ),
     number("memory_ns", "nanoseconds of a read from memory without contention", 80.0, 0.1, 1e5),
     number("memory_gb_s", "most GB (10^9 bytes) per second from memory", 64.0, 1e-3, 1e5),
+    whole("machine_cores", "its cores; threads beyond them share a core and its cache with another thread", 22, 4096),
+    number(
+        "sibling_slowdown",
+        "how many times as long a thread computes while another thread of its core computes (assumed; the study does not tell it)",
+        1.6,
+        1.0,
+        100.0,
+    ),
     whole("sampling", "one set in so many is simulated; it must divide the sets of both caches", 32, 1 << 16),
     whole("warm_up", "references of all cores together before anything is counted", 16_000_000, 1 << 50),
     whole("references", "references that are counted", 16_000_000, 1 << 50),
@@ -164,6 +172,8 @@ impl Options {
             shared_ns: self.number("shared_ns"),
             memory_ns: self.number("memory_ns"),
             memory_bytes_per_s: self.number("memory_gb_s") * 1e9,
+            cores: self.number("machine_cores") as u32,
+            sibling_slowdown: self.number("sibling_slowdown"),
         }
     }
 

@@ -206,7 +206,7 @@ fn fewer_ways_are_swept_as_a_limit_and_have_a_knee() {
 #[test]
 fn curves_of_the_cache_predict_a_pair() {
     let text = PAIR.replace("\"scan.mask\" = [\"all\", \"0x3\", \"class\"]", "llc_ways = [2, 4, 8, 12, 16, 20]");
-    let text = text.replace("sampling = 1,", "sampling = 1, least_recently_used = true,");
+    let text = text.replace("sampling = 1,", "sampling = 1, least_recently_used = true, machine_cores = 44,");
     let plan = plan(text.split("[[claim]]").next().unwrap_or_default());
     let (outcome, _) = simulate(&plan, Vec::new(), usize::MAX);
     let mut results = results(&plan, &outcome.records);
@@ -221,6 +221,7 @@ fn curves_of_the_cache_predict_a_pair() {
     assert!(group.with_masks.value > 1.02 * group.shared.value, "{group:?}");
     let table = table::prediction::render(&predicted);
     assert!(table.contains("group + scan") && table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    assert!(table.contains("Error of 2: ") && table.contains("at most; "), "{table}");
     // Without reads from memory there are bounds, and they hold.
     results.points.iter_mut().for_each(|point| point.device.dram_read_gb_s = None);
     let predicted = predict(&results, None, &request).expect("there are curves");

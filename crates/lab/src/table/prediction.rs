@@ -57,7 +57,28 @@ pub(super) fn cache(pairs: &[CachePair]) -> Vec<String> {
         out.extend(wrap(&parts.collect::<Vec<_>>().join(", "), "", "  "));
         out.extend(pair.workloads.iter().map(cache_shared));
     }
+    out.extend(cache_accuracy(pairs));
     out
+}
+
+/// How far predictions are from what was measured; nothing if no pair was.
+fn cache_accuracy(pairs: &[CachePair]) -> Option<String> {
+    let compared =
+        pairs.iter().flat_map(|pair| &pair.workloads).filter_map(|one| Some((one, one.error?, one.measured?)));
+    let compared: Vec<_> = compared.collect();
+    let errors: Vec<f64> = compared.iter().map(|(_, error, _)| error.abs()).collect();
+    let largest = errors.iter().copied().reduce(f64::max)?;
+    let is_within = |(one, measured): (&CacheShared, Interval)| {
+        let (low, high) = (one.shared.low.unwrap_or(f64::NEG_INFINITY), one.shared.high.unwrap_or(f64::INFINITY));
+        measured.high.unwrap_or(measured.value) >= low && measured.low.unwrap_or(measured.value) <= high
+    };
+    let within = compared.iter().filter(|(one, _, measured)| is_within((one, *measured))).count();
+    Some(format!(
+        "Error of {}: {} on average, {} at most; {within} agree with the interval",
+        errors.len(),
+        percent(errors.iter().sum::<f64>() / errors.len() as f64),
+        percent(largest),
+    ))
 }
 
 fn cache_shared(one: &CacheShared) -> String {

@@ -1,12 +1,16 @@
-//! Groups for some threads of this process, each with a part of the ways that the process may fill: a group for each class of work.
+//! Groups for some threads, each with a part of the ways that they may fill: a group for each class of work.
 //!
-//! A thread is moved once, when it starts, and stays. All other threads of the process stay in its group, which is never changed. How
-//! the groups are undone is in a journal before they are made, as for groups of the governor ([`own_group`](crate::own_group)); what a
-//! killed process has left is undone when the next one makes such groups, and by `plimsoll machine --restore`.
+//! The threads are those of this process, or the processes of a server ([`ClassSubject`]). A thread of this process is moved once, when
+//! it starts, and stays; a server's processes are moved when their work changes. All others stay in the group that the process or the
+//! server is in, which is never changed. How the groups are undone is in a journal before they are made, as for groups of the governor
+//! ([`own_group`](crate::own_group)); what a killed process has left is undone when the next one makes such groups, and by
+//! `plimsoll machine --restore`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::{CacheMask, Group, Resctrl, Shares, subject};
+use crate::control::threads::thread_ids;
 use crate::control::{ControlError, Subject, Undo, UndoNotes};
 use crate::host::Host;
 use crate::limiter::LimiterError;
@@ -15,15 +19,25 @@ use crate::limiter::lock::StateLock;
 use crate::own_group::{OwnGroupError, restore_left_over, state_of};
 use crate::resctrl::{Absent, CacheControl};
 
-/// How the state of these groups is called.
+/// How the state of these groups is called, with the number of the subject's first process behind it.
 const NAME: &str = "cache";
 
-/// The ways that this process may fill, and what there is for its classes.
+/// Whose threads have classes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassSubject {
+    subject: Subject,
+    /// Whether the processes are moved that the first one forks, which itself stays where it is.
+    is_server: bool,
+}
+
+/// The ways that a subject may fill, and what there is for its classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheHome {
+    /// The folder of the group that the subject is in.
+    pub folder: String,
     /// The last-level cache.
     pub cache: CacheControl,
-    /// The ways that the process's group has in every domain: an experiment's `llc_ways`, or what an operator has set.
+    /// The ways that this group has in every domain: an experiment's `llc_ways`, or what an operator has set.
     pub mask: CacheMask,
     /// Groups that can still be made.
     pub groups_free: u32,
@@ -34,7 +48,9 @@ pub struct CacheHome {
 pub struct ClassGroups {
     host: Host,
     resctrl: Resctrl,
-    process: Subject,
+    subject: ClassSubject,
+    /// The group that the subject was in.
+    home: Group,
     /// By class, in the order in which they were asked for; classes with equal masks share a group.
     classes: Vec<Class>,
     journal: Journal,
@@ -46,6 +62,41 @@ pub struct ClassGroups {
 struct Class {
     group: Group,
     mask: CacheMask,
+}
+
+impl ClassSubject {
+    /// Threads of this process.
+    pub fn own() -> ClassSubject {
+        ClassSubject::of(std::process::id().cast_signed(), false)
+    }
+
+    /// Processes of the server whose first process this is.
+    pub fn server(first: i32) -> ClassSubject {
+        ClassSubject::of(first, true)
+    }
+
+    fn of(first: i32, is_server: bool) -> ClassSubject {
+        ClassSubject { subject: Subject { processes: vec![first], ..Subject::default() }, is_server }
+    }
+
+    fn first(&self) -> i32 {
+        self.subject.processes.first().copied().unwrap_or(0)
+    }
+
+    /// The threads whose group is the subject's: all, or those of a server's first process, which hands its group on to those it forks.
+    fn threads(&self, host: &Host) -> BTreeSet<i32> {
+        if self.is_server {
+            threads_of(host, self.first()).into_iter().collect()
+        } else {
+            subject::threads(host, &self.subject)
+        }
+    }
+}
+
+/// The threads of a process: at least the first.
+fn threads_of(host: &Host, process: i32) -> Vec<i32> {
+    let threads = thread_ids(host, process);
+    if threads.is_empty() { vec![process] } else { threads }
 }
 
 /// Notes in a journal on behalf of one control.
@@ -64,13 +115,13 @@ fn absent(absent: Absent) -> OwnGroupError {
     OwnGroupError::Unavailable(absent.to_string())
 }
 
-/// The group that the process is in, apart from groups for its classes.
-fn home_group(host: &Host, resctrl: &Resctrl, process: &Subject) -> Result<Group, OwnGroupError> {
-    if let Some(group) = resctrl.find(&subject::group_name(process)) {
+/// The group that the subject is in, apart from groups for its classes.
+fn home_group(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Group, OwnGroupError> {
+    if let Some(group) = resctrl.find(&subject::group_name(&of.subject)) {
         return Ok(group);
     }
-    let own = subject::class_groups(resctrl, process);
-    let mut threads = subject::threads(host, process);
+    let own = subject::class_groups(resctrl, &of.subject);
+    let mut threads = of.threads(host);
     for group in own {
         let of_class = group.tasks()?;
         threads.retain(|thread| !of_class.contains(thread));
@@ -80,58 +131,76 @@ fn home_group(host: &Host, resctrl: &Resctrl, process: &Subject) -> Result<Group
     Ok(home.unwrap_or_else(|| resctrl.default_group()))
 }
 
-/// What there is for the classes of a process.
-fn cache_home(host: &Host, resctrl: &Resctrl, process: &Subject) -> Result<CacheHome, OwnGroupError> {
+/// What there is for the classes of a subject.
+fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<CacheHome, OwnGroupError> {
     let missing = "resctrl is mounted without allocation of the level 3 cache (no info/L3)";
     let cache = resctrl.capabilities().last_level();
     let cache = cache.ok_or_else(|| absent(Absent::missing(host, &["cat_l3"], "l3cat", missing)))?.clone();
-    let home = home_group(host, resctrl, process)?;
+    let home = home_group(host, resctrl, of)?;
+    // That of the default group ends with a slash.
+    let folder = home.folder().trim_end_matches('/').to_owned();
     let schemata = home.schemata()?;
-    let bandwidth = resctrl.capabilities().bandwidth.as_ref();
-    let is_limited = |limit: u64| bandwidth.is_some_and(|bandwidth| limit < u64::from(bandwidth.unlimited));
-    if schemata.numbers("MB").into_values().any(is_limited) {
+    let limits = schemata.numbers("MB");
+    if let Some(bandwidth) = &resctrl.capabilities().bandwidth
+        && let Some((domain, limit)) = limits.iter().find(|(_, limit)| **limit < u64::from(bandwidth.unlimited))
+    {
         let reason = format!(
-            "memory bandwidth of {} is limited, and each class would have that limit for itself",
-            home.folder()
+            "memory bandwidth of {folder} is limited (MB:{domain}={limit} of {}), and each class would have that limit for itself",
+            bandwidth.unlimited
         );
-        return Err(absent(Absent::because(reason, Some("leave memory_bandwidth unlimited with cache_classes"))));
+        let remedy = match of.is_server {
+            false => "leave memory_bandwidth unlimited with cache_classes".to_owned(),
+            true => format!("write MB:{domain}={} to {folder}/schemata", bandwidth.unlimited),
+        };
+        return Err(absent(Absent::because(reason, Some(&remedy))));
     }
     let masks = cache.resources.iter().flat_map(|resource| schemata.masks(resource).into_values());
     let mask = masks.fold(cache.full, |all, mask| CacheMask(all.0 & mask.0));
     let taken = 1 + resctrl.group_names().len() as u32;
-    let own = subject::class_groups(resctrl, process).len() as u32;
+    let own = subject::class_groups(resctrl, &of.subject).len() as u32;
     let most = resctrl.capabilities().groups_max().unwrap_or(0);
-    Ok(CacheHome { cache, mask, groups_free: (most + own).saturating_sub(taken) })
+    Ok(CacheHome { folder, cache, mask, groups_free: (most + own).saturating_sub(taken) })
+}
+
+impl CacheHome {
+    /// What there is for the classes of a subject, or why there is nothing. Changes nothing.
+    ///
+    /// # Errors
+    /// Why there can be no groups.
+    pub fn of(host: &Host, subject: &ClassSubject) -> Result<CacheHome, OwnGroupError> {
+        cache_home(host, &Resctrl::open(host).map_err(absent)?, subject)
+    }
 }
 
 impl ClassGroups {
-    /// Makes groups for classes of this process, by their names, with the masks that `masks` chooses. Threads are in them only when
-    /// they are [put](ClassGroups::put) there. `E` says why masks cannot be chosen.
+    /// Makes groups for classes of a subject, by their names, with the masks that `masks` chooses. Threads are in them only when
+    /// they are put there ([`put`](ClassGroups::put)). `E` says why masks cannot be chosen.
     ///
     /// # Errors
     /// Why there are no groups; what was begun is undone.
     pub fn make<E: From<OwnGroupError>>(
         host: &Host,
         state: &Path,
+        subject: ClassSubject,
         names: &[&str],
         masks: impl FnOnce(&CacheHome) -> Result<Vec<CacheMask>, E>,
     ) -> Result<ClassGroups, E> {
         let resctrl = Resctrl::open(host).map_err(absent)?;
-        let process = Subject { processes: vec![std::process::id().cast_signed()], ..Subject::default() };
-        ClassGroups::make_in(host, resctrl, process, state, names, masks)
+        ClassGroups::make_in(host, resctrl, subject, state, names, masks)
     }
 
     fn make_in<E: From<OwnGroupError>>(
         host: &Host,
         resctrl: Resctrl,
-        process: Subject,
+        subject: ClassSubject,
         state: &Path,
         names: &[&str],
         masks: impl FnOnce(&CacheHome) -> Result<Vec<CacheMask>, E>,
     ) -> Result<ClassGroups, E> {
         // What one that was killed has left takes ids of which there are few.
         restore_left_over(host, state);
-        let state = state_of(state, NAME);
+        // One process may govern several servers.
+        let state = state_of(state, &format!("{NAME}-{}", subject.first()));
         let lock = StateLock::take(&state).map_err(OwnGroupError::from)?;
         let left = Journal::restore_old(host, &state).map_err(OwnGroupError::from)?;
         let journal = Journal::new(host, &state);
@@ -139,9 +208,10 @@ impl ClassGroups {
             let journal = journal.path().to_owned();
             return Err(OwnGroupError::from(LimiterError::NotRestored { failed: left.failed, journal }).into());
         }
-        let chosen = masks(&cache_home(host, &resctrl, &process)?)?;
+        let chosen = masks(&cache_home(host, &resctrl, &subject)?)?;
+        let home = home_group(host, &resctrl, &subject)?;
         let host = host.clone();
-        let mut groups = ClassGroups { host, resctrl, process, classes: Vec::new(), journal, state, _lock: lock };
+        let mut groups = ClassGroups { host, resctrl, subject, home, classes: Vec::new(), journal, state, _lock: lock };
         for (name, mask) in names.iter().zip(chosen) {
             groups.add(name, mask)?;
         }
@@ -154,21 +224,20 @@ impl ClassGroups {
             self.classes.push(Class { group, mask });
             return Ok(());
         }
-        let home = home_group(&self.host, &self.resctrl, &self.process)?;
-        let tasks_to = (!home.path().is_empty()).then(|| home.folder());
-        let name = subject::class_group_name(&self.process, name);
+        let tasks_to = (!self.home.path().is_empty()).then(|| self.home.folder());
+        let name = subject::class_group_name(&self.subject.subject, name);
         let shares = Shares { mask: Some(mask), bandwidth: None };
         let group = self.resctrl.group(&name, shares, tasks_to, &mut Noting(&mut self.journal))?;
         self.classes.push(Class { group, mask });
         Ok(())
     }
 
-    /// What there is for the classes now: limits of the process come and go.
+    /// What there is for the classes now: limits of the subject come and go.
     ///
     /// # Errors
     /// Why the classes can no longer have parts of it.
     pub fn home(&self) -> Result<CacheHome, OwnGroupError> {
-        cache_home(&self.host, &self.resctrl, &self.process)
+        cache_home(&self.host, &self.resctrl, &self.subject)
     }
 
     /// Gives the classes other masks, in their order.
@@ -199,10 +268,50 @@ impl ClassGroups {
         self.classes[class].group.add_task_if_alive(thread).map(drop)
     }
 
-    /// Why the classes are not in force though they were made; `None` if they are. Reads back the masks, and what the groups hold
-    /// where that is counted: 5 % more than their ways is allowed, and what the kernel says that it leaves of former users.
+    /// Moves every thread of a process to the group of a class, or with `None` to the group that the subject was in when these were made.
+    ///
+    /// # Errors
+    /// The kernel's: among others that the group is gone ([`ControlError::is_gone`]).
+    pub fn put_process(&self, process: i32, class: Option<usize>) -> Result<(), ControlError> {
+        let group = class.map_or(&self.home, |class| &self.classes[class].group);
+        threads_of(&self.host, process).into_iter().try_for_each(|thread| match group.add_task_if_alive(thread) {
+            // The subject's group is gone, and the kernel has moved the subject to the default group.
+            Err(error) if class.is_none() && error.is_gone() => {
+                self.resctrl.default_group().add_task_if_alive(thread).map(drop)
+            }
+            moved => moved.map(drop),
+        })
+    }
+
+    /// The threads in the group of a class.
+    ///
+    /// # Errors
+    /// The kernel's: among others that the group is gone ([`ControlError::is_gone`]).
+    pub fn members(&self, class: usize) -> Result<BTreeSet<i32>, ControlError> {
+        self.classes[class].group.tasks()
+    }
+
+    /// The threads in groups that are neither ours nor the subject's, with the folders of these groups: others have put them there.
+    pub fn strangers(&self) -> BTreeMap<i32, String> {
+        let is_ours = |group: &Group| self.classes.iter().any(|class| class.group.path() == group.path());
+        let groups = self.resctrl.groups().into_iter();
+        let groups = groups.filter(|group| group.path() != self.home.path() && !is_ours(group));
+        // One that has just gone has no tasks.
+        let tasks = groups.map(|group| (group.folder(), group.tasks().unwrap_or_default()));
+        tasks.flat_map(|(folder, tasks)| tasks.into_iter().map(move |task| (task, folder.clone()))).collect()
+    }
+
+    /// Why the classes are not in force though they were made: the first of [`faults`](ClassGroups::faults).
     pub fn fault(&self) -> Option<String> {
-        self.classes.iter().find_map(|class| self.fault_of(class))
+        self.faults().into_iter().next()
+    }
+
+    /// Why classes are not in force though they were made; nothing if all are. Reads back the masks, and what the groups hold
+    /// where that is counted: 5 % more than their ways is allowed, and what the kernel says that it leaves of former users.
+    pub fn faults(&self) -> Vec<String> {
+        let is_first =
+            |at: usize| !self.classes[..at].iter().any(|other| other.group.path() == self.classes[at].group.path());
+        (0..self.classes.len()).filter(|at| is_first(*at)).filter_map(|at| self.fault_of(&self.classes[at])).collect()
     }
 
     fn fault_of(&self, class: &Class) -> Option<String> {

@@ -1,11 +1,13 @@
 //! A resctrl in memory that follows the kernel's rules and uses its words (fs/resctrl/rdtgroup.c and ctrlmondata.c), so that what
 //! is done by way of [`ResctrlFiles`] meets the refusals of a real one on a machine that has none.
 //!
-//! [`Shape`] is the machine. Pseudo-locking, slow memory and the debug files are not here; nothing uses them.
+//! [`Shape`] is the machine, and a [`Mirror`] shows the fake as a folder. It is for tests, of this crate and of those that use it; the
+//! program itself uses nothing of it. Pseudo-locking, slow memory and the debug files are not here; nothing uses them.
 
 mod mirror;
 mod schemata;
 mod shape;
+#[cfg(test)]
 pub(crate) mod world;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,18 +17,20 @@ use std::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
 
 use super::files::ResctrlFiles;
+pub use mirror::Mirror;
 use schemata::Schema;
-pub(crate) use shape::{CacheShape, Shape};
+pub use shape::{CacheShape, MonitoringShape, Shape};
 
 /// A mounted resctrl that exists in memory only.
-pub(crate) struct FakeKernel {
+#[derive(Debug)]
+pub struct FakeKernel {
     shape: Shape,
     state: Mutex<State>,
 }
 
 /// What has become of it. Two equal states are the same to every reader, but for `last_cmd_status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct State {
+pub struct State {
     /// By path; the empty one is the default group.
     groups: BTreeMap<String, FakeGroup>,
     /// Every thread of the machine, and the group it is in.
@@ -39,6 +43,7 @@ pub(crate) struct State {
     limbo: u32,
 }
 
+/// What a group has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FakeGroup {
     /// By resource and domain. Empty for a monitoring group.
@@ -62,7 +67,7 @@ const MON_GROUPS: &str = "mon_groups";
 
 impl FakeKernel {
     /// A fresh mount: one group, which has everything, and these threads in it.
-    pub(crate) fn new(shape: Shape, tasks: impl IntoIterator<Item = i32>) -> FakeKernel {
+    pub fn new(shape: Shape, tasks: impl IntoIterator<Item = i32>) -> FakeKernel {
         let values = shape.schemas().iter().flat_map(|schema| schema.defaults(&shape)).collect();
         let group = FakeGroup {
             values,
@@ -81,29 +86,29 @@ impl FakeKernel {
     }
 
     /// A thread begins in the default group.
-    pub(crate) fn begin(&self, task: i32) {
+    pub fn begin(&self, task: i32) {
         self.state().tasks.insert(task, String::new());
     }
 
     /// A thread is made by another, and belongs to its group.
-    pub(crate) fn fork(&self, maker: i32, task: i32) {
+    pub fn fork(&self, maker: i32, task: i32) {
         let mut state = self.state();
         let group = state.tasks[&maker].clone();
         state.tasks.insert(task, group);
     }
 
     /// A thread ends.
-    pub(crate) fn exit(&self, task: i32) {
+    pub fn exit(&self, task: i32) {
         self.state().tasks.remove(&task);
     }
 
     /// What a counter reads: a number or one of the kernel's words; `Unavailable|7` is a word at first and then a number.
-    pub(crate) fn set_counter(&self, group: &str, domain: u32, event: &str, reads: impl ToString) {
+    pub fn set_counter(&self, group: &str, domain: u32, event: &str, reads: impl ToString) {
         self.state().counters.insert((group.to_owned(), domain, event.to_owned()), reads.to_string());
     }
 
     /// Everything that a reader could see, but for the status of the last command and what was counted.
-    pub(crate) fn snapshot(&self) -> State {
+    pub fn snapshot(&self) -> State {
         State { status: String::new(), counters: BTreeMap::new(), ..self.state().clone() }
     }
 

@@ -7,6 +7,10 @@
 //! Memory delivers its bandwidth and no more: if cores ask for more, every miss is delayed by as much as brings demand
 //! down to it. The delay is adjusted a little after each epoch. Below the bandwidth no read is delayed.
 //!
+//! Threads beyond the machine's cores share one: thread n runs on core n modulo their number. They share its private cache, and
+//! while the others of its core compute, a thread computes more slowly: by [`Machine::sibling_slowdown`](super::Machine) if they
+//! compute all the time, by less if they wait for memory. A thread that waits disturbs no other one.
+//!
 //! If one set in n is simulated, a sampled reference stands for n: it costs n times as much, and references to other sets
 //! cost nothing. On average that is the same.
 
@@ -22,6 +26,8 @@ const EPOCH_NS: f64 = 200.0;
 /// How far the delay goes in one epoch to where the demand of that epoch puts it. An epoch sees few misses, so it takes
 /// the mean of about twenty.
 const DELAY_GAIN: f64 = 0.05;
+/// How far the share of its time that a thread is taken to compute goes in one epoch to that of the epoch.
+const COMPUTING_GAIN: f64 = 0.05;
 /// Demand of an epoch in which all cores catch up; more than this many times the bandwidth says nothing more.
 const DEMAND_MOST: f64 = 8.0;
 /// References between two questions whether a simulation goes on: some hundredths of a second.
@@ -83,7 +89,7 @@ pub fn run_beside_alone(simulation: &Simulation) -> Result<Outcome, SimulationEr
 
 /// A core at work.
 struct Core {
-    /// Its own cache in the hierarchy.
+    /// Its core, with its cache in the hierarchy.
     number: usize,
     trace: Trace,
     mask: u32,
@@ -94,17 +100,22 @@ struct Core {
     exposed: Vec<f64>,
     /// Its own time in nanoseconds.
     time_ns: f64,
+    /// The share of its time that it computes, of late.
+    computing: f64,
     figures: CoreFigures,
 }
 
 impl Core {
-    /// Reads on until `end_ns`. Returns how many references that were.
-    fn go_on(&mut self, end_ns: f64, caches: &mut Hierarchy, memory: &mut Memory, costs: &Costs) -> u64 {
+    /// Reads on until `end_ns`, computing `slowdown` times as long as alone. Returns how many references that were.
+    fn go_on(&mut self, end_ns: f64, slowdown: f64, caches: &mut Hierarchy, memory: &mut Memory, costs: &Costs) -> u64 {
         let before = self.figures.references;
+        let (began_ns, mut computed_ns) = (self.time_ns, 0.0);
+        let unit_ns = self.compute_ns * slowdown;
         while self.time_ns < end_ns {
             let reference = self.trace.next_reference();
             let units = f64::from(reference.units_ended);
-            self.time_ns += units * self.compute_ns;
+            self.time_ns += units * unit_ns;
+            computed_ns += units * unit_ns;
             self.figures.rows += units * self.rows_per_unit;
             self.figures.references += 1;
             let place = place(reference.line);
@@ -129,6 +140,10 @@ impl Core {
             };
             self.time_ns += latency_ns * self.exposed[reference.access] * f64::from(costs.sampling);
         }
+        if self.time_ns > began_ns {
+            let share = computed_ns / (self.time_ns - began_ns);
+            self.computing += COMPUTING_GAIN * (share - self.computing);
+        }
         self.figures.references - before
     }
 }
@@ -137,6 +152,7 @@ impl Core {
 struct Costs {
     sampling: u32,
     shared_ns: f64,
+    sibling_slowdown: f64,
 }
 
 /// Memory with a bandwidth.
@@ -180,6 +196,8 @@ struct Execution {
     caches: Hierarchy,
     memory: Memory,
     costs: Costs,
+    /// The shares of their time that the threads of each core compute, summed up.
+    computing: Vec<f64>,
     /// The end of the last epoch.
     now_ns: f64,
     /// Where counting began.
@@ -200,23 +218,26 @@ impl Execution {
     /// At time 0, with empty caches. The simulation is right.
     fn new(simulation: &Simulation) -> Self {
         let (machine, sampling) = (&simulation.machine, simulation.sampling);
-        let (mut first, mut cores) = (1_u32, 0..);
+        let (mut first, mut threads) = (1_u32, 0..);
+        let total: u32 = simulation.workloads.iter().map(|workload| workload.cores).sum();
+        let cores = total.min(machine.cores) as usize;
         let mut workloads = Vec::new();
         for (number, workload) in simulation.workloads.iter().enumerate() {
             let program = &workload.program;
             let traces = program.traces(workload.cores, first, simulation.seed.wrapping_add((number as u64) << 32));
             first += program.lines(workload.cores) as u32;
-            let core = |(trace, number)| Core {
-                number,
+            let core = |(trace, thread): (_, usize)| Core {
+                number: thread % cores,
                 trace,
                 mask: workload.mask,
                 compute_ns: program.compute_ns,
                 rows_per_unit: program.rows,
                 exposed: program.accesses.iter().map(|access| access.overlap.recip()).collect(),
                 time_ns: 0.0,
+                computing: 0.0,
                 figures: CoreFigures::default(),
             };
-            workloads.push(traces.into_iter().zip(cores.by_ref()).map(core).collect());
+            workloads.push(traces.into_iter().zip(threads.by_ref()).map(core).collect());
         }
         let memory = Memory {
             latency_ns: machine.memory_ns,
@@ -226,10 +247,11 @@ impl Execution {
             reads_counted: 0,
             delays_ns: 0.0,
         };
-        let costs = Costs { sampling, shared_ns: machine.shared_ns };
-        let caches = Hierarchy::new(machine, workloads.iter().map(Vec::len).sum(), sampling);
+        let costs = Costs { sampling, shared_ns: machine.shared_ns, sibling_slowdown: machine.sibling_slowdown };
+        let caches = Hierarchy::new(machine, cores, sampling);
         let first_half = Counted { time_ns: 0.0, rows: vec![0.0; workloads.len()] };
-        Execution { workloads, caches, memory, costs, now_ns: 0.0, begin_ns: 0.0, first_half }
+        let computing = vec![0.0; cores];
+        Execution { workloads, caches, memory, costs, computing, now_ns: 0.0, begin_ns: 0.0, first_half }
     }
 
     /// Whole epochs until there have been `references`, or `goes_on` has ended it. Whether it was not ended.
@@ -244,8 +266,13 @@ impl Execution {
             }
             self.now_ns += EPOCH_NS * f64::from(self.costs.sampling);
             for core in self.workloads.iter_mut().flatten() {
-                done += core.go_on(self.now_ns, &mut self.caches, &mut self.memory, &self.costs);
+                // A little below 0 where only rounding is left of the others.
+                let others = (self.computing[core.number] - core.computing).max(0.0);
+                let slowdown = 1.0 + (self.costs.sibling_slowdown - 1.0) * others;
+                done += core.go_on(self.now_ns, slowdown, &mut self.caches, &mut self.memory, &self.costs);
             }
+            self.computing.fill(0.0);
+            self.workloads.iter().flatten().for_each(|core| self.computing[core.number] += core.computing);
             self.memory.end_epoch();
         }
         true

@@ -46,12 +46,18 @@ pub struct Machine {
     pub memory_ns: f64,
     /// The most bytes per second from memory.
     pub memory_bytes_per_s: f64,
+    /// Its cores. Threads beyond them share a core, and its private cache, with another thread.
+    pub cores: u32,
+    /// How many times as long a thread computes while another thread of its core computes; 1 if threads do not disturb each other.
+    pub sibling_slowdown: f64,
 }
 
 impl Machine {
     /// That of the study (NO III.C), an Intel Xeon E5-2699 v4, whose shared cache is inclusive. It does not tell the latency of a
     /// hit in the shared cache, 18 ns are assumed, nor how that replaces lines: of two ways of replacement the one that is nearer
-    /// to single operators (NO fig. 5).
+    /// to single operators (NO fig. 5). Nor does it tell what two threads of a core cost each other, though its pairs of statements
+    /// have two: a statement has as many threads as there are cores, and the processor runs twice as many (III.C). Two threads that
+    /// compute are assumed to do a quarter more than one.
     pub const STUDY: Machine = Machine {
         shared: CacheShape { bytes: 55 << 20, ways: 20 },
         private: CacheShape { bytes: 256 << 10, ways: 8 },
@@ -60,17 +66,19 @@ impl Machine {
         shared_ns: 18.0,
         memory_ns: 80.0,
         memory_bytes_per_s: 64e9,
+        cores: 22,
+        sibling_slowdown: 1.6,
     };
 }
 
-/// An operator on cores of its own.
+/// An operator with its threads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
     /// In results.
     pub name: String,
     /// What each of its cores does again and again.
     pub program: Program,
-    /// How many cores work for it. No core is shared.
+    /// How many threads work for it, each on a core of its own as far as there are enough.
     pub cores: u32,
     /// The ways of the shared cache that it may fill.
     pub mask: u32,
@@ -145,6 +153,9 @@ pub enum SimulationError {
         /// As asked for.
         value: f64,
     },
+    /// Threads that share a core cannot speed each other up.
+    #[error("sibling_slowdown of the machine is {0}; it must be a number from 1 to 100")]
+    Slowdown(f64),
     /// Nothing to simulate.
     #[error("{0}: there is nothing to simulate")]
     Nothing(&'static str),
@@ -207,7 +218,8 @@ impl Simulation {
         const SLOT_BYTES: u64 = 12;
         self.check()?;
         let slots = |shape: CacheShape| shape.bytes / LINE_BYTES / u64::from(self.sampling);
-        let cores: u64 = self.workloads.iter().map(|workload| u64::from(workload.cores)).sum();
+        let threads: u64 = self.workloads.iter().map(|workload| u64::from(workload.cores)).sum();
+        let cores = threads.min(u64::from(self.machine.cores));
         let runs = if with_alone { 1 + self.workloads.len() as u64 } else { 1 };
         let references = self.warm_up.saturating_add(self.references).saturating_mul(runs);
         let slots = slots(self.machine.shared).saturating_add(slots(self.machine.private).saturating_mul(cores));
@@ -230,6 +242,13 @@ impl Simulation {
         let speeds = [("shared_ns", shared_ns), ("memory_ns", memory_ns), ("memory_bytes_per_s", memory_bytes_per_s)];
         if let Some((name, value)) = speeds.into_iter().find(|(_, value)| !(value.is_finite() && *value > 0.0)) {
             return Err(SimulationError::Speed { name, value });
+        }
+        let slowdown = self.machine.sibling_slowdown;
+        if !(1.0..=100.0).contains(&slowdown) {
+            return Err(SimulationError::Slowdown(slowdown));
+        }
+        if self.machine.cores == 0 {
+            return Err(SimulationError::Nothing("the machine has no core"));
         }
         if self.references == 0 {
             return Err(SimulationError::Nothing("0 references are counted"));

@@ -15,6 +15,8 @@ const SMALL: Machine = Machine {
     shared_ns: 20.0,
     memory_ns: 80.0,
     memory_bytes_per_s: 1e12,
+    cores: 64,
+    sibling_slowdown: 1.6,
 };
 
 fn access(pattern: Pattern, bytes: u64, overlap: f64) -> Access {
@@ -148,6 +150,44 @@ fn a_mask_costs_who_needs_the_cache_and_not_who_does_not() {
 }
 
 #[test]
+fn threads_of_a_core_slow_each_other_down_by_what_they_compute() {
+    let of = |cores: u32, first: Workload, second: Workload| {
+        let machine = Machine { cores, ..SMALL };
+        let outcome = run_beside_alone(&Simulation { machine, ..simulation(vec![first, second]) }).unwrap();
+        [0, 1].map(|at: usize| outcome.workloads[at].relative.unwrap())
+    };
+    // In the core's own cache, and in memory for 80 of 90 ns.
+    let computes = || workload(&[access(Pattern::RandomOwn, 512, 1.0)], 2);
+    let waits = || workload(&[access(Pattern::Stream, 64 << 20, 1.0)], 2);
+    for relative in of(4, computes(), computes()).into_iter().chain(of(4, computes(), waits())) {
+        assert_near(relative, 1.0, 0.01);
+    }
+    of(2, computes(), computes()).into_iter().for_each(|relative| assert_near(relative, 1.0 / 1.6, 0.01));
+    // The one waits nine tenths of its time and slows the other one down in the rest; its own tenth is slowed down all the time.
+    let [computing, waiting] = of(2, computes(), waits());
+    let busy = 16.0 / 96.0;
+    assert_near(computing, 1.0 / (1.0 + 0.6 * busy), 0.02);
+    assert_near(waiting, 90.0 / 96.0, 0.02);
+    let free = Machine { cores: 2, sibling_slowdown: 1.0, ..SMALL };
+    let outcome = run_beside_alone(&Simulation { machine: free, ..simulation(vec![computes(), computes()]) }).unwrap();
+    assert_near(outcome.workloads[0].relative.unwrap(), 1.0, 0.01);
+}
+
+#[test]
+fn threads_of_a_core_share_its_cache() {
+    // 6 of 8 KiB each: two of them do not fit.
+    let held = || workload(&[access(Pattern::RandomOwn, 6 << 10, 1.0)], 1);
+    let hits = |cores: u32| {
+        let machine = Machine { cores, sibling_slowdown: 1.0, ..SMALL };
+        let outcome = run(&Simulation { machine, ..simulation(vec![held(), held()]) }).unwrap();
+        let total = outcome.workloads[0].total();
+        total.private_hits as f64 / total.sampled as f64
+    };
+    assert!(hits(2) > 0.99, "{}", hits(2));
+    assert!(hits(1) < 0.85, "{}", hits(1));
+}
+
+#[test]
 fn cost_is_estimated_before_a_run() {
     let parts = [access(Pattern::Random, 1 << 20, 2.0)];
     let simulation = Simulation { sampling: 16, ..simulation(vec![workload(&parts, 3), workload(&parts, 1)]) };
@@ -184,6 +224,11 @@ fn faults_have_their_numbers() {
         "one set in 0 cannot be simulated of 1024 sets of the shared cache; use a number that divides them",
     );
     check(&|it| it.machine.memory_ns = f64::NAN, "memory_ns of the machine is NaN; it must be a number above 0");
+    check(
+        &|it| it.machine.sibling_slowdown = 0.5,
+        "sibling_slowdown of the machine is 0.5; it must be a number from 1 to 100",
+    );
+    check(&|it| it.machine.cores = 0, "the machine has no core: there is nothing to simulate");
     check(&|it| it.references = 0, "0 references are counted: there is nothing to simulate");
     check(&|it| it.workloads.clear(), "the workloads have no core, or more than 4096: there is nothing to simulate");
     check(&|it| it.workloads[0].mask = 0, "the mask of workload has no way; give it 0x3, or 0xffff for all");

@@ -174,6 +174,11 @@ impl ServerSettings {
         self.named("standby") == Setting::Count(1)
     }
 
+    /// Whether backends are in groups of resctrl by the cache class of their query.
+    pub fn has_cache_classes(&self) -> bool {
+        self.named("cache_classes") == Setting::Switch(true)
+    }
+
     /// The same for the standby: it has no serializable transactions, so they are as near to that as it can be.
     pub(crate) fn on_standby(&self) -> ServerSettings {
         let mut settings = self.clone();
@@ -189,6 +194,11 @@ impl ServerSettings {
             ["hot_standby_feedback", "max_standby_streaming_delay"].into_iter().find(|name| self.is_set(name));
         if let Some(name) = of_standby.filter(|_| !self.has_standby()) {
             return Some(format!("option `{name}` is of a standby, and there is none; say standby=1 too"));
+        }
+        if self.has_cache_classes() && self.has_standby() {
+            let why =
+                "option `cache_classes` moves processes of the primary, and queries run on the standby; use standby=0";
+            return Some(why.to_owned());
         }
         self.conflict_of_governor()
     }
@@ -255,7 +265,10 @@ impl ServerSettings {
         let named = |name: &str| vec![(name.to_owned(), value.text())];
         match (option.name, &value) {
             // Not the server's business, but ours.
-            ("allow_tmpfs" | "bin_folder" | "cpu_policy" | "folder" | "parallelism" | "standby", _) => Vec::new(),
+            (
+                "allow_tmpfs" | "bin_folder" | "cache_classes" | "cpu_policy" | "folder" | "parallelism" | "standby",
+                _,
+            ) => Vec::new(),
             (name, _) if name.starts_with("governor") => Vec::new(),
             ("isolation", _) => named("default_transaction_isolation"),
             ("max_standby_streaming_delay", Setting::Word(_)) => vec![(option.name.to_owned(), "-1".to_owned())],

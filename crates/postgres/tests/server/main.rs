@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod benchmarks;
+mod cache_classes;
 mod login;
 mod loss;
 mod ownership;

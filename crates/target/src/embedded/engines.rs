@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
 use plimsoll_policy::{ParallelismFigures, ParallelismPolicy, Priority};
+use plimsoll_postgres::cache_classes::CacheBinding;
 
 use super::EmbeddedOptions;
-use super::cache::{self, CacheBinding};
+use super::cache;
 
 /// Who decides about queries of high priority where that is not who decides about all others.
 #[derive(Debug, Clone)]

@@ -20,7 +20,11 @@ fn world(shape: Shape) -> World {
 fn make(world: &World, host: &Host, state: &Path, masks: &[u32]) -> Result<ClassGroups, OwnGroupError> {
     let masks: Vec<CacheMask> = masks.iter().copied().map(CacheMask).collect();
     let resctrl = Resctrl::open(host).unwrap();
-    ClassGroups::make_in(host, resctrl, world.subject.clone(), state, &NAMES, |_| Ok(masks))
+    ClassGroups::make_in(host, resctrl, own(world), state, &NAMES, |_| Ok(masks))
+}
+
+fn own(world: &World) -> ClassSubject {
+    ClassSubject { subject: world.subject.clone(), is_server: false }
 }
 
 fn group(world: &World, class: &str) -> String {
@@ -63,7 +67,7 @@ fn classes_with_equal_masks_share_a_group_and_too_many_are_refused_whole() {
     let error = make(&world, &host, state.path(), &[0x3, 0x7f, 0x7ff]).unwrap_err().to_string();
     assert!(error.contains("Out of CLOSIDs"), "{error}");
     assert_eq!(world.kernel.snapshot(), full, "the first group is gone again");
-    let home = cache_home(&host, &world.resctrl(), &world.subject).unwrap();
+    let home = cache_home(&host, &world.resctrl(), &own(&world)).unwrap();
     assert_eq!((home.groups_free, home.mask), (1, CacheMask(0x7ff)));
     assert_ne!(world.kernel.snapshot(), before);
 }
@@ -122,7 +126,7 @@ fn what_a_kill_leaves_is_removed_at_the_next_start() {
     let before = world.kernel.snapshot();
     let groups = make(&world, &host, state.path(), &[0x3, 0x7f, 0x7ff]).unwrap();
     groups.put(101, 0).unwrap();
-    let journal = state_of(state.path(), NAME).join("restore.jsonl");
+    let journal = state_of(state.path(), &format!("{NAME}-100")).join("restore.jsonl");
     let (text, after) = (std::fs::read(&journal).unwrap(), world.kernel.snapshot());
     assert!(restore_left_over(&host, state.path()).is_empty(), "its process runs");
     drop(groups);
@@ -184,6 +188,76 @@ fn without_ways_to_give_out_there_is_a_reason() {
     let resctrl: Arc<dyn ResctrlFiles> = world.kernel.clone();
     let resctrl = Resctrl::over(resctrl, "/sys/fs/resctrl", BandwidthUnit::Percent);
     let home = |_: &CacheHome| -> Result<Vec<CacheMask>, OwnGroupError> { unreachable!("there is no cache") };
-    let made = ClassGroups::make_in(&host, resctrl, world.subject.clone(), state.path(), &NAMES, home);
+    let made = ClassGroups::make_in(&host, resctrl, own(&world), state.path(), &NAMES, home);
     assert!(made.unwrap_err().to_string().contains("without allocation of the level 3 cache"));
+}
+
+/// The server is process 100, and 200 is a child of it.
+#[test]
+fn processes_of_a_server_are_moved_and_sent_back_to_its_group() {
+    let (world, state) = (world(Shape::intel()), tempfile::tempdir().unwrap());
+    let (host, mirror) = world.mounted();
+    world.kernel.make_group("db").unwrap();
+    world.kernel.write("db/schemata", "L3:0=3f;1=3f\n").unwrap();
+    for task in [100, 101, 102, 200] {
+        world.kernel.write("db/tasks", &format!("{task}\n")).unwrap();
+    }
+    mirror.show();
+    let before = world.kernel.snapshot();
+    let server = ClassSubject::server(100);
+    let home = CacheHome::of(&host, &server).unwrap();
+    assert_eq!((home.folder.as_str(), home.mask, home.groups_free), ("/sys/fs/resctrl/db", CacheMask(0x3f), 6));
+    let chosen = |home: &CacheHome| -> Result<Vec<CacheMask>, OwnGroupError> {
+        assert_eq!(home.mask, CacheMask(0x3f));
+        Ok(vec![CacheMask(0x3)])
+    };
+    let groups = ClassGroups::make(&host, state.path(), server.clone(), &["polluting"], chosen).unwrap();
+    let of_state = std::fs::read_dir(state.path()).unwrap().next().unwrap().unwrap().file_name();
+    assert_eq!(of_state.to_string_lossy(), format!("governor-{}-cache-100", std::process::id()));
+    groups.put_process(200, Some(0)).unwrap();
+    assert_eq!(groups.members(0).unwrap(), BTreeSet::from([200]));
+    assert_eq!(groups.home().unwrap(), home, "where its processes are does not matter");
+    let strangers = groups.strangers();
+    assert!(strangers.contains_key(&300) && !strangers.contains_key(&100) && !strangers.contains_key(&200));
+    groups.put_process(200, None).unwrap();
+    assert!(groups.members(0).unwrap().is_empty());
+
+    groups.put_process(200, Some(0)).unwrap();
+    world.kernel.remove_group(&group(&world, "polluting")).unwrap();
+    mirror.show();
+    assert!(groups.members(0).unwrap_err().is_gone() && groups.put_process(200, Some(0)).unwrap_err().is_gone());
+    assert_eq!(groups.faults().len(), 1);
+    groups.put_process(200, None).unwrap();
+    drop(groups);
+    assert_eq!(world.kernel.snapshot(), before, "where it was, and not in the default group");
+
+    let groups = ClassGroups::make(&host, state.path(), server, &["polluting"], chosen).unwrap();
+    world.kernel.remove_group("db").unwrap();
+    mirror.show();
+    groups.put_process(200, None).unwrap();
+    assert_eq!(groups.home().unwrap().folder, "/sys/fs/resctrl");
+}
+
+#[test]
+fn each_fault_is_told_and_where_bandwidth_is_limited_there_are_no_classes() {
+    let (world, state) = (world(Shape::intel()), tempfile::tempdir().unwrap());
+    let (host, mirror) = world.mounted();
+    let groups = make(&world, &host, state.path(), &[0x3, 0x3, 0x7f]).unwrap();
+    world.kernel.write(&format!("{}/schemata", group(&world, "polluting")), "L3:0=f;1=f\n").unwrap();
+    world.kernel.remove_group(&group(&world, "sensitive")).unwrap();
+    mirror.show();
+    let faults = groups.faults();
+    assert!(
+        faults.len() == 2 && faults[0].contains("is 0xf and not 0x3") && faults[1].contains("is gone"),
+        "{faults:?}"
+    );
+    drop(groups);
+    world.kernel.write("schemata", "MB:1=50\n").unwrap();
+    mirror.show();
+    let check = |subject: &ClassSubject, expect: &str| {
+        let why = CacheHome::of(&host, subject).unwrap_err().to_string();
+        assert!(why.contains("/sys/fs/resctrl is limited (MB:1=50 of 100)") && why.contains(expect), "{why}");
+    };
+    check(&own(&world), "leave memory_bandwidth unlimited");
+    check(&ClassSubject::server(100), "write MB:1=100 to /sys/fs/resctrl/schemata");
 }

@@ -11,28 +11,46 @@ use crate::change::Changes;
 use crate::resctrl::ResctrlFiles;
 
 /// A folder that shows what a fake kernel has.
-pub(crate) struct Mirror {
-    pub(super) kernel: Arc<FakeKernel>,
+pub struct Mirror {
+    kernel: Arc<FakeKernel>,
     /// Where it is mounted, on this machine.
-    pub(super) mount: PathBuf,
+    mount: PathBuf,
     /// What was written there, and `None` for folders.
-    pub(super) written: Mutex<BTreeMap<String, Option<String>>>,
+    written: Mutex<BTreeMap<String, Option<String>>>,
 }
 
 impl Mirror {
-    /// Writes everything that the kernel shows to the folder.
-    pub(crate) fn show(&self) {
+    /// Shows the kernel at a folder of this machine, which is made if it is not there.
+    pub fn of(kernel: Arc<FakeKernel>, mount: impl Into<PathBuf>) -> Mirror {
+        let mirror = Mirror { kernel, mount: mount.into(), written: Mutex::default() };
+        mirror.show();
+        mirror
+    }
+
+    /// Whether a path of this machine is in that folder.
+    pub fn has(&self, path: &Path) -> bool {
+        path.starts_with(&self.mount)
+    }
+
+    /// Writes everything that the kernel shows to the folder. Changes through the mirror are shown at once; those that are made to the
+    /// kernel itself are not.
+    ///
+    /// # Panics
+    /// If the folder cannot be written to.
+    pub fn show(&self) {
         let mut now = BTreeMap::new();
         self.collect("", &mut now);
         let mut written = self.written.lock().expect("no test panics while it holds the lock");
         // What lies in a folder follows it, so that backwards a folder is empty when its turn comes.
         for (path, text) in written.iter().rev().filter(|(path, _)| !now.contains_key(*path)) {
             let path = self.mount.join(path);
-            if text.is_some() { std::fs::remove_file(path) } else { std::fs::remove_dir(path) }.unwrap();
+            let removed = if text.is_some() { std::fs::remove_file(&path) } else { std::fs::remove_dir(&path) };
+            removed.unwrap_or_else(|error| panic!("cannot remove {}: {error}", path.display()));
         }
         for (path, text) in now.iter().filter(|(path, text)| written.get(*path) != Some(text)) {
             let path = self.mount.join(path);
-            if let Some(text) = text { std::fs::write(path, text) } else { std::fs::create_dir_all(path) }.unwrap();
+            let shown = if let Some(text) = text { replace(&path, text) } else { std::fs::create_dir_all(&path) };
+            shown.unwrap_or_else(|error| panic!("cannot show {}: {error}", path.display()));
         }
         *written = now;
     }
@@ -80,6 +98,13 @@ impl Mirror {
         self.show();
         outcome
     }
+}
+
+/// Gives a file a text in one step, for others may be reading it.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(new, path)
 }
 
 impl std::fmt::Debug for Mirror {

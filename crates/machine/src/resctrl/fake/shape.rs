@@ -7,45 +7,58 @@ use super::{FakeGroup, parent_of};
 
 /// A machine and how resctrl is mounted on it.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// The ids of its last-level caches; level 2 caches, if any can be shared out, are as many.
-    pub(crate) domains: Vec<u32>,
+    pub domains: Vec<u32>,
     /// Processors.
-    pub(crate) cpus: u32,
-    pub(crate) l3: Option<CacheShape>,
-    pub(crate) l2: Option<CacheShape>,
+    pub cpus: u32,
+    /// Its level 3 caches; `None` if they cannot be shared out.
+    pub l3: Option<CacheShape>,
+    /// The same for level 2.
+    pub l2: Option<CacheShape>,
     /// The smallest limit, the grain, the largest and the groups.
-    pub(crate) bandwidth: Option<[u32; 4]>,
-    pub(crate) monitoring: Option<MonitoringShape>,
+    pub bandwidth: Option<[u32; 4]>,
+    /// What is counted of groups; `None` for nothing.
+    pub monitoring: Option<MonitoringShape>,
     /// Mounted with `cdp`.
-    pub(crate) code_and_data: bool,
+    pub code_and_data: bool,
     /// Mounted with `mba_MBps`.
-    pub(crate) megabytes: bool,
+    pub megabytes: bool,
 }
 
+/// A cache that can be shared out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct CacheShape {
-    pub(crate) full: u32,
-    pub(crate) bits_min: u32,
-    pub(crate) sparse: bool,
-    pub(crate) shareable: u32,
-    pub(crate) closids: u32,
+pub struct CacheShape {
+    /// All of its ways, a bit each.
+    pub full: u32,
+    /// The fewest neighbouring ways of a mask.
+    pub bits_min: u32,
+    /// Whether a mask may have holes.
+    pub sparse: bool,
+    /// Ways that devices use too.
+    pub shareable: u32,
+    /// How many groups there can be, the default one included.
+    pub closids: u32,
     /// Bytes of one cache.
-    pub(crate) size: u32,
+    pub size: u32,
 }
 
+/// What is counted of groups.
 #[derive(Debug, Clone)]
-pub(crate) struct MonitoringShape {
-    pub(crate) rmids: u32,
-    pub(crate) events: Vec<&'static str>,
-    pub(crate) threshold: u64,
+pub struct MonitoringShape {
+    /// How many groups can be counted apart.
+    pub rmids: u32,
+    /// Names of the counters.
+    pub events: Vec<&'static str>,
+    /// Bytes of former users that a fresh group may be said to hold.
+    pub threshold: u64,
     /// Whether ids of removed groups stay in limbo.
-    pub(crate) limbo: bool,
+    pub limbo: bool,
 }
 
 impl Shape {
     /// Two sockets with 11 ways of 1.25 MiB, of which two are used by devices, as in servers of Intel.
-    pub(crate) fn intel() -> Shape {
+    pub fn intel() -> Shape {
         Shape {
             domains: vec![0, 1],
             cpus: 8,
@@ -71,14 +84,14 @@ impl Shape {
     }
 
     /// The machine of example 1 in the kernel's documentation: two sockets, four bits.
-    pub(crate) fn four_bits() -> Shape {
+    pub fn four_bits() -> Shape {
         let mut shape = Shape::intel();
         shape.l3 = Some(CacheShape { full: 0xf, bits_min: 1, sparse: false, shareable: 0, closids: 16, size: 4 << 20 });
         shape
     }
 
     /// A processor of AMD: masks may have holes and be empty, bandwidth is in eighths of a GB/s.
-    pub(crate) fn amd() -> Shape {
+    pub fn amd() -> Shape {
         let mut shape = Shape::intel();
         shape.l3 =
             Some(CacheShape { full: 0xffff, bits_min: 0, sparse: true, shareable: 0, closids: 16, size: 32 << 20 });

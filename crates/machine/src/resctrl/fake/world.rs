@@ -78,9 +78,7 @@ impl World {
     pub(crate) fn mounted(&self) -> (Host, Arc<Mirror>) {
         self.proc.write("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: cat_l3 mba\n");
         self.proc.write("/proc/self/mountinfo", "40 30 0:35 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n");
-        let mirror =
-            Arc::new(Mirror { kernel: self.kernel.clone(), mount: self.host.path(MOUNT), written: Default::default() });
-        mirror.show();
+        let mirror = Arc::new(Mirror::of(self.kernel.clone(), self.host.path(MOUNT)));
         (Host::changed_by(self.host.path("/"), mirror.clone()), mirror)
     }
 

@@ -41,6 +41,15 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         default: |_| Setting::None,
     },
     ServerOption {
+        name: "cache_classes",
+        about: "`on`: the process of a query may fill only the ways of the cache that its class uses again, by the query's plan; unbound \
+                where the cache cannot be shared out",
+        effect: Effect::Session,
+        for_any_server: false,
+        kind: Kind::Switch,
+        default: |_| Setting::Switch(false),
+    },
+    ServerOption {
         name: "checkpoint_timeout",
         about: "longest time from one checkpoint to the next",
         effect: Effect::Reload,
