@@ -21,8 +21,10 @@
 //! A class may name control groups, made and delegated by an operator, for the processes that serve it (`groups`), for limits
 //! that nice values cannot express, above all on a disk's bandwidth. If the agent may make groups itself, it limits what classes
 //! that yield read from the server's disk while others wait for it (`disk`), and makes classes with `cpu = "idle"` give way at
-//! once even if policies of processes do not count between the scheduler's groups (`idle`).
+//! once even if policies of processes do not count between the scheduler's groups (`idle`). Where the processor shares out its last-level
+//! cache, processes of a class can be confined to a part of it (`cache`).
 
+mod cache;
 mod disk;
 mod floor;
 mod groups;
@@ -41,18 +43,21 @@ use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{ProcessFacts, has_autogroups};
 use plimsoll_policy::ClassIndex;
+use plimsoll_policy::cache_use::CacheUse;
 
 use crate::governor::Governor;
 use crate::registry::{Phase, SessionCard, SessionId};
 use crate::settings::{CpuShare, Settings};
 use crate::watch::levers;
+use cache::Cache;
+pub(crate) use cache::cache_here;
 use disk::Disk;
 use groups::{Folders, Groups};
 use hands::Hands;
 use idle::Idle;
 pub use server::ServerHere;
 pub(crate) use server::find as find_server;
-use workers::Workers;
+use workers::{Followers, Workers};
 
 /// Between two walks over the sessions and their workers.
 const EVERY: Duration = Duration::from_millis(50);
@@ -81,6 +86,7 @@ pub struct Agent {
     groups: Groups,
     disk: Disk,
     idle: Idle,
+    cache: Cache,
     workers: Workers,
     /// The transactions that have inherited a share, by session.
     inherited: BTreeMap<SessionId, (u64, CpuShare)>,
@@ -109,6 +115,7 @@ impl Agent {
             groups: Groups::new(host.clone()),
             disk: Disk::new(host.clone()),
             idle: Idle::new(host.clone()),
+            cache: Cache::new(host.clone()),
             hands: Hands::new(host),
             workers: Workers::default(),
             inherited: BTreeMap::new(),
@@ -134,6 +141,7 @@ impl Agent {
             server::restore_left_over(self.hands.host());
             self.disk.server(&self.server);
             self.idle.server(&self.server);
+            self.cache.server(&self.server);
         }
         self.told_for = None;
     }
@@ -192,7 +200,7 @@ impl Agent {
         // Relaxed: a look too many or too few does no harm.
         classes.any(|(class, statistics)| {
             let has_share = settings.cpu.shares && class.cpu != CpuShare::Untouched;
-            let has_group = !class.control_groups.is_empty() || self.disk.is_counting();
+            let has_group = !class.control_groups.is_empty() || self.disk.is_counting() || class.cache.is_confined();
             (has_share || has_group) && statistics.inside.load(Ordering::Relaxed) > 0
         })
     }
@@ -220,12 +228,13 @@ impl Agent {
     fn is_wanted(&self, settings: &Settings) -> bool {
         let has_groups = settings.classes.iter().any(|class| !class.control_groups.is_empty());
         let has_any = settings.cpu.shares || settings.cpu.inheritance || has_groups;
-        self.server.is_ok() && (has_any || self.disk.is_wanted(settings))
+        self.server.is_ok() && (has_any || self.disk.is_wanted(settings) || self.cache.is_wanted(settings))
     }
 
     fn look_for_workers(&mut self, postmaster: ProcessIdentity, walks: bool, now: Instant) {
         let began = Instant::now();
-        self.workers.tend(&mut self.hands, &mut self.groups, self.disk.is_counting(), walks, postmaster, now);
+        let followers = Followers { hands: &mut self.hands, groups: &mut self.groups, cache: &mut self.cache };
+        self.workers.tend(followers, self.disk.is_counting(), walks, postmaster, now);
         self.next_workers = now + WORKERS_EVERY.max(began.elapsed() * WORKERS_REST_FACTOR);
     }
 
@@ -237,6 +246,7 @@ impl Agent {
             self.disk.server(&self.server);
             self.governor.health.lock().disk_reading = None;
             self.idle.server(&self.server);
+            self.cache.server(&self.server);
             self.told_for = None;
             self.forget();
             return;
@@ -247,11 +257,13 @@ impl Agent {
         if self.idle.tend(&self.governor, idle, now) {
             self.tell(settings);
         }
+        self.cache.tend(&self.governor, settings, now);
         self.hands.begin();
         self.bring_all(settings, postmaster, now);
         self.look_for_workers(postmaster, true, now);
         self.hands.end();
         self.groups.keep(|process| self.hands.was_asked_for(process));
+        self.cache.keep(|process| self.hands.was_asked_for(process));
         let governor = &self.governor;
         self.inherited.retain(|session, _| governor.registry.get(*session).is_some());
     }
@@ -271,10 +283,10 @@ impl Agent {
             (state.served, state.phase, state.transaction)
         };
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
-        let own = (self.share_of(settings, served), self.folders(settings, served));
-        let (share, folders) = match self.inherited.get(&card.id) {
+        let own = (self.share_of(settings, served), self.folders(settings, served), settings.class(served).cache);
+        let (share, folders, part) = match self.inherited.get(&card.id) {
             // Whatever its class's groups take from it, it is to have for this long.
-            Some((heir, share)) if *heir == transaction && is_inside => (*share, Folders::default()),
+            Some((heir, share)) if *heir == transaction && is_inside => (*share, Folders::default(), CacheUse::ALL),
             Some(_) => {
                 self.inherited.remove(&card.id);
                 own
@@ -283,6 +295,7 @@ impl Agent {
         };
         self.hands.bring(process, share, postmaster);
         self.groups.wish(process, served, &folders, postmaster, now);
+        self.cache.wish(process, part, postmaster, now);
     }
 
     /// What processes that serve a class get of the cores: idle time while what the class reads is limited, instead of a nice value.
@@ -307,6 +320,7 @@ impl Agent {
         self.disk.put_back();
         self.governor.health.lock().disk_reading = None;
         self.idle.put_back();
+        self.cache.put_back();
         self.forget();
     }
 
@@ -316,11 +330,16 @@ impl Agent {
         self.inherited.clear();
     }
 
-    /// Lists who cannot be touched, for people.
+    /// Lists who cannot be touched, and counts who is confined, for people.
     fn publish(&mut self) {
-        if self.hands.take_news() | self.groups.take_news() {
+        self.governor.health.lock().cache_confined = self.cache.confined();
+        if self.cache.take_lever_news() {
+            self.cache.tell(&self.governor, &self.governor.settings());
+        }
+        if self.hands.take_news() | self.groups.take_news() | self.cache.take_news() {
             let mut untouchable = self.hands.untouchable();
             untouchable.extend(self.groups.troubles());
+            untouchable.extend(self.cache.troubles());
             self.governor.health.lock().untouchable = untouchable;
         }
     }
@@ -375,6 +394,7 @@ impl Agent {
         let (is_on, why) = self.groups_work(settings);
         levers::control_groups(&self.governor, is_on, &why);
         self.disk.tell(&self.governor, settings);
+        self.cache.tell(&self.governor, settings);
     }
 
     /// Whether processes can be moved to the groups of their classes, and to which, or why not.

@@ -156,6 +156,8 @@ pub struct Health {
     pub untouchable: Vec<(i32, String)>,
     /// How many cores the server has; `None` while that is not known, as of one on another machine.
     pub server_cores: Option<u32>,
+    /// How many server processes are confined to a part of the last-level cache.
+    pub cache_confined: usize,
     /// What classes that yield may read of the disk together, bytes per second; `None` for no limit.
     pub disk_limit: Option<u64>,
     /// What they read of it; `None` while that is not known, or cannot be limited.

@@ -178,7 +178,7 @@ const SECONDS: [Of<fn(&Facts) -> f64>; 3] = [
 ];
 
 /// Gauges of the governor as a whole; `None` for a value that the kernel does not report.
-const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 10] = [
+const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 11] = [
     ("uptime_seconds", "Time since the governor started.", |facts| Some(facts.uptime_seconds)),
     ("sessions", "Sessions, of all classes.", |facts| Some(facts.sessions.len() as f64)),
     ("sessions_max", "The limit of sessions.", |facts| facts.sessions_max),
@@ -191,6 +191,9 @@ const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 10] = [
         "The limit of what classes that yield the disk read together; 0 while they are not limited.",
         |facts| Some(facts.disk_limit),
     ),
+    ("cache_confined_processes", "Server processes that are confined to a part of the last-level cache.", |facts| {
+        Some(facts.cache_confined)
+    }),
     ("process_resident_memory_bytes", "Memory of the governor that is in RAM.", |facts| {
         facts.own.resident_bytes.map(|bytes| bytes as f64)
     }),
@@ -222,15 +225,14 @@ struct Facts {
     untouchable: usize,
     /// Bytes per second; 0 for none.
     disk_limit: f64,
+    /// Processes.
+    cache_confined: f64,
 }
 
 impl Facts {
     fn of(governor: &Governor) -> Self {
         let settings = governor.settings();
-        let (is_control_up, untouchable, disk_limit) = {
-            let health = governor.health.lock();
-            (health.control_up.is_some(), health.untouchable.len(), health.disk_limit.unwrap_or(0) as f64)
-        };
+        let health = governor.health.lock().clone();
         let of_card = |card: Arc<crate::registry::SessionCard>| {
             let state = card.state();
             (state.class, state.phase)
@@ -248,10 +250,11 @@ impl Facts {
             sessions_max: (!settings.is_beside).then(|| settings.listen.clients_max.into()),
             is_beside: settings.is_beside,
             is_draining: governor.is_draining.load(Relaxed),
-            is_control_up,
+            is_control_up: health.control_up.is_some(),
             levers: governor.levers().iter().map(|lever| (lever.name, lever.is_on)).collect(),
-            untouchable,
-            disk_limit,
+            untouchable: health.untouchable.len(),
+            disk_limit: health.disk_limit.unwrap_or(0) as f64,
+            cache_confined: health.cache_confined as f64,
             settings,
         }
     }

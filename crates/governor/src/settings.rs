@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_policy::cache_class::CacheClass;
+use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, SpinRule, StarvationBound, Target};
 use plimsoll_postgres::url::ServerUrl;
 use rustls::pki_types::CertificateDer;
@@ -136,6 +138,8 @@ pub struct ClassSettings {
     pub cpu_floor_percent: Option<u8>,
     /// Whether its server processes may read less while important work waits for the disk.
     pub disk: DiskUse,
+    /// Which part of the last-level cache its server processes may fill.
+    pub cache: CacheUse,
     /// Folders of control groups in which its server processes are to be, one for each hierarchy.
     pub control_groups: Arc<[PathBuf]>,
     /// Whether its transactions may be rolled back for others, if the policy decides so.
@@ -287,6 +291,12 @@ impl Settings {
         all.filter(|(place, _)| self.yields_disk(*place)).map(|(_, class)| class.name.as_str()).collect()
     }
 
+    /// The classes that are confined to a part of the cache, and which; by the name of the class.
+    pub fn cache_confined(&self) -> Vec<(String, CacheUse)> {
+        let classes = self.classes.iter().filter(|class| class.cache.is_confined());
+        classes.map(|class| (class.name.clone(), class.cache)).collect()
+    }
+
     /// Whether transactions of a class may have to wait to be admitted.
     pub fn is_limited(&self, class: ClassIndex) -> bool {
         let is_limited = |class: &ClassSettings| class.limits.mpl.is_some() || class.is_paused;
@@ -357,6 +367,19 @@ impl Settings {
     }
 }
 
+/// Why the parts of the cache that classes are to have make no sense together; `None` if they do. Masks are the operator's to choose.
+pub(crate) fn cache_fault(classes: &[ClassSettings]) -> Option<String> {
+    let parts = classes.iter().map(|class| match class.cache {
+        CacheUse::Class(class) if class != CacheClass::Sensitive => Some(class),
+        _ => None,
+    });
+    let most = parts.collect::<Option<Vec<CacheClass>>>()?.into_iter().max()?;
+    Some(format!(
+        "every class is confined, so that no session may fill more of the cache than the part for `{most}`: leave `cache` out of the \
+         classes that are to be protected"
+    ))
+}
+
 #[cfg(test)]
 use plimsoll_policy::{ClassRule, ClassTerms, Priority};
 
@@ -372,6 +395,7 @@ pub(crate) fn for_tests() -> Settings {
         cpu: CpuShare::Untouched,
         cpu_floor_percent: None,
         disk: DiskUse::Untouched,
+        cache: CacheUse::ALL,
         control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,
         replay: true,

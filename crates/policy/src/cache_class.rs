@@ -249,12 +249,8 @@ impl CacheWays {
     /// # Errors
     /// [`CacheClassError`] if the allowed ways are no right mask or only one, or groups are too few.
     pub fn masks(&self) -> Result<ClassMasks, CacheClassError> {
-        let share = |share: f64| self.lowest((share * f64::from(self.allowed.ways())).round() as u32);
-        self.check(ClassMasks {
-            polluting: share(POLLUTING_SHARE),
-            depends: share(DEPENDS_SHARE),
-            sensitive: self.allowed,
-        })
+        let [polluting, depends, sensitive] = CacheClass::ALL.map(|class| self.share(class));
+        self.check(ClassMasks { polluting, depends, sensitive })
     }
 
     /// Masks as asked for, if they can be put in force.
@@ -276,8 +272,28 @@ impl CacheWays {
     /// # Errors
     /// The first [`CacheClassError`], of the allowed ways and then of the mask.
     pub fn check_mask(&self, of: &str, mask: WayMask) -> Result<(), CacheClassError> {
-        self.check_one("llc_ways", self.allowed, WayMask::run(0, self.ways), "the cache")?;
-        self.check_one(of, mask, self.allowed, "llc_ways")
+        self.check_within("llc_ways", of, mask)
+    }
+
+    /// The same, where the allowed ways are called `outer_name` in errors.
+    pub(crate) fn check_within(
+        &self,
+        outer_name: &'static str,
+        of: &str,
+        mask: WayMask,
+    ) -> Result<(), CacheClassError> {
+        self.check_one(outer_name, self.allowed, WayMask::run(0, self.ways), "the cache")?;
+        self.check_one(of, mask, self.allowed, outer_name)
+    }
+
+    /// The mask of a class by the scheme, unchecked.
+    pub(crate) fn share(&self, class: CacheClass) -> WayMask {
+        let share = |share: f64| self.lowest((share * f64::from(self.allowed.ways())).round() as u32);
+        match class {
+            CacheClass::Polluting => share(POLLUTING_SHARE),
+            CacheClass::Depends => share(DEPENDS_SHARE),
+            CacheClass::Sensitive => self.allowed,
+        }
     }
 
     fn check_one(
@@ -316,32 +332,32 @@ impl CacheWays {
 pub enum CacheClassError {
     /// A mask without ways.
     Empty {
-        /// A class, `llc_ways`, or who is to have the mask.
+        /// A class, the allowed ways, or who is to have the mask.
         of: String,
     },
     /// A single way, which slows even scans down.
     FewWays {
-        /// A class, `llc_ways`, or who is to have the mask.
+        /// A class, the allowed ways, or who is to have the mask.
         of: String,
         /// With one way.
         mask: WayMask,
     },
     /// A mask with holes, which this processor does not take.
     Holes {
-        /// A class, `llc_ways`, or who is to have the mask.
+        /// A class, the allowed ways, or who is to have the mask.
         of: String,
         /// With holes.
         mask: WayMask,
     },
     /// Ways that may not be used, or do not exist.
     Outside {
-        /// A class, `llc_ways`, or who is to have the mask.
+        /// A class, the allowed ways, or who is to have the mask.
         of: String,
         /// As asked for.
         mask: WayMask,
         /// What it must be part of.
         outer: WayMask,
-        /// What that is: `the cache`, or `llc_ways`.
+        /// What that is: `the cache`, `llc_ways`, or whose ways these are.
         outer_name: &'static str,
     },
     /// More masks than groups that can still be made.

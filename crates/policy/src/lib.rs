@@ -17,6 +17,7 @@
 //!   which are rolled back to break a cycle. [`may_replay`] decides whether a rolled back transaction may run again.
 //! - [`TargetController`] keeps promised response times, [`MplSearch`] finds how few transactions of the lowest class are enough.
 //! - [`DiskShare`] limits how much of a disk less important work may read, [`Spin`] how long a relay polls before it sleeps.
+//! - [`cache_use`] decides which ways of the last-level cache a class may fill.
 //! - [`class_proposal`] proposes classes from samples of a server.
 //!
 //! For an engine:
@@ -26,6 +27,7 @@
 
 mod admission;
 pub mod cache_class;
+pub mod cache_use;
 mod class;
 pub mod class_proposal;
 mod class_rules;

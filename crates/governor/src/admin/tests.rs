@@ -272,6 +272,8 @@ fn an_administrator_changes_what_can_be_changed() {
     assert_eq!(client.query("SET class.low.mpl = 5; SET preemption.policy TO after(50ms)"), "NCNCZ");
     assert_eq!(client.query("set class.low.cpu = nice 5"), "NCZ", "{:?}", client.error());
     assert_eq!(client.query("SET class.low.retries = off"), "NCZ", "{:?}", client.error());
+    assert_eq!(client.query("SET class.low.cache = 0xf0"), "NCZ", "{:?}", client.error());
+    assert_eq!(client.query("SET class.low.cache = polluting"), "NCZ", "{:?}", client.error());
     let settings = governor.settings();
     assert_eq!(settings.classes[1].limits.mpl, Some(5));
     assert_eq!(settings.preemption.policy.to_string(), "after(50ms)");
@@ -288,6 +290,8 @@ fn an_administrator_changes_what_can_be_changed() {
     refused("SET preemption.polcy = pow", "42704", "did you mean `preemption.policy`?");
     refused("SET class.lwo.mpl = 1", "42704", "did you mean `low`?");
     refused("SET class.low.mpl = x", "22023", "class.low.mpl: `x` is not a number");
+    refused("SET class.low.cache = scans", "22023", "class.low.cache: `scans` is not a part of the cache");
+    refused("SET class.high.cache = depends", "22023", "class.high.cache: every class is confined");
     refused("SET preemption.threshold = 1us", "22023", "shorter than 100us");
     refused("PAUSE medium", "42704", "there is no class \"medium\"");
     refused("KILL 99", "42704", "there is no session 99");

@@ -1,6 +1,8 @@
 //! The agent on a made-up machine, and on this one with a real server.
 
 mod beside;
+mod cached;
+mod cached_real;
 mod grouped;
 mod idle;
 mod limited;

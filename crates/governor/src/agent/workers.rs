@@ -10,9 +10,18 @@ use std::time::Instant;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{children, newest_process, title};
 
+use super::cache::Cache;
 use super::groups::Groups;
 use super::hands::Hands;
 use crate::settings::CpuShare;
+
+/// What gives workers what their leaders have.
+#[derive(Debug)]
+pub(super) struct Followers<'a> {
+    pub(super) hands: &'a mut Hands,
+    pub(super) groups: &'a mut Groups,
+    pub(super) cache: &'a mut Cache,
+}
 
 /// The server's children that are known.
 #[derive(Debug, Default)]
@@ -42,21 +51,21 @@ impl Workers {
         self.led_by.iter().filter(move |(_, led_by)| **led_by == leader).map(|(worker, _)| *worker)
     }
 
-    /// Brings every worker to its leader's share, and to its groups.
+    /// Brings every worker to its leader's share, to its groups and to its part of the cache.
     /// Even if no class has a share or a group, they are looked for if they `count`. A walk lists children whether or not a process has begun,
     /// and so forgets those that have ended.
     pub(super) fn tend(
         &mut self,
-        hands: &mut Hands,
-        groups: &mut Groups,
+        followers: Followers<'_>,
         count: bool,
         walks: bool,
         postmaster: ProcessIdentity,
         now: Instant,
     ) {
+        let Followers { hands, groups, cache } = followers;
         let shares: BTreeMap<i32, CpuShare> = hands.shares().collect();
         let is_untouched = |share: &CpuShare| *share == CpuShare::Untouched;
-        let are_untouched = shares.values().all(is_untouched) && !groups.has_any() && !count;
+        let are_untouched = shares.values().all(is_untouched) && !groups.has_any() && !cache.has_any() && !count;
         if self.led_by.is_empty() && are_untouched {
             return;
         }
@@ -69,6 +78,7 @@ impl Workers {
         for (worker, leader) in &self.led_by {
             hands.bring(*worker, shares.get(leader).copied().unwrap_or(CpuShare::Untouched), postmaster);
             groups.follow(*worker, *leader, postmaster, now);
+            cache.follow(*worker, *leader, postmaster, now);
         }
     }
 

@@ -144,6 +144,7 @@ fn tried(settings: &Settings) -> Tried<'_> {
         certificate: settings.listen.certificate.as_ref(),
         shares: has_shares(settings),
         disk: !settings.disk_yielders().is_empty(),
+        cache: Some(settings).filter(|settings| !settings.cache_confined().is_empty()),
     }
 }
 
@@ -293,7 +294,17 @@ fn levers(settings: &Settings) -> Vec<(&'static str, String)> {
             ),
         },
     ));
+    levers.push(("cache", cache(settings)));
     levers
+}
+
+fn cache(settings: &Settings) -> String {
+    let confined: Vec<String> =
+        settings.cache_confined().iter().map(|(class, part)| format!("{class} to {part}")).collect();
+    match confined.is_empty() {
+        true => "off: every class may fill all of it".to_owned(),
+        false => format!("confines {}, where the processor shares out its cache", confined.join(", ")),
+    }
 }
 
 /// Pairs of rules for different classes that one session can match both, as far as the patterns show.

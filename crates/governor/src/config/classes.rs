@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, Priority, Target};
 
 use super::problem::{listed, suggestion};
 use super::resolve::{Reader, place_of};
 use super::typed::{At, TypedClass, TypedPreemptible, TypedRule, TypedSettings};
-use crate::settings::{ClassSettings, CpuShare, DiskUse, Held, target_faults};
+use crate::settings::{ClassSettings, CpuShare, DiskUse, Held, cache_fault, target_faults};
 use crate::statement::fingerprint;
 use crate::statistics::CLASSES_MAX;
 
@@ -33,6 +34,7 @@ pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(V
     let place = |class: &ClassSettings| read.surroundings.classes.iter().position(|name| *name == class.name);
     classes.sort_by_key(|class| place(class).unwrap_or(usize::MAX));
     check_targets(typed, &classes, read);
+    check_cache(typed, &classes, read);
     let names: Vec<String> = classes.iter().map(|class| class.name.clone()).collect();
     let missing: Vec<&str> =
         read.surroundings.classes.iter().filter(|name| !names.contains(name)).map(String::as_str).collect();
@@ -82,6 +84,7 @@ fn usual(name: &str, priority: Priority) -> ClassSettings {
         cpu: if is_low { CpuShare::Nice(NICE_OF_LOW) } else { CpuShare::Untouched },
         cpu_floor_percent: None,
         disk: if is_low { DiskUse::Yields } else { DiskUse::Untouched },
+        cache: CacheUse::ALL,
         control_groups: Arc::default(),
         preemptible: is_low,
         replay: true,
@@ -129,6 +132,9 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     }
     if let Some(disk) = &typed.disk {
         class.disk = read.word(disk, "use of the disk", &DiskUse::NAMES).unwrap_or(class.disk);
+    }
+    if let Some(cache) = &typed.cache {
+        class.cache = read.problems.note(cache.span(), CacheUse::parse(cache.value())).unwrap_or(class.cache);
     }
     class.control_groups = typed.control_groups.iter().filter_map(|folder| control_group(folder, read)).collect();
     class.replay = typed.replay.unwrap_or(class.replay);
@@ -185,6 +191,22 @@ fn check_targets(typed: &TypedSettings, classes: &[ClassSettings], read: &mut Re
             _ => class.span(),
         };
         read.problems.add(key, format!("class `{}`: {}", classes[fault.class].name, fault.message));
+    }
+}
+
+/// Parts of the cache without the means to confine a process, or that leave ways which no class may fill.
+fn check_cache(typed: &TypedSettings, classes: &[ClassSettings], read: &mut Reader<'_>) {
+    let is_confined = |part: &&At<String>| CacheUse::parse(part.value()).is_ok_and(CacheUse::is_confined);
+    let Some(first) = typed.classes.iter().filter_map(|class| class.value().cache.as_ref()).find(is_confined) else {
+        return;
+    };
+    if typed.control.is_none() {
+        let message =
+            "`cache` has no effect without `control`, by which the governor learns of the server's processes; add it";
+        read.problems.add(first.span(), message);
+    }
+    if let Some(fault) = cache_fault(classes) {
+        read.problems.add(first.span(), fault);
     }
 }
 

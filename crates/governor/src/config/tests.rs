@@ -1,5 +1,6 @@
 //! Files that are read and files that are refused.
 
+mod caches;
 mod floors;
 mod targets;
 

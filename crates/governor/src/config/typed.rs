@@ -166,6 +166,10 @@ pub struct TypedClass {
     /// its server processes read), or `untouched`. The default is `yields` for priority low, and `untouched` for others. A class
     /// with `control_groups` is `untouched`.
     pub disk: Option<At<String>>,
+    /// Which part of the last-level cache its server processes may fill: `polluting` (a tenth, for scans of more data than the cache
+    /// holds), `depends` (60 %, for joins whose hash tables about fill it), `sensitive` (all), or a mask of ways such as `0xf0`.
+    /// It needs a processor that shares out its cache, with resctrl mounted. The default is `sensitive`.
+    pub cache: Option<At<String>>,
     /// Folders of control groups that you have made for its server processes: for a disk's bandwidth (`io.max`), cores
     /// (`cpu.weight`, `cpu.idle`) or memory. One, or with version 1 one for each controller.
     #[serde(default)]

@@ -137,6 +137,7 @@ fn describe_class(class: &ClassSettings, is_beside: bool, lines: &mut Lines) {
     add("cpu", class.cpu.to_string());
     add("cpu_floor_percent", number(class.cpu_floor_percent.map(u32::from)));
     add("disk", class.disk.to_string());
+    add("cache", class.cache.to_string());
     add("control_groups", listed(class.control_groups.iter().map(|folder| folder.display())));
     if is_beside {
         let is_opted_in = class.preemptible && class.retries;

@@ -14,6 +14,7 @@ const CONTROL_GROUPS: &str = "control groups";
 const SESSIONS: &str = "sessions";
 const IDLE_BOUND: &str = "idle bound";
 const DISK: &str = "disk limits";
+const CACHE: &str = "cache";
 
 /// Says what is the matter with a lever.
 fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<String>) {
@@ -28,7 +29,7 @@ fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<Stri
 /// Nothing works, for this reason.
 pub(super) fn all_off(governor: &Governor, why: &str) {
     let beside = governor.settings().is_beside.then_some([SESSIONS, IDLE_BOUND]);
-    let all = [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS, DISK];
+    let all = [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS, DISK, CACHE];
     for name in all.into_iter().chain(beside.into_iter().flatten()) {
         set(governor, name, false, why);
     }
@@ -129,6 +130,11 @@ pub(crate) fn inheritance(governor: &Governor, is_on: bool, why: &str) {
 /// What processes read of the disk can be limited, or not, for this reason.
 pub(crate) fn disk(governor: &Governor, is_on: bool, why: &str) {
     set(governor, DISK, is_on, why);
+}
+
+/// Classes are confined to their parts of the last-level cache, or not, for this reason.
+pub(crate) fn cache(governor: &Governor, is_on: bool, why: &str) {
+    set(governor, CACHE, is_on, why);
 }
 
 /// Processes are moved to the control groups of their classes, or not, for this reason.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::relay::{self, Address, Running};
 use plimsoll_governor::settings::*;
+use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_policy::{
     ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, PreemptionPolicy, Priority, SpinRule, StarvationBound,
 };
@@ -29,6 +30,7 @@ pub fn settings(server: &str) -> Settings {
         cpu: CpuShare::Untouched,
         cpu_floor_percent: None,
         disk: DiskUse::Untouched,
+        cache: CacheUse::ALL,
         control_groups: Arc::default(),
         preemptible: priority == Priority::LOW,
         replay: true,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_policy::{ParseTargetError, Target};
 
 use crate::admin::answer::{Answer, Refusal};
@@ -9,7 +10,7 @@ use crate::admin::command::Call;
 use crate::config::problem::{listed, suggestion};
 use crate::config::typed::RETRY_BY_APPLICATION;
 use crate::config::{LOOK_LEAST, cpu_share, means_nothing_beside, preemption_policy, quantity};
-use crate::settings::{ClassSettings, Settings, target_faults};
+use crate::settings::{ClassSettings, Settings, cache_fault, target_faults};
 
 /// What can be set of everything.
 const KEYS: [&str; 10] = [
@@ -26,8 +27,8 @@ const KEYS: [&str; 10] = [
 ];
 
 /// What can be set of a class, as `class.NAME.KEY`.
-const CLASS_KEYS: [&str; 9] =
-    ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "workers_max", "cpu", "target"];
+const CLASS_KEYS: [&str; 10] =
+    ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "workers_max", "cpu", "cache", "target"];
 
 /// Whether that key of `SHOW CONFIG` can be set.
 pub fn can_be_set(key: &str) -> bool {
@@ -55,6 +56,9 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     if let Some(fault) = target_faults(&wanted.classes, wanted.total_mpl).first() {
         let class = &wanted.classes[fault.class].name;
         return Err(Refusal::new("22023", format!("class.{class}.{}: {}", fault.key, fault.message)));
+    }
+    if let Some(fault) = cache_fault(&wanted.classes).filter(|_| key.ends_with(".cache")) {
+        return Err(Refusal::new("22023", format!("{key}: {fault}")));
     }
     tracing::warn!(user = call.user, key, value, "console: SET");
     let changed = call.governor.change(|settings| {
@@ -119,6 +123,7 @@ fn apply_to_class(class: &mut ClassSettings, key: &str, value: &str) -> Option<R
         "retry_aborted" => attempts(value).map(|attempts| class.retry_aborted = attempts),
         "workers_max" => bound(value).map(|workers_max| class.workers_max = workers_max),
         "cpu" => cpu_share(value).map(|cpu| class.cpu = cpu),
+        "cache" => CacheUse::parse(value).map(|cache| class.cache = cache),
         "target" => target(value).map(|target| class.target = target),
         _ => return None,
     };

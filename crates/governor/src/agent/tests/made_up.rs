@@ -1,14 +1,18 @@
 //! A machine whose `/proc` behaves as the kernel's does for the few processes of a server.
 
+mod resctrl;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::change::Changes;
 use plimsoll_machine::host::Host;
+use plimsoll_machine::resctrl::fake::{FakeKernel as FakeResctrl, Mirror};
 use plimsoll_policy::{ClassIndex, Login};
 
 use crate::agent::{Agent, CHANGES_EVERY, EVERY, ServerHere};
@@ -32,9 +36,18 @@ struct FakeKernel {
     refused: Mutex<BTreeSet<i32>>,
     /// Whether nice values can be taken back.
     may_raise: bool,
+    /// What resctrl has, where it is mounted, and the folder that shows it.
+    resctrl: OnceLock<(Arc<FakeResctrl>, Mirror)>,
+    /// How often a thread was moved there.
+    moves: AtomicUsize,
 }
 
 impl FakeKernel {
+    /// The folder of resctrl, if a path is in it.
+    fn mirror(&self, path: &Path) -> Option<&Mirror> {
+        self.resctrl.get().map(|(_, mirror)| mirror).filter(|mirror| mirror.has(path))
+    }
+
     fn fields(&self, process: i32) -> io::Result<Vec<String>> {
         let stat = fs::read_to_string(self.proc.join(format!("{process}/stat")))
             .map_err(|_| io::Error::from_raw_os_error(3))?;
@@ -76,6 +89,10 @@ impl FakeKernel {
 
 impl Changes for FakeKernel {
     fn write(&self, path: &Path, text: &str) -> io::Result<()> {
+        if let Some(mirror) = self.mirror(path) {
+            self.moves.fetch_add(usize::from(path.ends_with("tasks")), Ordering::Relaxed);
+            return mirror.write(path, text);
+        }
         assert!(path.exists(), "{path:?}");
         if path.ends_with("cgroup.procs") {
             let mount = self.proc.with_file_name("sys").join("fs/cgroup");
@@ -92,10 +109,16 @@ impl Changes for FakeKernel {
         fs::write(path, format!("/autogroup-1 nice {text}\n"))
     }
     fn make_folder(&self, path: &Path) -> io::Result<()> {
+        if let Some(mirror) = self.mirror(path) {
+            return mirror.make_folder(path);
+        }
         fs::create_dir(path)?;
         ["cgroup.procs", "io.max", "cpu.idle", "cpu.weight"].iter().try_for_each(|file| fs::write(path.join(file), ""))
     }
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
+        if let Some(mirror) = self.mirror(path) {
+            return mirror.remove_folder(path);
+        }
         match fs::read_to_string(path.join("cgroup.procs"))?.is_empty() {
             true => fs::remove_dir_all(path),
             false => Err(io::ErrorKind::ResourceBusy.into()),
@@ -129,7 +152,13 @@ impl Machine {
 
     fn with(may_raise: bool, change: impl FnOnce(&mut Settings)) -> Machine {
         let folder = tempfile::tempdir().unwrap();
-        let kernel = FakeKernel { proc: folder.path().join("proc"), refused: Mutex::default(), may_raise };
+        let kernel = FakeKernel {
+            proc: folder.path().join("proc"),
+            refused: Mutex::default(),
+            may_raise,
+            resctrl: OnceLock::new(),
+            moves: AtomicUsize::new(0),
+        };
         let mut settings = for_tests();
         settings.cpu = Cpu { shares: true, inheritance: true };
         settings.classes[1].cpu = CpuShare::Nice(10);
@@ -167,6 +196,10 @@ impl Machine {
         self.write(&format!("/proc/{process}/cmdline"), &format!("{title}\0"));
         if parent == POSTMASTER {
             self.children.lock().unwrap().insert(process);
+            if let Some((resctrl, mirror)) = self.kernel.resctrl.get() {
+                resctrl.fork(POSTMASTER, process);
+                mirror.show();
+            }
         }
         self.list();
     }
@@ -174,6 +207,10 @@ impl Machine {
     pub(super) fn end(&self, process: i32) {
         fs::remove_dir_all(self.folder.path().join(format!("proc/{process}"))).unwrap();
         self.children.lock().unwrap().remove(&process);
+        if let Some((resctrl, mirror)) = self.kernel.resctrl.get() {
+            resctrl.exit(process);
+            mirror.show();
+        }
         self.list();
     }
 

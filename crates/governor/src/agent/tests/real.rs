@@ -25,7 +25,7 @@ fn share(process: i32) -> ProcessShare {
     ProcessFacts::of(&Host::real(), process).expect("it is there").share
 }
 
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(super) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < Duration::from_secs(30), "{what}");
@@ -33,7 +33,7 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-fn server() -> (PrivateServer, ServerUrl) {
+pub(super) fn server() -> (PrivateServer, ServerUrl) {
     let mut settings = ServerSettings::for_this_machine();
     for (name, value) in [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB")] {
         settings.set(name, value).unwrap();
@@ -43,7 +43,7 @@ fn server() -> (PrivateServer, ServerUrl) {
     (server, url)
 }
 
-fn session(governor: &Governor, connection: &Connection) -> Arc<SessionCard> {
+pub(super) fn session(governor: &Governor, connection: &Connection) -> Arc<SessionCard> {
     let login = Login { user: "ann".to_owned(), database: "shop".to_owned(), application_name: String::new() };
     let id = governor.registry.next_id();
     let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, LOW, Instant::now()));

@@ -10,8 +10,9 @@ use plimsoll_postgres::url::{ServerUrl, SslMode, account_name};
 use rustls::pki_types::CertificateDer;
 use serde::Serialize;
 
-use crate::agent::find_server;
+use crate::agent::{cache_here, find_server};
 use crate::config::warnings::BINDING;
+use crate::settings::Settings;
 use crate::watch::server_here;
 
 /// What is wrong with a pooler in the place of the server.
@@ -46,6 +47,8 @@ pub(super) struct Tried<'a> {
     pub(super) shares: bool,
     /// Whether what they read from the disk is to be limited.
     pub(super) disk: bool,
+    /// The settings, if classes are to be confined to parts of the last-level cache.
+    pub(super) cache: Option<&'a Settings>,
 }
 
 /// What was found.
@@ -238,7 +241,7 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
              governor's own: the clients beyond them are refused by the server; raise max_connections or lower clients_max"
         ));
     }
-    if tried.shares || tried.disk {
+    if tried.shares || tried.disk || tried.cache.is_some() {
         about_processes(&mut connection, tried, found);
     }
 }
@@ -260,7 +263,7 @@ fn about_processes(connection: &mut Connection, tried: &Tried<'_>, found: &mut F
     let postmaster = match server_here(connection).and_then(|here| find_server(&Host::real(), &here)) {
         Ok(postmaster) => postmaster,
         Err(why) => {
-            let message = format!("`cpu`, `disk`, `control_groups` and inheritance have no effect: {why}");
+            let message = format!("`cpu`, `disk`, `cache`, `control_groups` and inheritance have no effect: {why}");
             return found.warnings.push(message);
         }
     };
@@ -271,6 +274,12 @@ fn about_processes(connection: &mut Connection, tried: &Tried<'_>, found: &mut F
         match disk_group::probe(&Host::real(), postmaster.id) {
             Ok(how) => found.good("disk", format!("classes that yield the disk can be limited: {how}")),
             Err(why) => found.warnings.push(format!("`disk` has no effect: {why}")),
+        }
+    }
+    if let Some(settings) = tried.cache {
+        match cache_here(&Host::real(), postmaster, settings) {
+            Ok(how) => found.good("cache", format!("classes can be confined: {how}")),
+            Err(why) => found.warnings.push(format!("`cache` has no effect: {why}")),
         }
     }
 }
