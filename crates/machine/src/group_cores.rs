@@ -7,6 +7,7 @@ use procfs::process::Schedstat;
 
 use crate::control::cpu_weight::weight_in;
 use crate::own_group::{OwnGroup, OwnGroupError};
+use crate::processor_time::ProcessorTicks;
 
 /// The file that makes a group idle, in either version.
 pub(crate) const FILE: &str = "cpu.idle";
@@ -43,6 +44,11 @@ impl GroupCores<'_> {
             }
         }
         Ok(())
+    }
+
+    /// What all processors of the machine have done since boot.
+    pub fn processors(&self) -> Option<ProcessorTicks> {
+        ProcessorTicks::read(&self.0.host)
     }
 
     /// How long each of its processes has been on a core, and how long it waited for one (`schedstat`), by its number.

@@ -7,6 +7,8 @@
 //! - The weight goes up by half in each window in which the work waited for cores and got less than its floor.
 //! - It goes down by a fifth in each window in which the work got a quarter more than its floor, or hardly waited; below
 //!   the smallest weight the group is idle again.
+//! - Time for which cores were idle counts as what it got: it could have had that. Processes that become ready together, as scans do when
+//!   a limit of the disk lets them go on, wait for each other beside idle cores.
 //! - Work that asks for little, such as a scan that waits for a disk most of the time, cannot use its whole floor. Its floor is half of
 //!   the time for which it ran or waited for a core.
 //!
@@ -44,6 +46,8 @@ pub struct CpuSeen {
     pub ran: Duration,
     /// How long they were ready and waited for one, together.
     pub waited: Duration,
+    /// How long these cores were idle, together; `None` if that is not known.
+    pub idle: Option<Duration>,
 }
 
 /// The control. The documentation of the module has its rules.
@@ -64,11 +68,12 @@ impl CpuFloor {
         if all <= 0.0 {
             return self.weight();
         }
-        let (has, waits) = (seen.ran.as_secs_f64() / all, seen.waited.as_secs_f64() / all);
+        let [has, waits, idle] =
+            [seen.ran, seen.waited, seen.idle.unwrap_or_default()].map(|time| time.as_secs_f64() / all);
         let is_wanting = waits >= WAITS;
         let floor = floor.min(SHARE_OF_ASKED * (has + waits));
         self.weight = match self.weight {
-            weight if is_wanting && has < LACKS * floor => {
+            weight if is_wanting && has + idle < LACKS * floor => {
                 Some(weight.map_or(WEIGHT_FIRST, |weight| (weight * GROWTH).min(WEIGHT_MAX)))
             }
             Some(weight) if !is_wanting || has > AMPLE * floor => {
@@ -100,7 +105,7 @@ mod tests {
             let has = left.max(entitled).min(wants);
             let waited = if has < wants { 1.0 - has } else { 0.0 };
             let of = |share: f64| WINDOW.mul_f64(2.0 * share);
-            CpuSeen { window: WINDOW, cores: 2, ran: of(has), waited: of(waited) }
+            CpuSeen { window: WINDOW, cores: 2, ran: of(has), waited: of(waited), idle: None }
         }
     }
 
@@ -167,20 +172,25 @@ mod tests {
     fn work_that_waits_for_something_else_most_of_the_time_gets_no_weight_for_cores_that_it_does_not_want() {
         let mut control = CpuFloor::default();
         let of = |share: f64| WINDOW.mul_f64(2.0 * share);
-        let scan = CpuSeen { window: WINDOW, cores: 2, ran: of(0.06), waited: of(0.055) };
+        let scan = CpuSeen { window: WINDOW, cores: 2, ran: of(0.06), waited: of(0.055), idle: None };
         assert!((0..100).all(|_| control.step(0.1, &scan).is_none()), "{control:?}");
         // One that hardly gets a core is starved all the same.
         let starved = CpuSeen { ran: of(0.005), ..scan };
         assert!((0..4).map(|_| control.step(0.1, &starved)).last().flatten().is_some());
+        // Eight of them that a limit lets go on together wait for each other, beside cores that are idle for most of the time.
+        let mut control = CpuFloor::default();
+        let together = CpuSeen { ran: of(0.07), waited: of(0.2), idle: Some(of(0.75)), ..scan };
+        assert!((0..100).all(|_| control.step(0.1, &together).is_none()), "{control:?}");
     }
 
     #[test]
     fn a_window_of_no_length_and_a_machine_that_nothing_can_be_taken_from_change_nothing_for_ever() {
         let mut control = CpuFloor::default();
-        let nothing = CpuSeen { window: Duration::ZERO, cores: 2, ran: Duration::ZERO, waited: Duration::ZERO };
+        let nothing =
+            CpuSeen { window: Duration::ZERO, cores: 2, ran: Duration::ZERO, waited: Duration::ZERO, idle: None };
         assert_eq!(control.step(0.2, &nothing), None);
         // It never gets its floor, as if its processes could run on one core only.
-        let starved = CpuSeen { window: WINDOW, cores: 2, ran: Duration::ZERO, waited: WINDOW };
+        let starved = CpuSeen { window: WINDOW, cores: 2, ran: Duration::ZERO, waited: WINDOW, idle: None };
         let most = (0..100).map(|_| control.step(0.5, &starved)).last().flatten();
         assert_eq!(most, Some(WEIGHT_MAX as u32));
     }

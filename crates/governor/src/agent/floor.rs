@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::group_cores::GroupCores;
+use plimsoll_machine::processor_time::ProcessorTicks;
 use plimsoll_policy::{CpuFloor, CpuSeen};
 
 use super::REFUSED_FOR;
@@ -20,8 +21,15 @@ pub(super) struct Floor {
     control: CpuFloor,
     /// Until when no weight is tried, because the kernel has refused one.
     no_weight_until: Option<Instant>,
-    /// When the window began, and what the times were then.
-    window: Option<(Instant, Times)>,
+    window: Option<Window>,
+}
+
+/// When a window began, and what the times were then.
+#[derive(Debug)]
+struct Window {
+    began: Instant,
+    times: Times,
+    processors: Option<ProcessorTicks>,
 }
 
 impl Floor {
@@ -33,20 +41,26 @@ impl Floor {
             self.window = None;
             return;
         }
-        if self.window.as_ref().is_some_and(|(began, _)| now.saturating_duration_since(*began) < WINDOW) {
+        if self.window.as_ref().is_some_and(|window| now.saturating_duration_since(window.began) < WINDOW) {
             return;
         }
-        let times = group.times();
-        let earlier = self.window.replace((now, times.clone()));
+        let (times, processors) = (group.times(), group.processors());
+        let earlier = self.window.replace(Window { began: now, times: times.clone(), processors });
         let weight = match (earlier, cores) {
             _ if percent == 0 => {
                 self.control = CpuFloor::default();
                 None
             }
-            (Some((began, earlier)), Some(cores)) => {
-                let window = now.saturating_duration_since(began);
-                let (ran, waited) = spent(&earlier, &times, window);
-                self.control.step(f64::from(percent) / 100.0, &CpuSeen { window, cores, ran, waited })
+            (Some(earlier), Some(cores)) => {
+                let window = now.saturating_duration_since(earlier.began);
+                let (ran, waited) = spent(&earlier.times, &times, window);
+                let busy = processors.zip(earlier.processors).and_then(|(now, then)| {
+                    // Idle time of cores that the server may not use is no use to it.
+                    let is_all = u32::try_from(now.cores) == Ok(cores);
+                    now.since(&then).busy_share().filter(|_| is_all)
+                });
+                let idle = busy.map(|busy| window.mul_f64((1.0 - busy) * f64::from(cores)));
+                self.control.step(f64::from(percent) / 100.0, &CpuSeen { window, cores, ran, waited, idle })
             }
             _ => before,
         };
