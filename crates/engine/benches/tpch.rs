@@ -1,14 +1,18 @@
 //! The 22 TPC-H queries on our engine, on DataFusion's own in-memory tables and on DuckDB, by turns.
 //!
-//! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--repeats N] [--dop N] [--query N]... [--file]
+//! `cargo bench -p plimsoll-engine --bench tpch -- [--scale S] [--ch] [--repeats N] [--dop N]... [--clients N] [--query N]... [--file]
 //! [--changed SHARE] [--grant MIB] [--no-stock] [--no-duckdb] [--explain] [--analyze] [--export DIR]`
 //!
 //! Prints one line per query: medians of ours, of stock DataFusion and of DuckDB in milliseconds, our best and our planning, and the ratios of
 //! ours with their 95 % intervals (Student's t on the logarithms of each turn's ratio). DuckDB runs in a Python process that stays
 //! open; without it its columns stay empty. Under `cargo test` the scale is tiny and only the answers are compared, with our
 //! columns in memory, in a file, and with changes laid over them. `--file` keeps them in a file, `--changed` lays a share of the rows
-//! over the chunks, `--grant` limits the memory of our queries. `--export` writes the data as Arrow files and the queries for other
-//! engines and stops; `--explain` prints our plans, `--analyze` what each operator took.
+//! over the chunks, `--grant` limits the memory of our queries. `--ch` takes the queries of CH-benCHmark, and the scale is its warehouses.
+//! `--clients` runs streams of queries side by side under each policy of parallelism. `--export` writes the data as Arrow files and the
+//! queries for other engines and stops; `--explain` prints our plans, `--analyze` what each operator took.
+//!
+//! Without stock DataFusion, rows are made twice instead of held, and from scale 4 on DuckDB has its tables in a file, compressed, which it
+//! caches: scale 10 then fits 24 GiB.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,56 +27,76 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use plimsoll_engine::columns::folder::DEFAULT_FOLDER;
 use plimsoll_engine::columns::{ColumnSnapshot, ColumnTable, DiskFolder};
 use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryOutput, QueryUsage};
-use plimsoll_workload::tpch::queries::{QUERIES, QuerySpec};
-use plimsoll_workload::tpch::tables::SCHEMA;
 
 mod tpch {
     pub mod arguments;
     pub mod changes;
+    pub mod clients;
     pub mod data;
     pub mod duckdb;
     pub mod turns;
+    pub mod workload;
 }
 
 use tpch::arguments::Arguments;
 use tpch::duckdb::DuckDb;
 use tpch::turns::{Turns, sums};
+use tpch::workload::Workload;
+
+/// From this scale on DuckDB's tables are in a file.
+const DUCKDB_FILE_SCALE: f64 = 4.0;
 
 fn main() {
     let arguments = Arguments::parse(std::env::args().skip(1)).unwrap_or_else(|message| {
         eprintln!("{message}");
         std::process::exit(2)
     });
-    let started = Instant::now();
-    let tables = tpch::data::generate(arguments.scale);
     if let Some(folder) = &arguments.export {
+        let tables = tpch::data::generate(arguments.scale);
         tpch::data::export(&tables, arguments.scale, folder).expect("the folder can be written to");
         return;
     }
+    let started = Instant::now();
+    let workload = match arguments.is_ch {
+        true => Workload::ch(arguments.scale.max(1.0)),
+        false => Workload::tpch(arguments.scale, arguments.with_stock || arguments.is_test),
+    };
     eprintln!("made data at scale {} in {:.1} s", arguments.scale, started.elapsed().as_secs_f64());
-    let stock = arguments.with_stock.then(|| Stock::new(&tables, arguments.dop));
-    let mut duckdb = duckdb(&arguments, &tables);
     let forms = match arguments.is_test {
         true => vec![(false, 0.0), (true, 0.0), (false, 0.3)],
         false => vec![(arguments.in_file, arguments.changed)],
     };
-    for (in_file, changed) in forms {
-        let ours = Ours::new(&tables, &arguments, in_file, changed);
-        run(&arguments, &ours, stock.as_ref(), duckdb.as_mut());
+    let mut duckdb = None;
+    for (number, (in_file, changed)) in forms.into_iter().enumerate() {
+        let snapshot = load(&workload, in_file, changed);
+        // Ours first: while columns are made, memory has to hold the rows as well.
+        if number == 0 && arguments.with_duckdb {
+            duckdb = start_duckdb(&arguments, &workload);
+        }
+        for &dop in &arguments.dops {
+            if let Some(duckdb) = &mut duckdb {
+                duckdb.set_threads(dop).unwrap_or_else(|why| panic!("DuckDB: {why}"));
+            }
+            if arguments.clients == 0 || arguments.is_test {
+                let contenders = Contenders::new(&arguments, &workload, &snapshot, dop);
+                run(&arguments, &workload, &contenders, duckdb.as_mut());
+            } else {
+                tpch::clients::run(&arguments, &workload, &snapshot, duckdb.as_mut(), dop);
+            }
+        }
+        if arguments.is_test {
+            let few = Arguments { clients: 2, ..arguments.clone() };
+            tpch::clients::run(&few, &workload, &snapshot, None, 2);
+        }
     }
 }
 
-/// DuckDB with the same data, if it is wanted and there.
-fn duckdb(arguments: &Arguments, tables: &[Vec<RecordBatch>]) -> Option<DuckDb> {
-    if !arguments.with_duckdb {
-        return None;
-    }
-    let folder = tempfile::tempdir().expect("the folder for temporary files can be written to");
-    tpch::data::export(tables, arguments.scale, folder.path()).expect("there is room on the disk");
-    // It reads the queries from there later on, too.
-    match DuckDb::start(&folder.keep(), arguments.dop) {
+/// DuckDB with the same data, if it is there.
+fn start_duckdb(arguments: &Arguments, workload: &Workload) -> Option<DuckDb> {
+    let started = Instant::now();
+    match DuckDb::start(workload, !arguments.is_ch && arguments.scale >= DUCKDB_FILE_SCALE) {
         Ok(duckdb) => {
-            eprintln!("DuckDB {}", duckdb.version);
+            eprintln!("DuckDB {} loaded the data in {:.1} s", duckdb.version, started.elapsed().as_secs_f64());
             Some(duckdb)
         }
         Err(why) => {
@@ -83,27 +107,27 @@ fn duckdb(arguments: &Arguments, tables: &[Vec<RecordBatch>]) -> Option<DuckDb> 
 }
 
 /// Every query that is wanted.
-fn run(arguments: &Arguments, ours: &Ours, stock: Option<&Stock>, mut duckdb: Option<&mut DuckDb>) {
+fn run(arguments: &Arguments, workload: &Workload, contenders: &Contenders, mut duckdb: Option<&mut DuckDb>) {
     let mut all = Vec::new();
-    println!("{}", Turns::HEAD);
-    for query in QUERIES.iter().filter(|query| arguments.wants(query.name)) {
-        let sql = query.validation_sql(arguments.scale);
+    println!("{} threads\n{}", contenders.dop, Turns::HEAD);
+    for (name, sql) in workload.queries.iter().filter(|(name, _)| arguments.wants(name)) {
         if arguments.explain {
-            println!("{}\n{}", query.name, ours.explain(&sql));
+            println!("{name}\n{}", contenders.ours.explain(sql));
         }
         if arguments.analyze {
-            let analyzed = ours.query(&format!("explain analyze {sql}")).expect("it runs without the explanation, too");
-            println!("{}\n{}", query.name, cell(analyzed.batches[0].column(1), 0));
+            let analyzed = contenders.ours.query(&format!("explain analyze {sql}"));
+            let analyzed = analyzed.expect("it runs without the explanation, too");
+            println!("{name}\n{}", cell(analyzed.batches[0].column(1), 0));
         }
-        match measure(query, &sql, ours, stock, duckdb.as_deref_mut(), arguments.repeats) {
+        match measure(name, sql, contenders, duckdb.as_deref_mut(), arguments.repeats) {
             Ok((turns, usage)) => {
-                println!("{}", turns.line(query.name));
+                println!("{}", turns.line(name));
                 if usage.column_bytes_read + usage.spilled_bytes > 0 {
                     print_usage(usage);
                 }
                 all.push(turns);
             }
-            Err(error @ QueryError::Grant { .. }) => println!("{:<6} {error}", query.name),
+            Err(error @ QueryError::Grant { .. }) => println!("{name:<6} {error}"),
             Err(error) => panic!("{error} in\n{sql}"),
         }
     }
@@ -118,39 +142,81 @@ fn print_usage(usage: QueryUsage) {
 
 /// Runs a query by turns on all engines, compares the answers, and returns the times and what ours took from the disk.
 fn measure(
-    query: &QuerySpec,
+    name: &str,
     sql: &str,
-    ours: &Ours,
-    stock: Option<&Stock>,
+    contenders: &Contenders,
     mut duckdb: Option<&mut DuckDb>,
     repeats: usize,
 ) -> Result<(Turns, QueryUsage), QueryError> {
     let (mut turns, mut usage) = (Turns::default(), QueryUsage::default());
     for repeat in 0..repeats {
         let started = Instant::now();
-        ours.explain(sql);
+        contenders.ours.explain(sql);
         turns.planning.push(started.elapsed());
         let started = Instant::now();
-        let our_answer = ours.query(sql)?;
+        let our_answer = contenders.ours.query(sql)?;
         turns.ours.push(started.elapsed());
         usage = our_answer.usage;
-        if let Some(stock) = stock {
+        if let Some(stock) = &contenders.stock {
             let started = Instant::now();
             let stock_answer = stock.query(sql);
             turns.stock.push(started.elapsed());
             if repeat == 0 {
-                compare(query, &our_answer.batches, &stock_answer);
+                compare(name, &our_answer.batches, &stock_answer);
             }
         }
         if let Some(duckdb) = duckdb.as_deref_mut() {
-            let taken = duckdb.query(query.name).unwrap_or_else(|why| panic!("DuckDB: {why} in\n{sql}"));
+            let taken = duckdb.query(name).unwrap_or_else(|why| panic!("DuckDB: {why} in\n{sql}"));
             let rows: usize = our_answer.batches.iter().map(RecordBatch::num_rows).sum();
-            assert_eq!(rows, taken.rows, "{}: other rows than DuckDB", query.name);
+            assert_eq!(rows, taken.rows, "{name}: other rows than DuckDB");
             turns.duckdb.push(taken.whole);
             turns.duckdb_planning.push(taken.planning);
         }
     }
     Ok((turns, usage))
+}
+
+/// Our column tables.
+fn load(workload: &Workload, in_file: bool, changed: f64) -> Arc<ColumnSnapshot> {
+    let started = Instant::now();
+    let folder = DiskFolder::open(Path::new(DEFAULT_FOLDER));
+    let build = |(place, table): (usize, &plimsoll_workload::schema::Table)| {
+        let keys = vec![table.primary_key.to_vec()];
+        let keys = keys.into_iter().filter(|key| !key.is_empty()).collect();
+        let built = ColumnTable::build(table.name, table.arrow(), keys, workload.rows(place));
+        let built = built.expect("the generator makes batches of the declared schema");
+        let built = match (in_file, &folder) {
+            (false, _) => built,
+            (true, Ok(folder)) => built.into_file(folder).expect("there is room on the disk"),
+            (true, Err(error)) => panic!("{error}"),
+        };
+        // SAFETY: it only gives pages back that nothing uses.
+        unsafe { libc::malloc_trim(0) };
+        tpch::changes::with_changes(Arc::new(built), changed).expect("the columns can be read")
+    };
+    let snapshot = ColumnSnapshot::at("as loaded", 0, workload.tables.iter().enumerate().map(build));
+    let memory = snapshot.memory_bytes() >> 20;
+    let disk = snapshot.tables().filter_map(|table| table.file()).map(|file| file.bytes()).sum::<u64>() >> 20;
+    let seconds = started.elapsed().as_secs_f64();
+    eprintln!("built column tables in {seconds:.1} s, {memory} MiB in memory, {disk} MiB on disk");
+    Arc::new(snapshot)
+}
+
+/// The engines of this process at one degree of parallelism.
+struct Contenders {
+    dop: usize,
+    ours: Ours,
+    stock: Option<Stock>,
+}
+
+impl Contenders {
+    fn new(arguments: &Arguments, workload: &Workload, snapshot: &Arc<ColumnSnapshot>, dop: usize) -> Self {
+        let options = QueryOptions { dop, workers: dop, memory_grant_mib: arguments.grant, ..QueryOptions::default() };
+        let engine = QueryEngine::new(options).expect("threads can be started");
+        let held = workload.held().filter(|_| arguments.with_stock);
+        let stock = held.map(|tables| Stock::new(workload, tables, dop));
+        Contenders { dop, ours: Ours { engine, snapshot: Arc::clone(snapshot) }, stock }
+    }
 }
 
 struct Ours {
@@ -159,31 +225,6 @@ struct Ours {
 }
 
 impl Ours {
-    fn new(tables: &[Vec<RecordBatch>], arguments: &Arguments, in_file: bool, changed: f64) -> Self {
-        let started = Instant::now();
-        let folder = DiskFolder::open(Path::new(DEFAULT_FOLDER));
-        let build = |(table, batches): (&plimsoll_workload::schema::Table, &Vec<RecordBatch>)| {
-            let keys = vec![table.primary_key.to_vec()];
-            let built = ColumnTable::build(table.name, table.arrow(), keys, batches.clone());
-            let built = built.expect("the generator makes batches of the declared schema");
-            let built = match (in_file, &folder) {
-                (false, _) => built,
-                (true, Ok(folder)) => built.into_file(folder).expect("there is room on the disk"),
-                (true, Err(error)) => panic!("{error}"),
-            };
-            tpch::changes::with_changes(Arc::new(built), changed).expect("the columns can be read")
-        };
-        let snapshot = ColumnSnapshot::at("as loaded", 0, SCHEMA.tables.iter().zip(tables).map(build));
-        let memory = snapshot.memory_bytes() >> 20;
-        let disk = snapshot.tables().filter_map(|table| table.file()).map(|file| file.bytes()).sum::<u64>() >> 20;
-        let seconds = started.elapsed().as_secs_f64();
-        eprintln!("built column tables in {seconds:.1} s, {memory} MiB in memory, {disk} MiB on disk");
-        let (dop, grant) = (arguments.dop, arguments.grant);
-        let options = QueryOptions { dop, workers: dop, memory_grant_mib: grant, ..QueryOptions::default() };
-        let engine = QueryEngine::new(options).expect("threads can be started");
-        Ours { engine, snapshot: Arc::new(snapshot) }
-    }
-
     fn query(&self, sql: &str) -> Result<QueryOutput, QueryError> {
         self.engine.query(&self.snapshot, sql, None)
     }
@@ -200,9 +241,9 @@ struct Stock {
 }
 
 impl Stock {
-    fn new(tables: &[Vec<RecordBatch>], dop: usize) -> Self {
+    fn new(workload: &Workload, tables: &[Vec<RecordBatch>], dop: usize) -> Self {
         let context = SessionContext::new_with_config(SessionConfig::new().with_target_partitions(dop));
-        for (table, batches) in SCHEMA.tables.iter().zip(tables) {
+        for (table, batches) in workload.tables.iter().zip(tables) {
             let share = batches.len().div_ceil(dop).max(1);
             let mut partitions: Vec<Vec<RecordBatch>> = batches.chunks(share).map(<[RecordBatch]>::to_vec).collect();
             partitions.resize(dop, Vec::new());
@@ -223,13 +264,13 @@ impl Stock {
 
 /// Panics if two answers differ. Rows that the query does not order may come in any order; averages are binary fractions or
 /// decimals depending on the engine's types and are compared with a tolerance.
-fn compare(query: &QuerySpec, ours: &[RecordBatch], stock: &[RecordBatch]) {
+fn compare(query: &str, ours: &[RecordBatch], stock: &[RecordBatch]) {
     let (mut ours, mut stock) = (rows(ours), rows(stock));
-    assert_eq!(ours.len(), stock.len(), "{}: {} rows instead of {}", query.name, ours.len(), stock.len());
+    assert_eq!(ours.len(), stock.len(), "{query}: {} rows instead of {}", ours.len(), stock.len());
     ours.sort();
     stock.sort();
     for (our_row, stock_row) in ours.iter().zip(&stock) {
-        assert_eq!(our_row, stock_row, "{}: rows differ", query.name);
+        assert_eq!(our_row, stock_row, "{query}: rows differ");
     }
 }
 

@@ -3,14 +3,18 @@
 use std::path::PathBuf;
 
 /// What to run.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Arguments {
-    /// TPC-H scale.
+    /// Whether CH-benCHmark is measured instead of TPC-H.
+    pub is_ch: bool,
+    /// The scale of TPC-H, or the warehouses of CH-benCHmark.
     pub scale: f64,
     /// Turns of each query.
     pub repeats: usize,
-    /// Degree of parallelism and number of threads.
-    pub dop: usize,
+    /// Degrees of parallelism, which are also numbers of threads, one after the other.
+    pub dops: Vec<usize>,
+    /// How many clients run at the same time; none to run one query after the other.
+    pub clients: usize,
     /// The queries to run; empty for all.
     pub queries: Vec<String>,
     /// Print our plans.
@@ -37,9 +41,11 @@ impl Arguments {
     /// Reads the command line. `cargo bench` says `--bench`; without it this is a test run at a tiny scale.
     pub fn parse(mut words: impl Iterator<Item = String>) -> Result<Self, String> {
         let mut arguments = Arguments {
+            is_ch: false,
             scale: 0.01,
             repeats: 1,
-            dop: 2,
+            dops: Vec::new(),
+            clients: 0,
             queries: Vec::new(),
             explain: false,
             analyze: false,
@@ -60,7 +66,9 @@ impl Arguments {
                 }
                 "--scale" => arguments.scale = number(&value()?)?,
                 "--repeats" => arguments.repeats = number(&value()?)?,
-                "--dop" => arguments.dop = number(&value()?)?,
+                "--ch" => arguments.is_ch = true,
+                "--dop" => arguments.dops.push(number(&value()?)?),
+                "--clients" => arguments.clients = number(&value()?)?,
                 "--query" => arguments.queries.push(format!("q{}", value()?.trim_start_matches('q'))),
                 "--explain" => arguments.explain = true,
                 "--analyze" => arguments.analyze = true,
@@ -73,6 +81,9 @@ impl Arguments {
                 // Options of the standard test harness, which this program is not.
                 _ => {}
             }
+        }
+        if arguments.dops.is_empty() {
+            arguments.dops.push(2);
         }
         Ok(arguments)
     }

@@ -1,6 +1,7 @@
-//! The data, in the order of the tables in the schema.
+//! The data of TPC-H, in the order of the tables in the schema.
 
 use std::fs::File;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use arrow::error::ArrowError;
@@ -16,24 +17,40 @@ use tpchgen_arrow::{
     CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow, RegionArrow, SupplierArrow,
 };
 
+/// Rows that are made in one go for those who do not want to hold all of them.
+const SCALE_PER_PART: f64 = 1.0;
+
 /// Makes all tables at a scale.
 pub fn generate(scale: f64) -> Vec<Vec<RecordBatch>> {
-    let one = |table: &plimsoll_workload::schema::Table| make(table.name, scale).expect("the generator makes batches");
-    SCHEMA.tables.iter().map(one).collect()
+    SCHEMA.tables.iter().map(|table| make(table.name, scale)).collect()
 }
 
-fn make(table: &str, scale: f64) -> Result<Vec<RecordBatch>, ArrowError> {
-    match table {
+/// Makes one table.
+pub fn make(table: &str, scale: f64) -> Vec<RecordBatch> {
+    parts(scale).flat_map(|part| make_part(table, scale, part, *parts(scale).end())).collect()
+}
+
+/// The numbers of the parts in which large tables are made.
+pub fn parts(scale: f64) -> RangeInclusive<i32> {
+    1..=(scale / SCALE_PER_PART).ceil().max(1.0) as i32
+}
+
+/// Makes a part of a table, of `parts` parts.
+pub fn make_part(table: &str, scale: f64, part: i32, parts: i32) -> Vec<RecordBatch> {
+    let batches: Result<Vec<RecordBatch>, ArrowError> = match table {
+        // Of nations and regions there are too few.
+        "region" | "nation" if part > 1 => return Vec::new(),
         "region" => RegionArrow::new(RegionGenerator::new(scale, 1, 1)).collect(),
         "nation" => NationArrow::new(NationGenerator::new(scale, 1, 1)).collect(),
-        "supplier" => SupplierArrow::new(SupplierGenerator::new(scale, 1, 1)).collect(),
-        "part" => PartArrow::new(PartGenerator::new(scale, 1, 1)).collect(),
-        "partsupp" => PartSuppArrow::new(PartSuppGenerator::new(scale, 1, 1)).collect(),
-        "customer" => CustomerArrow::new(CustomerGenerator::new(scale, 1, 1)).collect(),
-        "orders" => OrderArrow::new(OrderGenerator::new(scale, 1, 1)).collect(),
-        "lineitem" => LineItemArrow::new(LineItemGenerator::new(scale, 1, 1)).collect(),
+        "supplier" => SupplierArrow::new(SupplierGenerator::new(scale, part, parts)).collect(),
+        "part" => PartArrow::new(PartGenerator::new(scale, part, parts)).collect(),
+        "partsupp" => PartSuppArrow::new(PartSuppGenerator::new(scale, part, parts)).collect(),
+        "customer" => CustomerArrow::new(CustomerGenerator::new(scale, part, parts)).collect(),
+        "orders" => OrderArrow::new(OrderGenerator::new(scale, part, parts)).collect(),
+        "lineitem" => LineItemArrow::new(LineItemGenerator::new(scale, part, parts)).collect(),
         other => panic!("TPC-H has no table {other}"),
-    }
+    };
+    batches.expect("the generator makes batches")
 }
 
 /// Writes each table as `TABLE.arrows`, an Arrow stream, and each query as `QUERY.sql`.
@@ -43,10 +60,14 @@ pub fn export(tables: &[Vec<RecordBatch>], scale: f64, folder: &Path) -> Result<
         std::fs::write(folder.join(format!("{}.sql", query.name)), query.validation_sql(scale))?;
     }
     for (table, batches) in SCHEMA.tables.iter().zip(tables) {
-        let file = File::create(folder.join(format!("{}.arrows", table.name)))?;
-        let mut writer = StreamWriter::try_new(file, &batches[0].schema())?;
-        batches.iter().try_for_each(|batch| writer.write(batch))?;
-        writer.finish()?;
+        write(batches, &folder.join(format!("{}.arrows", table.name)))?;
     }
     Ok(())
+}
+
+/// Writes batches, of which there is at least one, as an Arrow stream.
+pub fn write(batches: &[RecordBatch], path: &Path) -> Result<(), ArrowError> {
+    let mut writer = StreamWriter::try_new(File::create(path)?, &batches[0].schema())?;
+    batches.iter().try_for_each(|batch| writer.write(batch))?;
+    writer.finish()
 }

@@ -5,11 +5,19 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use tempfile::TempDir;
+
+use crate::tpch::clients::Batch;
+use crate::tpch::data;
+use crate::tpch::workload::Workload;
+
 /// A running DuckDB with the data loaded.
 pub struct DuckDb {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    /// The texts of queries, and what is loaded.
+    folder: TempDir,
     /// Its version.
     pub version: String,
 }
@@ -25,34 +33,80 @@ pub struct Taken {
 }
 
 impl DuckDb {
-    /// Starts it over exported data. An error says what is missing.
-    pub fn start(folder: &Path, threads: usize) -> Result<Self, String> {
+    /// Starts it and loads the data, `in_file` compressed and cached instead of in memory as they are. An error says what is missing.
+    pub fn start(workload: &Workload, in_file: bool) -> Result<Self, String> {
+        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+        for (name, sql) in &workload.queries {
+            std::fs::write(folder.path().join(format!("{name}.sql")), sql).map_err(|error| error.to_string())?;
+        }
         let python = python();
-        let script = "benches/duckdb_tpch.py";
         let mut child = Command::new(&python)
-            .args([script, &folder.display().to_string(), "--threads", &threads.to_string()])
+            .arg("benches/duckdb_tpch.py")
+            .arg(folder.path())
+            .args(in_file.then_some("--file"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| format!("{python}: {error}"))?;
         let input = child.stdin.take().expect("it was asked for");
         let output = BufReader::new(child.stdout.take().expect("it was asked for"));
-        let mut duckdb = DuckDb { child, input, output, version: String::new() };
+        let mut duckdb = DuckDb { child, input, output, folder, version: String::new() };
         let ready = duckdb.line().map_err(|why| format!("{why}; docs/python-environment installs what it needs"))?;
         duckdb.version = ready.strip_prefix("ready ").unwrap_or(&ready).to_owned();
+        for place in 0..workload.tables.len() {
+            duckdb.load(workload, place)?;
+        }
         Ok(duckdb)
     }
 
-    /// Runs a query, `q1` to `q22`.
+    fn load(&mut self, workload: &Workload, place: usize) -> Result<(), String> {
+        let table = workload.tables[place].name;
+        let path = self.folder.path().join("part.arrows");
+        let mut outcome = Ok(());
+        workload.in_parts(place, |batches| {
+            if outcome.is_ok() {
+                outcome = data::write(batches, &path).map_err(|error| error.to_string());
+                outcome = outcome.clone().and_then(|()| self.order(&format!("load {table} {}", path.display())));
+            }
+        });
+        // Nothing of it is left if the table has no rows.
+        let _ = std::fs::remove_file(&path);
+        outcome
+    }
+
+    /// Sets the number of threads.
+    pub fn set_threads(&mut self, count: usize) -> Result<(), String> {
+        self.order(&format!("threads {count}"))
+    }
+
+    /// Runs a query by its name.
     pub fn query(&mut self, name: &str) -> Result<Taken, String> {
-        writeln!(self.input, "{name}").map_err(|error| error.to_string())?;
-        let line = self.line()?;
-        let mut parts = line.split_whitespace();
-        let mut seconds = || Some(Duration::from_secs_f64(parts.next()?.parse().ok()?));
-        let (whole, planning) = (seconds(), seconds());
-        let rows = parts.next().and_then(|rows| rows.parse().ok());
-        let taken = whole.zip(planning).zip(rows);
-        taken.map(|((whole, planning), rows)| Taken { whole, planning, rows }).ok_or(line)
+        let line = self.ask(&format!("query {name}"))?;
+        let [whole, planning, rows] = numbers(&line)?;
+        let seconds = Duration::from_secs_f64;
+        Ok(Taken { whole: seconds(whole), planning: seconds(planning), rows: rows as usize })
+    }
+
+    /// Lets clients run at the same time, each its own queries.
+    pub fn clients(&mut self, streams: &[Vec<&str>]) -> Result<Batch, String> {
+        let path = self.folder.path().join("streams");
+        let lines: Vec<String> = streams.iter().map(|stream| stream.join(" ")).collect();
+        std::fs::write(&path, lines.join("\n")).map_err(|error| error.to_string())?;
+        let line = self.ask(&format!("clients {}", path.display()))?;
+        let [seconds, responses, queries] = numbers(&line)?;
+        Ok(Batch { seconds, responses, queries: queries as usize })
+    }
+
+    fn order(&mut self, command: &str) -> Result<(), String> {
+        match self.ask(command)?.as_str() {
+            "ok" => Ok(()),
+            other => Err(other.to_owned()),
+        }
+    }
+
+    fn ask(&mut self, command: &str) -> Result<String, String> {
+        writeln!(self.input, "{command}").map_err(|error| error.to_string())?;
+        self.line()
     }
 
     fn line(&mut self) -> Result<String, String> {
@@ -70,6 +124,12 @@ impl Drop for DuckDb {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The numbers of an answer; the answer itself if it has others.
+fn numbers<const COUNT: usize>(line: &str) -> Result<[f64; COUNT], String> {
+    let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>();
+    numbers.ok().and_then(|numbers| numbers.try_into().ok()).ok_or_else(|| line.to_owned())
 }
 
 /// The Python of docs/python-environment if it is there, else the system's.

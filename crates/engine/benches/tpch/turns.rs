@@ -68,7 +68,7 @@ fn median(times: &[Duration]) -> Option<Duration> {
 }
 
 /// Our time over another's within each turn but the first, which finds caches cold, with its 95 % interval.
-fn ratio(ours: &[Duration], other: &[Duration]) -> String {
+pub fn ratio(ours: &[Duration], other: &[Duration]) -> String {
     let warm = |times: &[Duration]| {
         let skipped = times.iter().take(ours.len().min(other.len())).skip(usize::from(ours.len() > 2));
         skipped.map(Duration::as_secs_f64).collect::<Vec<f64>>()

@@ -39,7 +39,12 @@ struct KeptColumn {
 #[derive(Debug, Clone)]
 enum Place {
     Memory(ChunkColumn),
-    File { file: Arc<ColumnFile>, extent: Extent, dictionary: Option<ArrayRef> },
+    /// `form` is the column without its rows.
+    File {
+        file: Arc<ColumnFile>,
+        extent: Extent,
+        form: ChunkColumn,
+    },
 }
 
 impl Chunk {
@@ -119,8 +124,7 @@ impl Chunk {
     /// array.
     pub fn dictionary(&self, column: usize) -> Option<&ArrayRef> {
         match &self.columns[column].place {
-            Place::Memory(values) => values.dictionary(),
-            Place::File { dictionary, .. } => dictionary.as_ref(),
+            Place::Memory(values) | Place::File { form: values, .. } => values.dictionary(),
         }
     }
 
@@ -135,13 +139,9 @@ impl Chunk {
         for &column in columns {
             loaded.columns[column] = Some(match &self.columns[column].place {
                 Place::Memory(values) => values.clone(),
-                Place::File { file, extent, dictionary } => {
+                Place::File { file, extent, form } => {
                     loaded.bytes_read += extent.read_bytes();
-                    let values = file.read(extent)?;
-                    match dictionary {
-                        Some(dictionary) => ChunkColumn::Codes { codes: values, dictionary: Arc::clone(dictionary) },
-                        None => ChunkColumn::Plain(values),
-                    }
+                    form.with_physical(file.read(extent)?)
                 }
             });
         }
@@ -195,9 +195,11 @@ impl Chunk {
 
     /// The same chunk with its columns where they were [written](Self::write).
     pub(super) fn placed(&self, file: &Arc<ColumnFile>, extents: Vec<Extent>) -> Chunk {
-        let place = |(number, extent): (usize, Extent)| KeptColumn {
-            place: Place::File { file: Arc::clone(file), extent, dictionary: self.dictionary(number).cloned() },
-            summary: self.columns[number].summary.clone(),
+        let place = |(number, extent): (usize, Extent)| {
+            let column = &self.columns[number];
+            let (Place::Memory(form) | Place::File { form, .. }) = &column.place;
+            let form = form.with_physical(new_empty_array(form.physical().data_type()));
+            KeptColumn { place: Place::File { file: Arc::clone(file), extent, form }, summary: column.summary.clone() }
         };
         let columns = extents.into_iter().enumerate().map(place).collect();
         Chunk { rows: self.rows, live_rows: self.live_rows, live: self.live.clone(), columns }
@@ -217,7 +219,7 @@ fn encode_column(
     }
     let encoded = recode(array, field.data_type(), live, seed)?;
     let summary = ChunkSummary::of(&encoded.values()?, live)?;
-    Ok((encoded, summary))
+    Ok((encoded.narrowed(&summary.min, &summary.max), summary))
 }
 
 /// Some columns of a chunk, at hand.

@@ -1,4 +1,4 @@
-//! How one column of a chunk is kept in memory: plain, or as codes into a dictionary.
+//! How one column of a chunk is kept in memory: plain, as codes into a dictionary, or as [distances](crate::columns::narrow).
 //!
 //! Text with few distinct values is kept as codes of one or two bytes. A condition on such a column is evaluated once per
 //! dictionary entry and query instead of once per row, and the text itself is only assembled for rows that pass.
@@ -14,6 +14,9 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
+use datafusion::common::ScalarValue;
+
+use crate::columns::narrow::{distances, numbers};
 
 /// A dictionary longer than this is not built: a code must fit two bytes.
 const DICTIONARY_ENTRIES_MAX: usize = 1 << 16;
@@ -33,6 +36,15 @@ pub enum ChunkColumn {
         /// The distinct values that codes point to. Chunks that share it hold the same array.
         dictionary: ArrayRef,
     },
+    /// Numbers as distances from one of them.
+    Distances {
+        /// Unsigned integers; null where the value is null.
+        distances: ArrayRef,
+        /// What distances are measured from, without its scale.
+        base: i64,
+        /// The type of the values.
+        kept: DataType,
+    },
 }
 
 impl ChunkColumn {
@@ -41,6 +53,17 @@ impl ChunkColumn {
         match self {
             ChunkColumn::Plain(values) => Ok(Arc::clone(values)),
             ChunkColumn::Codes { codes, dictionary } => take(dictionary, codes, None),
+            ChunkColumn::Distances { distances, base, kept } => numbers(&[(distances, *base)], kept),
+        }
+    }
+
+    /// The same column in less memory, if it is plain and its smallest and largest value allow that.
+    #[must_use]
+    pub fn narrowed(self, min: &ScalarValue, max: &ScalarValue) -> ChunkColumn {
+        let ChunkColumn::Plain(values) = &self else { return self };
+        match distances(values, min, max) {
+            Some((distances, base)) => ChunkColumn::Distances { distances, base, kept: values.data_type().clone() },
+            None => self,
         }
     }
 
@@ -52,14 +75,16 @@ impl ChunkColumn {
     /// What is physically kept for each row.
     pub fn physical(&self) -> &ArrayRef {
         match self {
-            ChunkColumn::Plain(array) | ChunkColumn::Codes { codes: array, .. } => array,
+            ChunkColumn::Plain(array)
+            | ChunkColumn::Codes { codes: array, .. }
+            | ChunkColumn::Distances { distances: array, .. } => array,
         }
     }
 
     /// The dictionary, if rows are kept as codes.
     pub fn dictionary(&self) -> Option<&ArrayRef> {
         match self {
-            ChunkColumn::Plain(_) => None,
+            ChunkColumn::Plain(_) | ChunkColumn::Distances { .. } => None,
             ChunkColumn::Codes { dictionary, .. } => Some(dictionary),
         }
     }
@@ -71,15 +96,26 @@ impl ChunkColumn {
             ChunkColumn::Codes { dictionary, .. } => {
                 ChunkColumn::Codes { codes: array, dictionary: Arc::clone(dictionary) }
             }
+            ChunkColumn::Distances { base, kept, .. } => {
+                ChunkColumn::Distances { distances: array, base: *base, kept: kept.clone() }
+            }
         }
     }
 
+    /// Whether codes or values of both mean the same.
     fn is_encoded_like(&self, other: &ChunkColumn) -> bool {
-        self.physical().data_type() == other.physical().data_type()
-            && match (self.dictionary(), other.dictionary()) {
-                (Some(own), Some(others)) => Arc::ptr_eq(own, others),
-                (own, others) => own.is_none() && others.is_none(),
-            }
+        match (self, other) {
+            (ChunkColumn::Plain(own), ChunkColumn::Plain(others)) => own.data_type() == others.data_type(),
+            (
+                ChunkColumn::Codes { codes, dictionary },
+                ChunkColumn::Codes { codes: other_codes, dictionary: other_dictionary },
+            ) => codes.data_type() == other_codes.data_type() && Arc::ptr_eq(dictionary, other_dictionary),
+            _ => false,
+        }
+    }
+
+    fn distances_from(&self) -> Option<(&ArrayRef, i64)> {
+        if let ChunkColumn::Distances { distances, base, .. } = self { Some((distances, *base)) } else { None }
     }
 }
 
@@ -87,6 +123,11 @@ impl ChunkColumn {
 pub fn join_values(pieces: &[&ChunkColumn]) -> Result<ArrayRef, ArrowError> {
     match pieces {
         [only] => only.values(),
+        [ChunkColumn::Distances { kept, .. }, ..]
+            if let Some(pieces) = pieces.iter().map(|piece| piece.distances_from()).collect::<Option<Vec<_>>>() =>
+        {
+            numbers(&pieces, kept)
+        }
         [first, rest @ ..] if rest.iter().all(|piece| piece.is_encoded_like(first)) => {
             let physical: Vec<&dyn Array> = pieces.iter().map(|piece| piece.physical().as_ref()).collect();
             first.with_physical(concat(&physical)?).values()
@@ -293,6 +334,22 @@ mod tests {
         assert_eq!(encoded.chunks[0].physical().data_type(), &DataType::UInt8);
         let decoded = encoded.chunks[1].values().unwrap();
         assert_eq!(&decoded, &column(&values[64..]));
+    }
+
+    #[test]
+    fn numbers_of_chunks_with_different_smallest_values_are_joined() {
+        let chunk = |values: &[i64]| {
+            let [min, max] = [values.iter().min(), values.iter().max()].map(|value| ScalarValue::Int64(value.copied()));
+            ChunkColumn::Plain(Arc::new(arrow::array::Int64Array::from(values.to_vec()))).narrowed(&min, &max)
+        };
+        let (low, high) = (chunk(&[5, 7, 300]), chunk(&[1 << 40, (1 << 40) + 2]));
+        assert_eq!(low.physical().data_type(), &DataType::UInt16);
+        assert_eq!(high.physical().data_type(), &DataType::UInt8);
+        let joined = join_values(&[&low.slice(1, 2), &high]).unwrap();
+        assert_eq!(joined.as_ref(), &arrow::array::Int64Array::from(vec![7, 300, 1 << 40, (1 << 40) + 2]));
+        let plain = ChunkColumn::Plain(Arc::new(arrow::array::Int64Array::from(vec![i64::MIN])));
+        let joined = join_values(&[&low, &plain]).unwrap();
+        assert_eq!(joined.as_ref(), &arrow::array::Int64Array::from(vec![5, 7, 300, i64::MIN]));
     }
 
     #[test]

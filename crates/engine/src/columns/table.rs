@@ -287,7 +287,9 @@ fn encode_columns(
         let unique = unique_keys.iter().any(|key| key[..] == [column]);
         let (summaries, distinct) = summarize(&encoded, live, unique)
             .map_err(|error| ColumnError::Statistics { table: table.to_string(), message: error.to_string() })?;
-        Ok(SummarizedColumn { chunks: encoded.chunks, summaries, distinct })
+        let narrowed =
+            encoded.chunks.into_iter().zip(&summaries).map(|(chunk, facts)| chunk.narrowed(&facts.min, &facts.max));
+        Ok(SummarizedColumn { chunks: narrowed.collect(), summaries, distinct })
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let columns: Vec<usize> = (0..schema.fields().len()).collect();

@@ -1,9 +1,12 @@
 //! A condition on one table, made ready for evaluation on its chunks.
 //!
-//! A condition on a single dictionary column is evaluated once on each dictionary; rows then only look their code up. So is,
+//! A condition on a single dictionary column is evaluated once on each dictionary; rows then only look their code up. A comparison of
+//! a number with a constant is made on the distances that are kept. So is evaluated once,
 //! if asked for, a dear condition on an integer column whose values lie close together: once on each possible value. Other
 //! conditions are evaluated on the columns they name, all rows at once while most rows are still selected, and on the
 //! selected rows alone once they are few, or if the condition fails on some row: that row may be one that is gone.
+
+mod range;
 
 use std::sync::Arc;
 
@@ -21,6 +24,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use crate::columns::ColumnTable;
 use crate::columns::chunk::LoadedColumns;
 use crate::columns::encode::ChunkColumn;
+use crate::query::predicate::range::NumberRange;
 
 /// Below this share of selected rows, the next condition is evaluated on the selected rows only: gathering them costs less
 /// than evaluating the others.
@@ -65,6 +69,8 @@ pub struct Predicate {
     entries: Vec<(ArrayRef, Option<Vec<bool>>)>,
     /// For a condition on one integer column: the smallest value, and whether each from there on passes. A null never does.
     domain: Option<(i64, BooleanBuffer)>,
+    /// For a comparison of one column with a constant: which numbers pass.
+    range: Option<NumberRange>,
 }
 
 impl Predicate {
@@ -74,9 +80,10 @@ impl Predicate {
         let fields: Vec<Field> = columns.iter().map(|&column| table.schema().field(column).clone()).collect();
         let schema = Arc::new(Schema::new(fields));
         let mut predicate =
-            Predicate { columns, schema, expression, by_entry: false, entries: Vec::new(), domain: None };
+            Predicate { columns, schema, expression, by_entry: false, entries: Vec::new(), domain: None, range: None };
         if let [column] = predicate.columns[..] {
             predicate.by_entry = table.has_codes(column) && !predicate.passes_null()?;
+            predicate.range = NumberRange::of(&predicate.expression, predicate.schema.field(0));
         }
         Ok(predicate)
     }
@@ -118,6 +125,7 @@ impl Predicate {
         match &self.domain {
             _ if self.by_entry => 0,
             Some(_) => 1,
+            None if self.range.is_some() => 1,
             None if self.schema.fields().iter().any(text) => 10,
             None => 1 + self.columns.len() as u32,
         }
@@ -153,8 +161,17 @@ impl Predicate {
         {
             return Some(lookup(&codes, self.entries_of(&dictionary)?));
         }
+        let kept = morsel.column(column);
+        if let Some(range) = &self.range
+            && let ChunkColumn::Distances { distances, base, .. } = &kept
+        {
+            return Some(range.select(distances, *base));
+        }
         let (first, numbers) = self.domain.as_ref().filter(|_| !morsel.are_images)?;
-        Some(lookup_number(morsel.column(column).physical(), *first, numbers))
+        Some(match &kept {
+            ChunkColumn::Distances { distances, base, .. } => range::look_up(distances, *base, *first, numbers),
+            kept => lookup_number(kept.physical(), *first, numbers),
+        })
     }
 
     /// Whether each entry of a dictionary passes.

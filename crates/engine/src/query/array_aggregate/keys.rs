@@ -86,6 +86,18 @@ impl Key {
             (Kind::Integers { first, .. }, Values::Int64(values)) => {
                 refine(places, span, values.iter().map(|value| value.wrapping_sub(*first) as u32));
             }
+            (Kind::Integers { first, .. }, Values::Near8(values, base)) => {
+                let base = base.wrapping_sub(*first) as u32;
+                refine(places, span, values.iter().map(|distance| base.wrapping_add(u32::from(*distance))));
+            }
+            (Kind::Integers { first, .. }, Values::Near16(values, base)) => {
+                let base = base.wrapping_sub(*first) as u32;
+                refine(places, span, values.iter().map(|distance| base.wrapping_add(u32::from(*distance))));
+            }
+            (Kind::Integers { first, .. }, Values::Near32(values, base)) => {
+                let base = base.wrapping_sub(*first) as u32;
+                refine(places, span, values.iter().map(|distance| base.wrapping_add(*distance)));
+            }
             (Kind::Texts { numbers, .. }, values) => {
                 let numbers = dictionary.and_then(|dictionary| numbers.get(&address(dictionary)));
                 let number = |code: u16| match numbers {

@@ -7,12 +7,12 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
-use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 
 use crate::columns::ColumnTable;
+use crate::columns::narrow::whole;
 use crate::query::array_aggregate::values::Values;
 
 /// One operation; numbers are those of earlier steps.
@@ -176,23 +176,20 @@ fn load(result: &mut [i64], values: &Values<'_>) {
         Values::Int32(values) => result.iter_mut().zip(*values).for_each(|(to, value)| *to = i64::from(*value)),
         Values::Int64(values) => result.copy_from_slice(values),
         Values::Decimal(values) => result.iter_mut().zip(*values).for_each(|(to, value)| *to = *value as i64),
+        Values::Near8(values, base) => load_near(result, values, *base),
+        Values::Near16(values, base) => load_near(result, values, *base),
+        Values::Near32(values, base) => load_near(result, values, *base),
         Values::Code8(_) | Values::Code16(_) => unreachable!("codes have no arithmetic"),
     }
+}
+
+fn load_near<T: Copy + Into<i64>>(result: &mut [i64], distances: &[T], base: i64) {
+    result.iter_mut().zip(distances).for_each(|(to, distance)| *to = base.wrapping_add((*distance).into()));
 }
 
 fn combine(result: &mut [i64], left: &[i64], right: &[i64], operation: impl Fn(i64, i64) -> i64) {
     for ((to, left), right) in result.iter_mut().zip(left).zip(right) {
         *to = operation(*left, *right);
-    }
-}
-
-/// A number without its scale.
-fn whole(value: &ScalarValue) -> Option<i128> {
-    match value {
-        ScalarValue::Decimal128(value, ..) => *value,
-        ScalarValue::Int64(value) => value.map(i128::from),
-        ScalarValue::Int32(value) => value.map(i128::from),
-        _ => None,
     }
 }
 

@@ -81,8 +81,7 @@ impl Adder {
         totals: &mut Totals,
     ) {
         let layout = Arc::clone(&self.layout);
-        let values =
-            columns.iter().map(|column| Values::of(column.physical()).expect("the layout has only such columns"));
+        let values = columns.iter().map(|column| Values::of_column(column).expect("the layout has only such columns"));
         let values: Vec<Values<'_>> = values.collect();
         let place_of = |column: usize| layout.columns.binary_search(&column).expect("every column used is in the list");
         for start in (0..rows).step_by(Totals::ROWS_MAX) {

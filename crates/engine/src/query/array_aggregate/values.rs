@@ -1,7 +1,9 @@
 //! Columns as plain slices.
 
 use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type, UInt8Type, UInt16Type};
+use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type};
+
+use crate::columns::encode::ChunkColumn;
 
 /// The values of a column as they are kept.
 #[derive(Debug, Clone, Copy)]
@@ -16,9 +18,25 @@ pub enum Values<'a> {
     Code8(&'a [u8]),
     /// Codes into a longer dictionary.
     Code16(&'a [u16]),
+    /// Distances from a number, in one byte.
+    Near8(&'a [u8], i64),
+    /// In two bytes.
+    Near16(&'a [u16], i64),
+    /// In four bytes.
+    Near32(&'a [u32], i64),
 }
 
 impl<'a> Values<'a> {
+    /// The values of a column as it is kept; `None` for other types. Nulls are not looked at.
+    pub fn of_column(column: &'a ChunkColumn) -> Option<Values<'a>> {
+        let ChunkColumn::Distances { distances, base, .. } = column else { return Values::of(column.physical()) };
+        Some(match distances.data_type() {
+            DataType::UInt8 => Values::Near8(distances.as_primitive::<UInt8Type>().values(), *base),
+            DataType::UInt16 => Values::Near16(distances.as_primitive::<UInt16Type>().values(), *base),
+            _ => Values::Near32(distances.as_primitive::<UInt32Type>().values(), *base),
+        })
+    }
+
     /// The values of an array; `None` for other types. Nulls are not looked at.
     pub fn of(array: &'a ArrayRef) -> Option<Values<'a>> {
         match array.data_type() {
@@ -39,6 +57,9 @@ impl<'a> Values<'a> {
             Values::Decimal(values) => Values::Decimal(&values[rows]),
             Values::Code8(values) => Values::Code8(&values[rows]),
             Values::Code16(values) => Values::Code16(&values[rows]),
+            Values::Near8(values, base) => Values::Near8(&values[rows], *base),
+            Values::Near16(values, base) => Values::Near16(&values[rows], *base),
+            Values::Near32(values, base) => Values::Near32(&values[rows], *base),
         }
     }
 }
