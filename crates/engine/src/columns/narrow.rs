@@ -68,13 +68,11 @@ fn of<T: ArrowPrimitiveType>(values: &ArrayRef, span: i128, distance: impl Fn(T:
 /// The numbers that are these distances from `base`, one piece after the other, in the type `kept`.
 pub fn numbers(pieces: &[(&ArrayRef, i64)], kept: &DataType) -> Result<ArrayRef, ArrowError> {
     match kept {
-        DataType::Int32 => join::<Int32Type>(pieces, kept, |base, distance| base.wrapping_add(distance.into()) as i32),
-        DataType::Date32 => {
-            join::<Date32Type>(pieces, kept, |base, distance| base.wrapping_add(distance.into()) as i32)
-        }
-        DataType::Int64 => join::<Int64Type>(pieces, kept, |base, distance| base.wrapping_add(distance.into())),
+        DataType::Int32 => join::<Int32Type>(pieces, kept, |base, distance| base.wrapping_add(distance) as i32),
+        DataType::Date32 => join::<Date32Type>(pieces, kept, |base, distance| base.wrapping_add(distance) as i32),
+        DataType::Int64 => join::<Int64Type>(pieces, kept, |base, distance| base.wrapping_add(distance)),
         DataType::Decimal128(..) => {
-            join::<Decimal128Type>(pieces, kept, |base, distance| base.wrapping_add(distance.into()).into())
+            join::<Decimal128Type>(pieces, kept, |base, distance| i128::from(base.wrapping_add(distance)))
         }
         other => Err(ArrowError::InvalidArgumentError(format!("distances between values of type {other}"))),
     }
@@ -83,13 +81,13 @@ pub fn numbers(pieces: &[(&ArrayRef, i64)], kept: &DataType) -> Result<ArrayRef,
 fn join<T: ArrowPrimitiveType>(
     pieces: &[(&ArrayRef, i64)],
     kept: &DataType,
-    number: impl Fn(i64, u32) -> T::Native,
+    number: impl Fn(i64, i64) -> T::Native,
 ) -> Result<ArrayRef, ArrowError> {
     let rows = pieces.iter().map(|(distances, _)| distances.len()).sum();
     let mut values: Vec<T::Native> = Vec::with_capacity(rows);
     for (distances, base) in pieces {
         with_distances!(distances, |distances| {
-            values.extend(distances.iter().map(|distance| number(*base, u32::from(*distance))));
+            values.extend(distances.iter().map(|distance| number(*base, i64::from(*distance))));
         });
     }
     let nulls = match pieces {
