@@ -22,7 +22,7 @@ pub mod table;
 
 pub use chunk::Chunk;
 pub use folder::{DiskFolder, FolderError};
-pub use overlay::{ChunkOverlay, Images, Overlay};
+pub use overlay::{ChunkOverlay, Images, Overlay, Patch};
 pub use statistics::{ColumnSummary, TableStatistics};
 pub use store::{ColumnSnapshot, ColumnStore, SnapshotTable};
 pub use table::ColumnTable;

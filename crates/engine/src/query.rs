@@ -31,6 +31,7 @@ pub mod grant;
 pub mod jobs;
 pub mod join_order;
 pub mod key_bitmap;
+pub mod morsel;
 pub mod pipelines;
 pub mod pool;
 pub mod predicate;

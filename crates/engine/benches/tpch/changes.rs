@@ -20,7 +20,7 @@ pub fn with_changes(table: Arc<ColumnTable>, share: f64) -> Result<SnapshotTable
         let masked = BooleanBuffer::collect_bool(rows, |row| place(row + 1) > place(row));
         let images = filter_record_batch(&batch, &BooleanArray::new(masked.clone(), None))?;
         let entries = images.num_rows();
-        Ok((number, Arc::new(ChunkOverlay { masked, images: images.into(), entries })))
+        Ok((number, Arc::new(ChunkOverlay { masked, images: images.into(), patches: vec![], entries })))
     };
     let chunks =
         table.to_batches()?.into_iter().enumerate().map(change).collect::<Result<BTreeMap<_, _>, ArrowError>>()?;

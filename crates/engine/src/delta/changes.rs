@@ -7,20 +7,20 @@ use arrow::compute::{interleave, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
+use super::batch::Image;
 use super::segment::Segment;
 use crate::columns::chunk::Chunk;
 use crate::columns::table::CHUNK_ROWS;
 use crate::table::layout::{ColumnSet, RowLayout};
-use crate::table::stored::{RowImage, apply_image};
+use crate::table::stored::ImageColumn;
 use crate::table_set::convert::column_of;
 
-/// The changes of a chunk.
+/// The changes of a chunk. Nothing is copied: what was written stays where the segments have it.
 #[derive(Debug)]
 pub(super) struct Changes<'a> {
     layout: &'a RowLayout,
     rows: Vec<ChangedPosition>,
-    /// A whole row of words for each position that has one; only what stands in its columns means anything.
-    words: Vec<u64>,
+    writes: Vec<Write<'a>>,
 }
 
 /// A position of a chunk that is not what it was.
@@ -31,40 +31,51 @@ pub(super) struct ChangedPosition {
     /// What is known of the row that is there: all columns if it has come since, else those that were written, and the others are
     /// as the chunk has them. `None` if there is no row any more.
     pub(super) columns: Option<ColumnSet>,
-    start: usize,
+    /// The last write of that row, [`NONE`] if there is none.
+    last: u32,
 }
 
-/// No change of a position was seen yet.
-const UNSEEN: u32 = u32::MAX;
+/// What a commit has written of a row.
+#[derive(Debug, Clone, Copy)]
+struct Write<'a> {
+    image: Image<'a>,
+    /// The write of the same row before this one.
+    before: u32,
+}
+
+/// There is no write.
+const NONE: u32 = u32::MAX;
+
+/// The changed rows of a chunk by how a query sees them that reads some columns.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// Rows of the chunk whose new values can be put in their places.
+    pub(super) patched: Vec<ChangedPosition>,
+    /// Rows that are shown beside the chunk: new ones, and those of the chunk that cannot be patched.
+    pub(super) images: Vec<ChangedPosition>,
+    /// Positions of the chunk's rows that are gone or shown beside it.
+    pub(super) hidden: Vec<u32>,
+}
 
 impl<'a> Changes<'a> {
     /// What these segments come to, the oldest first.
-    pub(super) fn of(layout: &'a RowLayout, segments: &[Arc<Segment>]) -> Self {
-        let count: usize = segments.iter().map(|segment| segment.len()).sum();
-        let mut changes = Changes {
-            layout,
-            rows: Vec::new(),
-            // So that growing never copies; memory that is not touched costs nothing.
-            words: Vec::with_capacity(count.min(CHUNK_ROWS) * layout.words()),
-        };
-        let mut places = vec![UNSEEN; CHUNK_ROWS];
-        for (position, image) in segments.iter().flat_map(|segment| segment.changes()) {
-            let place = &mut places[position as usize];
-            if *place == UNSEEN {
-                *place = changes.rows.len() as u32;
-                let start = changes.words.len();
-                changes.words.resize(start + layout.words(), 0);
-                changes.rows.push(ChangedPosition { position, columns: Some(ColumnSet::default()), start });
-            }
-            let row = &mut changes.rows[*place as usize];
-            row.columns = image.map(|image| {
-                let words = &mut changes.words[row.start..row.start + layout.words()];
-                apply_image(layout, image.columns, image.words, words);
-                row.columns.unwrap_or_default().with(image.columns)
-            });
+    pub(super) fn of(layout: &'a RowLayout, segments: &'a [Arc<Segment>]) -> Self {
+        let all = || segments.iter().flat_map(|segment| segment.changes());
+        let places = Places::of(all().map(|(position, _)| position));
+        let fresh = |position| ChangedPosition { position, columns: Some(ColumnSet::default()), last: NONE };
+        let mut rows: Vec<ChangedPosition> = places.positions().map(fresh).collect();
+        let mut writes = Vec::with_capacity(segments.iter().map(|segment| segment.len()).sum());
+        for (position, image) in all() {
+            let row = &mut rows[places.rank(position)];
+            (row.columns, row.last) = match image {
+                Some(image) => {
+                    writes.push(Write { image, before: row.last });
+                    (Some(row.columns.unwrap_or_default().with(image.columns)), (writes.len() - 1) as u32)
+                }
+                None => (None, NONE),
+            };
         }
-        changes.rows.sort_unstable_by_key(|row| row.position);
-        changes
+        Changes { layout, rows, writes }
     }
 
     /// Every changed position, in ascending order.
@@ -77,28 +88,57 @@ impl<'a> Changes<'a> {
         self.rows.iter().any(|row| row.has_written(column))
     }
 
-    /// What was written to a column, in order of position, leaving out rows in which it was not.
-    pub(super) fn written(&self, column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
-        self.written_in(&self.rows, column, kind)
+    /// What was written to a column of these rows, in their order, leaving out rows in which it was not.
+    pub(super) fn written(
+        &self,
+        rows: &[ChangedPosition],
+        column: usize,
+        kind: &DataType,
+    ) -> Result<ArrayRef, ArrowError> {
+        let place = self.layout.place(column);
+        // Most rows were changed in the same columns as the one before.
+        let (mut known, mut offset) = (ColumnSet::default(), 0);
+        let written = rows.iter().filter(|row| row.has_written(column)).map(|row| {
+            let Image { columns, words } = self.last_image(row, column);
+            if columns != known {
+                (known, offset) = (columns, self.layout.offset_in(columns, column));
+            }
+            ImageColumn { place, words, offset }
+        });
+        column_of(&written.collect::<Vec<_>>(), column, kind)
     }
 
-    fn written_in(&self, rows: &[ChangedPosition], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
-        let written = rows.iter().filter(|row| row.has_written(column));
-        let images: Vec<_> =
-            written.map(|row| RowImage { layout: self.layout, words: &self.words[row.start..] }).collect();
-        column_of(&images, column, kind)
+    /// The last one that has a column, which was written in the row.
+    fn last_image(&self, row: &ChangedPosition, column: usize) -> Image<'a> {
+        let mut at = row.last;
+        loop {
+            let Write { image, before } = self.writes[at as usize];
+            if image.columns.contains(column) {
+                return image;
+            }
+            at = before;
+        }
     }
 
-    /// The changed rows that there are and that a query must see: new ones, whose place the chunk does not have or has as a hole, and those
-    /// in which one of the columns was written that it reads. All others are there, as far as it reads them, as the chunk has them.
-    pub(super) fn seen(&self, base: Option<&Chunk>, columns: ColumnSet) -> Vec<ChangedPosition> {
+    /// How a query sees the changes that reads these columns, of which those that are `fixed` in the chunk cannot be patched. Rows in which
+    /// none of them was written are left out: the chunk has them as the query reads them.
+    pub(super) fn seen(&self, base: Option<&Chunk>, read: ColumnSet, fixed: ColumnSet) -> Seen {
         let is_there = |position: usize| {
             base.is_some_and(|base| position < base.rows() && base.live().is_none_or(|live| live.value(position)))
         };
-        let is_seen = |row: &&ChangedPosition| {
-            row.columns.is_some_and(|written| written.meets(columns) || !is_there(row.position as usize))
-        };
-        self.rows.iter().filter(is_seen).copied().collect()
+        let mut seen = Seen::default();
+        for row in &self.rows {
+            let is_there = is_there(row.position as usize);
+            match row.columns {
+                Some(written) if is_there && !written.meets(read) => {}
+                Some(written) if is_there && !written.meets(fixed) => seen.patched.push(*row),
+                columns => {
+                    seen.images.extend(columns.map(|_| *row));
+                    seen.hidden.extend(is_there.then_some(row.position));
+                }
+            }
+        }
+        seen
     }
 
     /// A column of some changed rows that there are, in their order. What was not written is as the chunk has it.
@@ -109,7 +149,7 @@ impl<'a> Changes<'a> {
         kind: &DataType,
         base: Option<&Chunk>,
     ) -> Result<ArrayRef, ArrowError> {
-        let written = self.written_in(rows, column, kind)?;
+        let written = self.written(rows, column, kind)?;
         let kept: Vec<u32> = rows.iter().filter(|row| !row.has_written(column)).map(|row| row.position).collect();
         if kept.is_empty() {
             return Ok(written);
@@ -137,5 +177,62 @@ impl ChangedPosition {
     /// Whether a column was written in the row that is there.
     pub(super) fn has_written(&self, column: usize) -> bool {
         self.columns.is_some_and(|columns| columns.contains(column))
+    }
+}
+
+/// Some positions of a chunk, each once: a bit for each, and how many are below each word of bits. They fit the first cache level, where
+/// a number for each position would take a quarter of a megabyte, more than many a scan reads of the chunk.
+struct Places {
+    bits: Vec<u64>,
+    below: Vec<u32>,
+}
+
+impl Places {
+    fn of(positions: impl Iterator<Item = u32>) -> Self {
+        let mut bits = vec![0u64; CHUNK_ROWS / 64];
+        positions.for_each(|position| bits[position as usize / 64] |= 1 << (position % 64));
+        let mut count = 0;
+        let below = |bits: &u64| {
+            let below = count;
+            count += bits.count_ones();
+            below
+        };
+        let below = bits.iter().map(below).collect();
+        Places { bits, below }
+    }
+
+    /// How many positions are below this one.
+    fn rank(&self, position: u32) -> usize {
+        let word = position as usize / 64;
+        let lower = self.bits[word] & ((1 << (position % 64)) - 1);
+        (self.below[word] + lower.count_ones()) as usize
+    }
+
+    /// All of them, in ascending order.
+    fn positions(&self) -> impl Iterator<Item = u32> {
+        self.bits.iter().zip((0..).step_by(64)).flat_map(|(bits, first): (_, u32)| {
+            let mut rest = *bits;
+            std::iter::from_fn(move || {
+                let bit = (rest != 0).then(|| rest.trailing_zeros())?;
+                rest &= rest - 1;
+                Some(first + bit)
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_across_words() {
+        let last = CHUNK_ROWS as u32 - 1;
+        let places = Places::of([700, 0, 63, last, 64, 63, 0].into_iter());
+        let positions: Vec<u32> = places.positions().collect();
+        assert_eq!(positions, [0, 63, 64, 700, last]);
+        let ranks: Vec<usize> = positions.into_iter().map(|position| places.rank(position)).collect();
+        assert_eq!(ranks, [0, 1, 2, 3, 4]);
+        assert_eq!(Places::of([].into_iter()).positions().count(), 0);
     }
 }

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, new_empty_array};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, UInt32Array, new_empty_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::interleave;
-use arrow::datatypes::DataType;
+use arrow::compute::{concat, interleave, take};
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 
 use super::changes::Changes;
 use super::segment::Segment;
 use crate::columns::chunk::Chunk;
+use crate::columns::overlay::Patch;
 use crate::columns::table::ColumnTable;
 use crate::table::layout::RowLayout;
 
@@ -34,7 +34,7 @@ pub(super) fn fold(
         let loaded = base.load(&written)?;
         let next = |&column: &usize| {
             let before = loaded.column(column).values()?;
-            Ok((column, merge.column(column, &before, kind(column))?))
+            Ok((column, merge.column(column, &before)?))
         };
         let next = written.iter().map(next).collect::<Result<Vec<_>, ArrowError>>()?;
         return base.with_columns(table.schema(), &next);
@@ -43,7 +43,7 @@ pub(super) fn fold(
         Some(base) => base.to_arrays()?,
         None => all.map(|column| new_empty_array(kind(column))).collect(),
     };
-    let next = before.iter().enumerate().map(|(column, before)| merge.column(column, before, kind(column)));
+    let next = before.iter().enumerate().map(|(column, before)| merge.column(column, before));
     let next = next.collect::<Result<Vec<_>, _>>()?;
     Chunk::encode(table.schema(), &next, merge.live, base)
 }
@@ -51,8 +51,9 @@ pub(super) fn fold(
 /// Where each row of the next version comes from.
 struct Merge<'a> {
     changes: &'a Changes<'a>,
+    rows: usize,
     /// For each position the source, 0 for the chunk and 1 for what was written, and the row there. Here, all as in the chunk:
-    /// what was written differs from column to column.
+    /// what was written differs from column to column. Empty until a column needs it.
     sources: Vec<(usize, usize)>,
     /// Which positions hold rows; `None` if all do.
     live: Option<BooleanBuffer>,
@@ -81,28 +82,45 @@ impl<'a> Merge<'a> {
                 is_live.set_bit(position, row.columns.is_some());
             }
         }
-        let sources = (0..rows).map(|row| unwritten(row, base_rows)).collect();
         let live = is_live.finish();
         let has_holes = live.count_set_bits() < rows;
-        Merge { changes, sources, live: has_holes.then_some(live), has_same_rows, base_rows }
+        Merge { changes, rows, sources: Vec::new(), live: has_holes.then_some(live), has_same_rows, base_rows }
     }
 
     /// A column of the next version.
-    fn column(&mut self, column: usize, before: &dyn Array, kind: &DataType) -> Result<ArrayRef, ArrowError> {
-        if self.sources.is_empty() {
+    fn column(&mut self, column: usize, before: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        if self.rows == 0 {
             return Ok(before.slice(0, 0));
         }
-        let changes = self.changes;
-        let written = changes.written(column, kind)?;
-        let positions = || changes.positions().iter().filter(|row| row.has_written(column));
-        for (at, row) in positions().enumerate() {
-            self.sources[row.position as usize] = (1, at);
+        let (changes, kind) = (self.changes, before.data_type());
+        let written = changes.written(changes.positions(), column, kind)?;
+        let positions = changes.positions().iter().filter(|row| row.has_written(column)).map(|row| row.position);
+        if kind.is_primitive() {
+            let patch = Patch { column, positions: positions.collect(), values: written };
+            return Ok(patch.over(&self.lengthened(before, &patch.values)?, 0));
+        }
+        if self.sources.is_empty() {
+            self.sources = (0..self.rows).map(|row| unwritten(row, self.base_rows)).collect();
+        }
+        for (at, position) in positions.clone().enumerate() {
+            self.sources[position as usize] = (1, at);
         }
         let merged = interleave(&[before, &written], &self.sources);
-        for row in positions() {
-            self.sources[row.position as usize] = unwritten(row.position as usize, self.base_rows);
+        for position in positions {
+            self.sources[position as usize] = unwritten(position as usize, self.base_rows);
         }
         merged
+    }
+
+    /// A column as the chunk has it, with a value for each position of the next version.
+    fn lengthened(&self, before: &ArrayRef, written: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        let missing = self.rows - self.base_rows;
+        if missing == 0 {
+            return Ok(Arc::clone(before));
+        }
+        let some = if self.base_rows > 0 { before } else { written };
+        let rest = take(some, &UInt32Array::from(vec![0; missing]), None)?;
+        concat(&[before, &rest])
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a query merges: the changes that the chunks of its snapshot lack, made for a chunk and the columns that are read when they are asked
 //! for. A row that was changed in other columns only stays where the chunk has it: a scan need not copy its neighbours to leave it out.
+//! So does one that was changed in columns of numbers: its new values are put in their places, batch by batch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,17 +8,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::array::BooleanBufferBuilder;
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use parking_lot::Mutex;
 
-use super::changes::Changes;
+use super::changes::{Changes, Seen};
 use super::segment::Segment;
 use crate::clock::Clock;
 use crate::columns::chunk::Chunk;
-use crate::columns::overlay::{ChunkOverlay, Images, Overlay};
+use crate::columns::overlay::{ChunkOverlay, Images, Overlay, Patch};
 use crate::columns::table::ColumnTable;
-use crate::table::layout::{ColumnSet, RowLayout};
+use crate::table::layout::RowLayout;
 
 /// What merging has cost so far, by all queries of a set of tables.
 #[derive(Debug, Default)]
@@ -54,9 +56,12 @@ pub(super) struct LazyOverlay {
 #[derive(Debug)]
 struct LazyChunk {
     segments: Vec<Arc<Segment>>,
-    /// What was made last.
-    made: Mutex<Option<Made>>,
+    /// What was made last, the latest at the end: at most [`MADE_MAX`].
+    made: Mutex<Vec<Made>>,
 }
+
+/// Sets of columns whose changes are kept: the scans of a query may read different ones of the same table.
+const MADE_MAX: usize = 3;
 
 #[derive(Debug)]
 struct Made {
@@ -71,7 +76,7 @@ impl LazyOverlay {
         current: &Arc<ColumnTable>,
         chunks: impl Iterator<Item = (usize, Vec<Arc<Segment>>)>,
     ) -> Self {
-        let lazy = |(chunk, segments)| (chunk, LazyChunk { segments, made: Mutex::new(None) });
+        let lazy = |(chunk, segments)| (chunk, LazyChunk { segments, made: Mutex::default() });
         LazyOverlay { reading: Arc::clone(reading), current: Arc::clone(current), chunks: chunks.map(lazy).collect() }
     }
 
@@ -80,24 +85,36 @@ impl LazyOverlay {
         let began = clock.now();
         let changes = Changes::of(layout, &chunk.segments);
         let base = self.current.chunks().get(number).map(Arc::as_ref);
-        let read = columns.iter().fold(ColumnSet::default(), |set, column| set.with(ColumnSet::one(*column)));
-        let seen = changes.seen(base, read);
-        let mut images = vec![None; schema.fields().len()];
+        let kind = |column: usize| schema.field(column).data_type();
+        let read = columns.iter().copied();
+        // Text is kept as codes, or beside its views: neither has a place for another value.
+        let fixed = read.clone().filter(|&column| !kind(column).is_primitive()).collect();
+        let Seen { patched, images: rows, hidden } = changes.seen(base, read.collect(), fixed);
+        let mut images = Images { rows: rows.len(), columns: vec![None; schema.fields().len()] };
+        let mut patches = Vec::new();
         for &column in columns {
-            images[column] = Some(changes.column(&seen, column, schema.field(column).data_type(), base)?);
+            images.columns[column] = Some(changes.column(&rows, column, kind(column), base)?);
+            let positions = patched.iter().filter(|row| row.has_written(column)).map(|row| row.position);
+            let positions: Vec<u32> = positions.collect();
+            if !positions.is_empty() {
+                patches.push(Patch { column, positions, values: changes.written(&patched, column, kind(column))? });
+            }
         }
-        let base_rows = base.map_or(0, Chunk::rows);
-        let mut masked = BooleanBufferBuilder::new(base_rows);
-        masked.append_n(base_rows, false);
-        let positions = changes.positions();
-        let gone = positions.iter().filter(|row| row.columns.is_none());
-        let hidden = gone.chain(&seen).map(|row| row.position as usize).filter(|&at| at < base_rows);
-        hidden.for_each(|position| masked.set_bit(position, true));
-        meter.tuples.fetch_add(positions.len() as u64, Ordering::Relaxed);
+        let entries = changes.positions().len();
+        meter.tuples.fetch_add(entries as u64, Ordering::Relaxed);
         meter.nanos.fetch_add(clock.now().saturating_sub(began).as_nanos() as u64, Ordering::Relaxed);
-        let images = Images { rows: seen.len(), columns: images };
-        Ok(Arc::new(ChunkOverlay { masked: masked.finish(), images, entries: positions.len() }))
+        Ok(Arc::new(ChunkOverlay { masked: mask(base.map_or(0, Chunk::rows), &hidden), images, patches, entries }))
     }
+}
+
+/// A bit for each row, set for those at these positions; no bits if none is.
+fn mask(rows: usize, positions: &[u32]) -> BooleanBuffer {
+    let mut mask = BooleanBufferBuilder::new(rows);
+    if !positions.is_empty() {
+        mask.append_n(rows, false);
+        positions.iter().for_each(|&position| mask.set_bit(position as usize, true));
+    }
+    mask.finish()
 }
 
 impl Overlay for LazyOverlay {
@@ -113,11 +130,14 @@ impl Overlay for LazyOverlay {
         let Some(lazy) = self.chunks.get(&chunk) else { return Ok(None) };
         // Held while it is made: another scan of the same columns wants the same.
         let mut made = lazy.made.lock();
-        if let Some(made) = made.as_ref().filter(|made| *made.columns == *columns) {
+        if let Some(made) = made.iter().find(|made| *made.columns == *columns) {
             return Ok(Some(Arc::clone(&made.overlay)));
         }
         let overlay = self.make(chunk, lazy, columns)?;
-        *made = Some(Made { columns: columns.into(), overlay: Arc::clone(&overlay) });
+        if made.len() == MADE_MAX {
+            made.remove(0);
+        }
+        made.push(Made { columns: columns.into(), overlay: Arc::clone(&overlay) });
         Ok(Some(overlay))
     }
 }

@@ -125,12 +125,14 @@ fn read(version: &SnapshotTable, read: &[usize]) -> Vec<RecordBatch> {
         let overlay = version.overlay().and_then(|overlay| overlay.chunk(number, read).unwrap());
         if let Some(chunk) = columns.chunks().get(number) {
             let loaded = chunk.load(read).unwrap();
-            let all = read.iter().map(|column| loaded.column(*column).values().unwrap()).collect();
-            let shown = match (&overlay, chunk.live()) {
-                (Some(overlay), _) => overlay.visible(chunk),
-                (None, Some(live)) => live.clone(),
-                (None, None) => arrow::buffer::BooleanBuffer::new_set(chunk.rows()),
+            let patches = || overlay.iter().flat_map(|overlay| &overlay.patches);
+            let value = |&column: &usize| {
+                let own = loaded.column(column).values().unwrap();
+                patches().find(|patch| patch.column == column).map_or(Arc::clone(&own), |patch| patch.over(&own, 0))
             };
+            let all = read.iter().map(value).collect();
+            let shown = overlay.as_ref().map_or_else(|| chunk.live().cloned(), |overlay| overlay.visible(chunk));
+            let shown = shown.unwrap_or_else(|| arrow::buffer::BooleanBuffer::new_set(chunk.rows()));
             batches.push(arrow::compute::filter_record_batch(&batch(all, chunk.rows()), &shown.into()).unwrap());
         }
         batches.extend(overlay.map(|overlay| {

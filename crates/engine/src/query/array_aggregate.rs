@@ -10,8 +10,9 @@
 //! of Gubner and Boncz, "Exploring query execution strategies for JIT, vectorization and SIMD" (2017).
 //!
 //! [`ArrayAggregation`] puts it in the place of DataFusion's two phases over a [`ColumnScan`] wherever they compute nothing but
-//! counts, sums and averages of columns without nulls. Tables with changes laid over them are left to DataFusion, for their keys can
-//! be anything. So is, while it runs, an aggregation whose arrays do not fit the query's memory grant: DataFusion's can spill.
+//! counts, sums and averages of columns without nulls. Where changes are laid over the table, arrays have a margin beyond its minima and
+//! maxima. Left to DataFusion is, when it starts, an aggregation of a table with a change beyond that, and one whose arrays do not fit the
+//! query's memory grant: DataFusion's can spill.
 
 pub mod keys;
 pub mod layout;
@@ -262,7 +263,10 @@ impl ExecutionPlan for ArrayAggregateExec {
         }
         let memory = MemoryConsumer::new("ArrayAggregate").register(context.memory_pool());
         match ColumnScan::of(&self.scan) {
-            Some(scan) if memory.try_grow(self.layout.thread_bytes * scan.partitions()).is_ok() => {
+            Some(scan)
+                if memory.try_grow(self.layout.thread_bytes * scan.partitions()).is_ok()
+                    && self.layout.holds_changes(scan)? =>
+            {
                 Ok(self.run(scan, memory, &context))
             }
             _ => {

@@ -22,8 +22,8 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::collect_columns;
 
 use crate::columns::ColumnTable;
-use crate::columns::chunk::LoadedColumns;
 use crate::columns::encode::ChunkColumn;
+use crate::query::morsel::Morsel;
 use crate::query::predicate::range::NumberRange;
 
 /// Below this share of selected rows, the next condition is evaluated on the selected rows only: gathering them costs less
@@ -35,25 +35,6 @@ const ROWS_PER_NUMBER_MIN: usize = 4;
 
 /// Numbers on which a condition is evaluated in one go.
 const SPAN_BATCH: usize = 8192;
-
-/// Some rows of a chunk, or some images that are laid over it.
-pub struct Morsel<'a> {
-    /// The columns.
-    pub columns: &'a LoadedColumns,
-    /// The first row within them.
-    pub offset: usize,
-    /// How many rows.
-    pub rows: usize,
-    /// Whether these are images, whose values need not lie between the table's minima and maxima.
-    pub are_images: bool,
-}
-
-impl Morsel<'_> {
-    /// One column of these rows, as it is kept.
-    pub fn column(&self, column: usize) -> ChunkColumn {
-        self.columns.column(column).slice(self.offset, self.rows)
-    }
-}
 
 /// A condition on one table.
 #[derive(Debug)]
@@ -167,7 +148,7 @@ impl Predicate {
         {
             return Some(range.select(distances, *base));
         }
-        let (first, numbers) = self.domain.as_ref().filter(|_| !morsel.are_images)?;
+        let (first, numbers) = self.domain.as_ref().filter(|_| morsel.is_within_bounds(column))?;
         Some(match &kept {
             ChunkColumn::Distances { distances, base, .. } => range::look_up(distances, *base, *first, numbers),
             kept => lookup_number(kept.physical(), *first, numbers),

@@ -10,9 +10,10 @@
 //!
 //! If the chunks are in a file, only the columns that are returned or tested are read, and only of chunks that are not skipped.
 //!
-//! What a snapshot lays over a chunk is merged by the partition that scans the chunk: rows that were deleted, or changed in a column that is
-//! read, are hidden, and their new images pass through the same conditions. Images are never skipped, for the chunk's minima and maxima say
-//! nothing about them; nor do the table's, so a scan with an overlay promises no exact statistics and no order.
+//! What a snapshot lays over a chunk is merged by the partition that scans the chunk. Rows that were deleted are hidden. So are rows of which a
+//! text was changed that is read; their new images, and those of new rows, pass through the same conditions. Other values that were changed are
+//! put in their places. A chunk's minima and maxima say nothing about images, which are never skipped, and new values, for which the chunk is
+//! read if a condition tests their column. Nor do the table's, so a scan with an overlay promises no exact statistics and no order.
 
 pub mod stream;
 
@@ -31,6 +32,7 @@ use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::SchedulingType;
@@ -39,8 +41,8 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use itertools::Itertools;
 
+use crate::columns::SnapshotTable;
 use crate::columns::statistics::DistinctCount;
-use crate::columns::{ColumnTable, SnapshotTable};
 use crate::query::key_bitmap::KeyBits;
 use crate::query::predicate::integer_span;
 use crate::query::scan::stream::ScanStream;
@@ -122,9 +124,15 @@ impl ColumnScan {
         self.version.columns().name()
     }
 
-    /// The table, as long as no changes are laid over it and no limit cuts the scan short.
-    pub fn plain_table(&self) -> Option<&Arc<ColumnTable>> {
-        (self.version.overlay().is_none() && self.fetch.is_none()).then(|| self.version.columns())
+    /// The table, over which changes may be laid, as long as no limit cuts the scan short.
+    pub fn whole_table(&self) -> Option<&SnapshotTable> {
+        self.fetch.is_none().then_some(&self.version)
+    }
+
+    /// These columns of the table and those that conditions name, in ascending order: all that is read for them.
+    pub fn columns_read(&self, columns: &[usize]) -> Vec<usize> {
+        let tested = self.filters.iter().flat_map(collect_columns).map(|column| column.index());
+        columns.iter().copied().chain(tested).sorted().dedup().collect()
     }
 
     /// The conditions; their columns are numbered as in the table.

@@ -217,7 +217,7 @@ impl Heap {
     }
 
     /// Appends what stands in these columns of a row, as the [runs](RowLayout::runs) of its words;
-    /// [`apply_image`](super::stored::apply_image) puts them in their places.
+    /// [`ImageColumn`](super::stored::ImageColumn) reads one of them.
     pub(crate) fn image(&self, row: RowId, columns: ColumnSet, into: &mut Vec<u64>) {
         let words = self.words(row);
         for run in self.layout.runs(columns) {

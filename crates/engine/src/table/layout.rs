@@ -53,6 +53,12 @@ impl ColumnSet {
     }
 }
 
+impl FromIterator<usize> for ColumnSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(columns: I) -> Self {
+        columns.into_iter().fold(ColumnSet::default(), |set, column| set.with(ColumnSet::one(column)))
+    }
+}
+
 /// A table as declared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableSpec {
@@ -146,6 +152,15 @@ impl RowLayout {
         };
         std::iter::once(first).chain(rest.iter().map(run))
     }
+
+    /// Where the words of one column begin among those of [`runs`](Self::runs).
+    pub(crate) fn offset_in(&self, columns: ColumnSet, column: usize) -> usize {
+        if columns == ColumnSet::ALL {
+            return self.place(column).word as usize;
+        }
+        let before = columns.iter().take_while(|&before| before < column);
+        1 + before.map(|before| self.place(before).words as usize).sum::<usize>()
+    }
 }
 
 #[cfg(test)]
@@ -165,6 +180,9 @@ mod tests {
         let runs = |columns: ColumnSet| layout.runs(columns).map(|run| (run.start, run.end)).collect::<Vec<_>>();
         assert_eq!(runs(ColumnSet::ALL), [(0, 6)]);
         assert_eq!(runs(ColumnSet::default()), [(0, 1)]);
-        assert_eq!(runs(ColumnSet::one(4).with(ColumnSet::one(1))), [(0, 1), (2, 3), (4, 6)]);
+        let some = ColumnSet::one(4).with(ColumnSet::one(1));
+        assert_eq!(runs(some), [(0, 1), (2, 3), (4, 6)]);
+        assert_eq!([1, 4].map(|column| layout.offset_in(some, column)), [1, 2]);
+        assert_eq!([0, 1, 2, 3, 4].map(|column| layout.offset_in(ColumnSet::ALL, column)), [1, 2, 1, 3, 4]);
     }
 }

@@ -1,6 +1,8 @@
 //! Reading the columns of a row, wherever its words are.
 
 use super::heap::{Heap, RowId};
+use super::layout::Place;
+#[cfg(test)]
 use super::layout::{ColumnSet, RowLayout};
 use crate::value::ColumnType;
 
@@ -39,6 +41,7 @@ impl StoredRow for HeapRow<'_> {
 
 /// Puts the words that [`Heap::image`] has made of these columns where they stand in a row. The header comes with them: it has
 /// the null bits of all columns, and is the newer one.
+#[cfg(test)]
 pub(crate) fn apply_image(layout: &RowLayout, columns: ColumnSet, image: &[u64], row: &mut [u64]) {
     let mut rest = image;
     for run in layout.runs(columns) {
@@ -48,33 +51,33 @@ pub(crate) fn apply_image(layout: &RowLayout, columns: ColumnSet, image: &[u64],
     }
 }
 
-/// A copy of a row's words, header included, as the heap makes it under the row's lock.
+/// Some words of a row, copied as the heap does under the row's lock: its header and some columns, one of which is read here.
 #[derive(Debug, Clone, Copy)]
-pub struct RowImage<'a> {
-    /// Where each column stands.
-    pub layout: &'a RowLayout,
-    /// All of its words.
-    pub words: &'a [u64],
+pub(crate) struct ImageColumn<'a> {
+    /// Where the column stands in a row.
+    pub(crate) place: Place,
+    /// The words, the header first.
+    pub(crate) words: &'a [u64],
+    /// Where among them those of the column begin.
+    pub(crate) offset: usize,
 }
 
-impl StoredRow for RowImage<'_> {
+impl StoredRow for ImageColumn<'_> {
     fn is_null(&self, column: usize) -> bool {
         self.words[0] >> (8 + column) & 1 == 1
     }
 
     fn int(&self, column: usize) -> i64 {
-        let place = self.layout.place(column);
-        let word = self.words[place.word as usize];
-        match place.kind {
+        let word = self.words[self.offset];
+        match self.place.kind {
             ColumnType::Int64 => word as i64,
-            ColumnType::Int32 => i64::from((word >> place.shift) as u32 as i32),
+            ColumnType::Int32 => i64::from((word >> self.place.shift) as u32 as i32),
             ColumnType::Text(_) => panic!("column {column} is text"),
         }
     }
 
-    fn text(&self, column: usize, into: &mut String) {
-        let place = self.layout.place(column);
-        let words = &self.words[place.word as usize..(place.word + place.words) as usize];
+    fn text(&self, _column: usize, into: &mut String) {
+        let words = &self.words[self.offset..self.offset + self.place.words as usize];
         let length = usize::from(words[0] as u16);
         // The first word begins with the length; the image was taken under the row's lock, so that the text is whole.
         let mut bytes = std::mem::take(into).into_bytes();
@@ -83,6 +86,37 @@ impl StoredRow for RowImage<'_> {
         words[1..].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         bytes.truncate(end);
         *into = String::from_utf8(bytes).expect("texts were stored from strings");
+    }
+}
+
+/// A copy of all words of a row.
+#[cfg(test)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowImage<'a> {
+    pub(crate) layout: &'a RowLayout,
+    pub(crate) words: &'a [u64],
+}
+
+#[cfg(test)]
+impl RowImage<'_> {
+    fn of(&self, column: usize) -> ImageColumn<'_> {
+        let place = self.layout.place(column);
+        ImageColumn { place, words: self.words, offset: place.word as usize }
+    }
+}
+
+#[cfg(test)]
+impl StoredRow for RowImage<'_> {
+    fn is_null(&self, column: usize) -> bool {
+        self.of(column).is_null(column)
+    }
+
+    fn int(&self, column: usize) -> i64 {
+        self.of(column).int(column)
+    }
+
+    fn text(&self, column: usize, into: &mut String) {
+        self.of(column).text(column, into);
     }
 }
 
@@ -129,6 +163,15 @@ mod tests {
         let changed = [0, 1, 3].into_iter().map(ColumnSet::one).fold(ColumnSet::default(), ColumnSet::with);
         heap.image(row, changed, &mut later);
         assert_eq!(later.len(), 1 + 1 + 3 + 1);
+        let int = |column: usize| {
+            let offset = heap.layout().offset_in(changed, column);
+            ImageColumn { place: heap.layout().place(column), words: &later, offset }.int(column)
+        };
+        assert_eq!([int(0), int(3)], [5, 7]);
+        let mut name = String::new();
+        let offset = heap.layout().offset_in(changed, 1);
+        ImageColumn { place: heap.layout().place(1), words: &later, offset }.text(1, &mut name);
+        assert_eq!(name, "twenty bytes of text");
         apply_image(heap.layout(), changed, &later, &mut words);
         let mut expect = Vec::new();
         heap.image(row, ColumnSet::ALL, &mut expect);

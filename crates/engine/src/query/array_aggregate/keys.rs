@@ -1,14 +1,15 @@
 //! Group keys as places in an array.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, StringViewArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringViewArray, UInt16Array, UInt32Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
 use crate::columns::ColumnTable;
+use crate::columns::encode::ChunkColumn;
 use crate::query::array_aggregate::values::Values;
 use crate::query::predicate::integer_span;
 
@@ -32,12 +33,19 @@ enum Kind {
         /// The number of each entry of a chunk's dictionary, by the dictionary's address; nothing where all chunks share one. The
         /// table, which the scan holds, keeps the dictionaries alive.
         numbers: HashMap<usize, Vec<u32>>,
+        /// The place of each text among all of them, found out when texts come that are not kept as codes.
+        places: OnceLock<HashMap<Box<str>, u16>>,
     },
 }
 
+/// How many numbers a key of integers has below the smallest and above the largest, for each there is between them and at least, where
+/// changes are laid over the table.
+const MARGIN: (usize, usize) = (8, 16);
+
 impl Key {
-    /// A key without nulls whose values are integers, or texts that all chunks keep as codes.
-    pub fn new(table: &ColumnTable, column: usize) -> Option<Key> {
+    /// A key without nulls whose values are integers, or texts that all chunks keep as codes. If changes are laid over the table, it has
+    /// room for integers beyond the smallest and the largest.
+    pub fn new(table: &ColumnTable, column: usize, has_changes: bool) -> Option<Key> {
         if table.statistics().columns[column].null_count > 0 {
             return None;
         }
@@ -45,6 +53,8 @@ impl Key {
             DataType::Utf8View => Key::of_texts(table, column),
             kept => {
                 let (first, span) = integer_span(table, column)?;
+                let margin = if has_changes { (span / MARGIN.0).max(MARGIN.1) } else { 0 };
+                let (first, span) = (first.checked_sub(i64::try_from(margin).ok()?)?, span.checked_add(2 * margin)?);
                 Some(Key { column, span, kind: Kind::Integers { first, kept: kept.clone() } })
             }
         }
@@ -55,7 +65,7 @@ impl Key {
         let dictionaries = filled.map(|chunk| chunk.dictionary(column)).collect::<Option<Vec<_>>>()?;
         let first = dictionaries.first()?;
         if dictionaries.iter().all(|dictionary| Arc::ptr_eq(dictionary, first)) {
-            let kind = Kind::Texts { all: Arc::clone(first), numbers: HashMap::new() };
+            let kind = Kind::Texts { all: Arc::clone(first), numbers: HashMap::new(), places: OnceLock::new() };
             return Some(Key { column, span: first.len(), kind });
         }
         let mut places: HashMap<&str, u32> = HashMap::new();
@@ -72,7 +82,32 @@ impl Key {
             numbers.entry(address(dictionary)).or_insert_with(|| texts().map(number).collect());
         }
         let span = all.len();
-        Some(Key { column, span, kind: Kind::Texts { all: Arc::new(StringViewArray::from(all)), numbers } })
+        let all = Arc::new(StringViewArray::from(all));
+        Some(Key { column, span, kind: Kind::Texts { all, numbers, places: OnceLock::new() } })
+    }
+
+    /// Whether values have numbers.
+    pub fn holds(&self, values: &ArrayRef) -> bool {
+        match &self.kind {
+            Kind::Integers { first, .. } => {
+                let bounds = *first..=first.saturating_add(self.span as i64 - 1);
+                values.null_count() == 0 && Values::of(values).is_some_and(|values| values.are_within(&bounds))
+            }
+            Kind::Texts { .. } => self.codes(values).is_some(),
+        }
+    }
+
+    /// Texts as codes into all texts of the column; `None` if one is not among them.
+    pub fn codes(&self, texts: &ArrayRef) -> Option<ChunkColumn> {
+        let Kind::Texts { all, places, .. } = &self.kind else { return None };
+        let places = places.get_or_init(|| {
+            let texts = all.as_string_view().iter().flatten().map(Box::<str>::from);
+            // What is beyond the last code has none.
+            texts.zip(0..=u16::MAX).collect()
+        });
+        let codes = texts.as_string_view_opt()?.iter().map(|text| places.get(text?).copied());
+        let codes: UInt16Array = codes.collect::<Option<Vec<u16>>>()?.into();
+        Some(ChunkColumn::Codes { codes: Arc::new(codes), dictionary: Arc::clone(all) })
     }
 
     /// Takes rows' places among the combinations of the keys so far to those among the combinations with this one as well. Rows

@@ -13,6 +13,8 @@ use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use itertools::Itertools;
 
+use crate::columns::SnapshotTable;
+use crate::columns::encode::ChunkColumn;
 use crate::query::array_aggregate::keys::Key;
 use crate::query::array_aggregate::narrow::{Program, Scope};
 use crate::query::array_aggregate::totals::{Sum, Totals};
@@ -65,15 +67,17 @@ pub type Resolve<'a> = dyn Fn(&Arc<dyn PhysicalExpr>) -> Result<Arc<dyn Physical
 impl Layout {
     /// The layout of an aggregation's first phase over a scan; `None` if it cannot be done in arrays, or should not.
     pub fn new(partial: &AggregateExec, scan: &ColumnScan, resolve: &Resolve<'_>) -> Option<Layout> {
-        let table = scan.plain_table()?;
+        let version = scan.whole_table()?;
+        let (table, changes) = (version.columns(), version.overlay().map(|overlay| overlay.entries()));
+        let rows_max = table.rows() + changes.unwrap_or(0);
         let groups = partial.group_expr();
         let is_plain = groups.is_single() && !groups.is_empty() && partial.filter_expr().iter().all(Option::is_none);
-        if !is_plain || partial.limit_options().is_some() || u32::try_from(table.rows()).is_err() {
+        if !is_plain || partial.limit_options().is_some() || u32::try_from(rows_max).is_err() {
             return None;
         }
         let keys = groups.expr().iter().map(|(key, _)| {
             let key = resolve(key).ok()?;
-            Key::new(table, scan.projection()[key.downcast_ref::<Column>()?.index()])
+            Key::new(table, scan.projection()[key.downcast_ref::<Column>()?.index()], changes.is_some())
         });
         let keys = keys.collect::<Option<Vec<Key>>>()?;
         let groups = keys.iter().try_fold(1usize, |groups, key| groups.checked_mul(key.span))?;
@@ -81,7 +85,8 @@ impl Layout {
         if groups == 0 || groups > groups_max.min(u32::MAX as usize - 1) {
             return None;
         }
-        let scope = Scope { table, projection: scan.projection(), schema: scan.schema() };
+        let (projection, schema) = (scan.projection(), scan.schema());
+        let scope = Scope { table, projection, schema, has_changes: changes.is_some(), rows_max };
         let mut layout = Layout {
             columns: keys.iter().map(|key| key.column).collect(),
             keys,
@@ -93,8 +98,8 @@ impl Layout {
         };
         partial.aggr_expr().iter().try_for_each(|function| layout.add_aggregate(function, &scope, resolve))?;
         layout.columns = layout.columns.iter().copied().chain(layout.program.columns()).sorted().dedup().collect();
-        let positions = table.chunks().iter().map(|chunk| chunk.rows()).sum();
-        layout.thread_bytes = Totals::bytes(groups, &layout.sums, positions);
+        let positions: usize = table.chunks().iter().map(|chunk| chunk.rows()).sum();
+        layout.thread_bytes = Totals::bytes(groups, &layout.sums, positions + changes.unwrap_or(0));
         (layout.thread_bytes.checked_mul(scan.partitions())? <= BYTES_MAX).then_some(layout)
     }
 
@@ -120,7 +125,7 @@ impl Layout {
             // DataFusion wraps what does not fit; here it must be impossible.
             (DataType::Int64, Source::Sum(sum)) => {
                 let magnitude = u128::from(self.sums[sum].magnitude);
-                (magnitude * scope.table.rows() as u128 <= i64::MAX as u128).then_some(source)
+                (magnitude * scope.rows_max as u128 <= i64::MAX as u128).then_some(source)
             }
             (DataType::Decimal128(_, scale), Source::Sum(_)) => {
                 let DataType::Decimal128(_, kept) = argument.data_type(scope.schema).ok()? else { return None };
@@ -143,6 +148,34 @@ impl Layout {
         }
         Totals::can_add(sum).then(|| self.sums.push(sum))?;
         Some(self.sums.len() - 1)
+    }
+
+    /// Whether all changes that are laid over the table have values for which there is room. Minima and maxima do not say.
+    pub fn holds_changes(&self, scan: &ColumnScan) -> Result<bool> {
+        let Some(overlay) = scan.whole_table().and_then(SnapshotTable::overlay) else { return Ok(true) };
+        let read = scan.columns_read(&self.columns);
+        for chunk in 0..overlay.chunk_count() {
+            let Some(changes) = overlay.chunk(chunk, &read)? else { continue };
+            let patches = changes.patches.iter().map(|patch| (patch.column, &patch.values));
+            let images = changes.images.columns.iter().enumerate();
+            let images = images.filter_map(|(column, values)| Some((column, values.as_ref()?)));
+            if !patches.chain(images).all(|(column, values)| self.holds(column, values)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn holds(&self, column: usize, values: &ArrayRef) -> bool {
+        let mut keys = self.keys.iter().filter(|key| key.column == column);
+        keys.all(|key| key.holds(values)) && self.program.holds(column, values)
+    }
+
+    /// A column in the form in which rows are added up: texts of images get codes.
+    pub fn coded(&self, column: usize, kept: ChunkColumn) -> ChunkColumn {
+        let ChunkColumn::Plain(values) = &kept else { return kept };
+        let key = self.keys.iter().find(|key| key.column == column);
+        key.and_then(|key| key.codes(values)).unwrap_or(kept)
     }
 
     /// The results of some groups, from what all threads have added up.
@@ -188,7 +221,9 @@ fn state(of_type: &DataType, source: Source, groups: &[usize], totals: &[Totals]
 
 fn never_null(expression: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> bool {
     if let Some(column) = expression.downcast_ref::<Column>() {
-        return scope.table.statistics().columns[scope.projection[column.index()]].null_count == 0;
+        let column = scope.projection[column.index()];
+        let may_become_null = scope.has_changes && scope.table.schema().field(column).is_nullable();
+        return !may_become_null && scope.table.statistics().columns[column].null_count == 0;
     }
     expression.downcast_ref::<Literal>().is_some_and(|literal| !literal.value().is_null())
 }

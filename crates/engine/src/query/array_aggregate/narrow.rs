@@ -6,6 +6,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Schema};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
@@ -14,6 +15,9 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Liter
 use crate::columns::ColumnTable;
 use crate::columns::narrow::whole;
 use crate::query::array_aggregate::values::Values;
+
+/// How far values of a table with changes may at least lie beyond its minima and maxima.
+const MARGIN_MIN: i128 = 1000;
 
 /// One operation; numbers are those of earlier steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,6 +45,10 @@ pub struct Scope<'a> {
     pub projection: &'a [usize],
     /// The scan's columns.
     pub schema: &'a Schema,
+    /// Whether changes are laid over the table. Bounds of its columns get a margin then, for their values can be outside.
+    pub has_changes: bool,
+    /// How many rows there can be.
+    pub rows_max: usize,
 }
 
 impl Program {
@@ -50,7 +58,7 @@ impl Program {
         let of_type = expression.data_type(scope.schema).ok()?;
         let scale = scale(&of_type)?;
         let step = if let Some(column) = expression.downcast_ref::<Column>() {
-            self.column(scope.projection[column.index()], scope.table)?
+            self.column(scope.projection[column.index()], scope)?
         } else if let Some(literal) = expression.downcast_ref::<Literal>() {
             self.literal(i64::try_from(whole(literal.value())?).ok()?)?
         } else if let Some(cast) = expression.downcast_ref::<CastExpr>() {
@@ -86,16 +94,23 @@ impl Program {
         self.bounds[step].start().unsigned_abs().max(self.bounds[step].end().unsigned_abs())
     }
 
+    /// Whether values of a column are as the program needs them: none null, and all within bounds.
+    pub fn holds(&self, column: usize, values: &ArrayRef) -> bool {
+        let Some(step) = self.steps.iter().position(|step| *step == Step::Column(column)) else { return true };
+        values.null_count() == 0 && Values::of(values).is_some_and(|values| values.are_within(&self.bounds[step]))
+    }
+
     /// The columns of the table that it reads.
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         self.steps.iter().filter_map(|step| if let Step::Column(column) = step { Some(*column) } else { None })
     }
 
-    fn column(&mut self, column: usize, table: &ColumnTable) -> Option<usize> {
-        let summary = &table.statistics().columns[column];
+    fn column(&mut self, column: usize, scope: &Scope<'_>) -> Option<usize> {
+        let summary = &scope.table.statistics().columns[column];
         let (min, max) = (whole(&summary.min)?, whole(&summary.max)?);
         (summary.null_count == 0).then_some(())?;
-        self.bounded(Step::Column(column), min, max)
+        let margin = if scope.has_changes { max.checked_sub(min)?.max(MARGIN_MIN) } else { 0 };
+        self.bounded(Step::Column(column), min.checked_sub(margin)?, max.checked_add(margin)?)
     }
 
     fn literal(&mut self, value: i64) -> Option<usize> {

@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::BooleanArray;
 use arrow::buffer::BooleanBuffer;
@@ -35,8 +36,10 @@ pub async fn add_up(layout: Arc<Layout>, mut morsels: Morsels, metrics: Baseline
     while let Some(next) = poll_fn(|context| morsels.poll_next(context)).await? {
         {
             let _timer = metrics.elapsed_compute().timer();
+            let started = next.are_images.then(Instant::now);
             let selected = morsels.select(&next)?;
             metrics.output_rows().add(adder.add(&next, selected, &mut totals)?);
+            morsels.spent_on_changes(started.map_or_else(|| next.patch_time(), |started| started.elapsed()));
         }
         // So that a cancelled query ends, and others have their turn, between chunks that are in memory.
         tokio::task::yield_now().await;
@@ -61,7 +64,7 @@ impl Adder {
         }
         let selected = selected.filter(|_| count < morsel.rows);
         let layout = Arc::clone(&self.layout);
-        let columns = layout.columns.iter().map(|&column| morsel.column(column));
+        let columns = layout.columns.iter().map(|&column| layout.coded(column, morsel.column(column)));
         match selected {
             Some(selected) if (count as f64) < SPARSE * morsel.rows as f64 => {
                 let filter = FilterBuilder::new(&BooleanArray::new(selected, None)).optimize().build();

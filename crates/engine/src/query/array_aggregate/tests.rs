@@ -1,5 +1,7 @@
 //! Aggregations in arrays give the answers of DataFusion's own operators.
 
+use std::collections::BTreeMap;
+
 use arrow::array::{ArrayRef, Decimal128Array, Int32Array, Int64Array, StringViewArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -10,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
-use crate::columns::{Chunk, ColumnSnapshot, ColumnTable};
+use crate::columns::{Chunk, ChunkOverlay, ColumnSnapshot, ColumnTable, Patch, SnapshotTable};
 use crate::query::printed::sorted_rows;
 use crate::query::{QueryEngine, QueryOptions};
 
@@ -145,4 +147,50 @@ fn what_does_not_fit_the_grant_is_hashed() {
         let output = engine.query(&snapshot, &sql, None).unwrap();
         assert_eq!(sorted_rows(&output.batches), [["100000", "2", "2", "199998"]], "{grant:?}");
     }
+}
+
+/// Ships of two flags at four ports, each of ten tons but the first; the last one is of its own kind.
+fn ships(first_tons: i32, last: Option<(&str, i32)>) -> RecordBatch {
+    let flags = (0..64).map(|row| ["malta", "panama"][row % 2]).chain(last.map(|(flag, _)| flag));
+    let ports = (0..64).map(|row| row / 2 % 4).chain(last.map(|(_, port)| port));
+    let tons = (0..64 + last.iter().len()).map(|row| if row == 0 { first_tons } else { 10 });
+    let columns: [ArrayRef; 3] = [
+        Arc::new(StringViewArray::from_iter_values(flags)),
+        Arc::new(Int32Array::from_iter_values(ports)),
+        Arc::new(Int32Array::from_iter_values(tons)),
+    ];
+    let field = |name, kind| Field::new(name, kind, false);
+    let fields = [("flag", DataType::Utf8View), ("port", DataType::Int32), ("tons", DataType::Int32)];
+    RecordBatch::try_new(Arc::new(Schema::new(fields.map(|(name, kind)| field(name, kind)).to_vec())), columns.into())
+        .unwrap()
+}
+
+/// Groups ships of which the first has new tons and the last has come since the columns were made. True if that was done in arrays.
+fn group_changed(first_tons: i32, last: (&str, i32)) -> bool {
+    let built = |batch: RecordBatch| Arc::new(ColumnTable::build("ship", batch.schema(), vec![], vec![batch]).unwrap());
+    let changed = ships(first_tons, Some(last));
+    let patch = Patch { column: 2, positions: vec![0], values: changed.column(2).slice(0, 1) };
+    let images = changed.slice(64, 1).into();
+    let overlay = ChunkOverlay { masked: vec![].into(), images, patches: vec![patch], entries: 2 };
+    let overlay = BTreeMap::from([(0, Arc::new(overlay))]);
+    let version = SnapshotTable::new(built(ships(10, None)), Some(Arc::new(overlay)));
+    let snapshot = Arc::new(ColumnSnapshot::at("changed", 1, [version]));
+    let plain = Arc::new(ColumnSnapshot::new("as loaded", [built(changed)]));
+    let sql = "select flag, port, count(*), sum(tons) from ship where tons > 0 group by flag, port";
+    let engine = engine(1, None);
+    let ask = |snapshot| sorted_rows(&engine.query(snapshot, sql, None).unwrap().batches);
+    assert_eq!(ask(&snapshot), ask(&plain), "{first_tons} {last:?}");
+    let explained = engine.query(&snapshot, &format!("explain analyze {sql}"), None).unwrap();
+    let text = sorted_rows(&explained.batches).concat().join("\n");
+    let line = text.lines().find(|line| line.contains("ArrayAggregateExec")).unwrap();
+    line.contains("output_rows=")
+}
+
+#[test]
+fn changes_are_grouped_in_arrays_as_long_as_there_is_room_for_them() {
+    assert!(group_changed(11, ("malta", 3)));
+    assert!(group_changed(900, ("panama", 12)), "a margin is left beyond minima and maxima");
+    assert!(!group_changed(11, ("cyprus", 3)), "no chunk has this text");
+    assert!(!group_changed(11, ("malta", 500)));
+    assert!(!group_changed(50_000, ("malta", 3)));
 }

@@ -1,5 +1,7 @@
 //! Columns as plain slices.
 
+use std::ops::RangeInclusive;
+
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type};
 
@@ -46,6 +48,19 @@ impl<'a> Values<'a> {
             DataType::UInt8 => Some(Values::Code8(array.as_primitive::<UInt8Type>().values())),
             DataType::UInt16 => Some(Values::Code16(array.as_primitive::<UInt16Type>().values())),
             _ => None,
+        }
+    }
+
+    /// Whether all of them are numbers within these bounds.
+    pub fn are_within(&self, bounds: &RangeInclusive<i64>) -> bool {
+        let is_within = |value: i128| (i128::from(*bounds.start())..=i128::from(*bounds.end())).contains(&value);
+        match self {
+            Values::Int32(values) => values.iter().all(|value| is_within(i128::from(*value))),
+            Values::Int64(values) => values.iter().all(|value| bounds.contains(value)),
+            Values::Decimal(values) => values.iter().all(|value| is_within(*value)),
+            // An array of values has no other form.
+            Values::Code8(_) | Values::Code16(_) => false,
+            Values::Near8(..) | Values::Near16(..) | Values::Near32(..) => false,
         }
     }
 

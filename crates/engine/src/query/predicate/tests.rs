@@ -7,6 +7,7 @@ use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_expr::execution_props::ExecutionProps;
 
 use super::*;
+use crate::columns::chunk::LoadedColumns;
 
 const ROWS: i32 = 1000;
 
@@ -37,7 +38,7 @@ fn check(condition: Expr, expect: fn(i32) -> bool) {
     let mut predicate = predicate(&table, &condition);
     let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
     let columns = table.load(0, &columns).unwrap();
-    let morsel = Morsel { columns: &columns, offset: 100, rows: 700, are_images: false };
+    let morsel = Morsel { columns: &columns, offset: 100, rows: 700, are_images: false, patched: &[] };
     // All rows, most rows and a few rows selected beforehand take the three different ways through `select`.
     let selections: [fn(i32) -> bool; 3] = [|_| true, |id| id % 2 == 0, |id| id % 50 == 1];
     for (number, before) in selections.into_iter().enumerate() {
@@ -75,13 +76,13 @@ fn a_tabulated_condition_keeps_the_same_rows() {
     let mut tabulated = Predicate::tabulated(&table, &condition).unwrap();
     assert_eq!(tabulated.domain.as_ref().map(|(first, numbers)| (*first, numbers.len())), Some((100, 300)));
     let columns = table.load(0, &[0]).unwrap();
-    let morsel = Morsel { columns: &columns, offset: 0, rows: 5000, are_images: false };
+    let morsel = Morsel { columns: &columns, offset: 0, rows: 5000, are_images: false, patched: &[] };
     let expected = BooleanBuffer::from_iter(keys().map(|key| matches!(key, Some(100 | 250 | 399))));
     assert_eq!(tabulated.select(&morsel, None).unwrap(), expected);
 
     let image: ArrayRef = Arc::new(Int64Array::from(vec![Some(400), Some(99), None, Some(250)]));
     let images = LoadedColumns::of_images(&RecordBatch::try_new(schema, vec![image]).unwrap().into());
-    let morsel = Morsel { columns: &images, offset: 0, rows: 4, are_images: true };
+    let morsel = Morsel { columns: &images, offset: 0, rows: 4, are_images: true, patched: &[] };
     let expected = BooleanBuffer::from(vec![true, false, false, true]);
     assert_eq!(tabulated.select(&morsel, None).unwrap(), expected, "an image may lie outside of the table's range");
 }
@@ -91,7 +92,7 @@ fn a_condition_that_fails_on_a_row_that_is_gone_is_evaluated_on_the_others() {
     let table = table();
     let columns = table.load(0, &[0]).unwrap();
     let mut predicate = predicate(&table, &(lit(1000) / col("id")).gt(lit(3)));
-    let morsel = Morsel { columns: &columns, offset: 0, rows: 500, are_images: false };
+    let morsel = Morsel { columns: &columns, offset: 0, rows: 500, are_images: false, patched: &[] };
     assert!(predicate.select(&morsel, None).is_err(), "a thousand cannot be divided by the first row's zero");
     let shown = BooleanBuffer::collect_bool(500, |row| row > 0);
     let expected = BooleanBuffer::collect_bool(500, |row| row > 0 && 1000 / row > 3);
@@ -113,7 +114,7 @@ fn a_condition_is_evaluated_once_on_each_dictionary() {
         for (chunk, passing) in [(0, 200), (1, 8)] {
             let columns = table.load(chunk, &[1]).unwrap();
             let rows = table.chunks()[chunk].rows();
-            let morsel = Morsel { columns: &columns, offset: 0, rows, are_images: false };
+            let morsel = Morsel { columns: &columns, offset: 0, rows, are_images: false, patched: &[] };
             assert_eq!(predicate.select(&morsel, None).unwrap().count_set_bits(), passing);
         }
     }

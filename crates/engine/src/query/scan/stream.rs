@@ -20,7 +20,7 @@ use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::Stream;
 
 use crate::columns::encode::{ChunkColumn, join_values};
-use crate::query::predicate::Morsel;
+use crate::query::morsel::Morsel;
 use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::morsels::{Morsels, NextRows};
 
@@ -77,10 +77,8 @@ impl ScanStream {
                 return Poll::Ready(self.flush());
             };
             let started = next.are_images.then(Instant::now);
-            let batch = self.take_rows(next)?;
-            if let Some(started) = started {
-                self.morsels.spent_on_images(started.elapsed());
-            }
+            let batch = self.take_rows(&next)?;
+            self.morsels.spent_on_changes(started.map_or_else(|| next.patch_time(), |started| started.elapsed()));
             if batch.is_some() {
                 return Poll::Ready(Ok(batch));
             }
@@ -89,8 +87,8 @@ impl ScanStream {
     }
 
     /// Selects rows; returns a batch once enough have come together.
-    fn take_rows(&mut self, next: NextRows) -> Result<Option<RecordBatch>> {
-        match self.morsels.select(&next)? {
+    fn take_rows(&mut self, next: &NextRows) -> Result<Option<RecordBatch>> {
+        match self.morsels.select(next)? {
             // Rows that wait go first: an order that the scan promises is kept.
             None if self.waiting.rows == 0 => self.assemble(&next.morsel()).map(Some),
             selected => self.keep(&next.morsel(), selected),

@@ -8,7 +8,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
-use crate::columns::{Chunk, ChunkOverlay, Overlay, SnapshotTable};
+use crate::columns::{Chunk, ChunkOverlay, Overlay, Patch, SnapshotTable};
 use crate::query::printed::rows;
 
 #[derive(Debug, Clone)]
@@ -150,13 +150,51 @@ impl World {
     }
 }
 
+/// Columns of a ship whose new values are put over those of the chunk.
+const PATCHED: [usize; 5] = [2, 3, 4, 5, 7];
+
+/// A row of a chunk that gets other values in its place: always in `draft`, which the chunk has as zero, and in some other columns.
+fn patch(ship: &Ship, random: &mut Pcg64) -> (Ship, Vec<usize>) {
+    let columns: Vec<usize> = PATCHED.into_iter().filter(|&column| column == 5 || random.random_bool(0.5)).collect();
+    let mut new = ship.clone();
+    let image = Ship::image(ship.id, random);
+    for column in &columns {
+        match column {
+            2 => new.day = image.day,
+            3 => new.tons = image.tons,
+            4 => new.price = image.price,
+            5 => new.draft = image.draft,
+            _ => new.port = image.port,
+        }
+    }
+    (new, columns)
+}
+
+/// The patches of rows in ascending order of position, each with the columns that were changed.
+fn patches(rows: &[(u32, Ship, Vec<usize>)]) -> Vec<Patch> {
+    let patch = |column: usize| {
+        let of_column: Vec<_> = rows.iter().filter(|(_, _, columns)| columns.contains(&column)).collect();
+        let ships: Vec<Ship> = of_column.iter().map(|(_, ship, _)| ship.clone()).collect();
+        let positions = of_column.iter().map(|(position, ..)| *position).collect();
+        Patch { column, positions, values: Arc::clone(&arrays(&ships)[column]) }
+    };
+    PATCHED.into_iter().map(patch).filter(|patch| !patch.positions.is_empty()).collect()
+}
+
 /// Deletes, changes and adds rows of a chunk: `shown` is what is there, `kept` what the chunk holds.
 fn change(shown: &mut Vec<Option<Ship>>, kept: &mut [Ship], ids: &mut Ids, random: &mut Pcg64) -> ChunkOverlay {
     let mut masked = vec![false; kept.len()];
-    let mut images = Vec::new();
+    let (mut images, mut patched) = (Vec::new(), Vec::new());
     let share = [0.02, 0.3, 1.0][random.random_range(0..3)];
     for position in 0..kept.len() {
         if !random.random_bool(share) {
+            continue;
+        }
+        if let Some(ship) = shown[position].as_ref().filter(|_| random.random_bool(0.5)) {
+            let (new, columns) = patch(ship, random);
+            patched.push((position as u32, new.clone(), columns));
+            kept[position] = kept[position].clone().hidden();
+            shown[position] = Some(new);
             continue;
         }
         masked[position] = true;
@@ -176,7 +214,10 @@ fn change(shown: &mut Vec<Option<Ship>>, kept: &mut [Ship], ids: &mut Ids, rando
         shown.push(Some(image));
     }
     let entries = masked.len().max(1);
-    ChunkOverlay { masked: masked.into(), images: batch(&images).into(), entries }
+    if random.random_bool(0.2) && !masked.contains(&true) {
+        masked.clear();
+    }
+    ChunkOverlay { masked: masked.into(), images: batch(&images).into(), patches: patches(&patched), entries }
 }
 
 fn port() -> SnapshotTable {
@@ -206,6 +247,10 @@ const QUERIES: &[&str] = &[
     "select id from ship where id between 100 and 400 and price > 50.00",
     "select count(*) from ship where id < 0",
     "select kind, count(*), sum(price), min(note) from ship group by kind",
+    "select port, count(*), sum(price), avg(draft) from ship group by port",
+    "select port, draft, sum(price * draft) from ship where day > date '1970-03-01' group by port, draft",
+    "select sum(price), min(day), max(port), count(tons) from ship",
+    "select id from ship where port = 35 or draft = 7",
     "select port, max(day) from ship where tons > 50 group by port having count(*) > 1",
     "select id, day from ship order by day desc, id limit 7",
     "select id, kind from ship where id % 3 = 0 order by id",
@@ -264,7 +309,7 @@ fn one_image(chunk: usize) -> SnapshotTable {
     let ships: Vec<Ship> = (0..10).map(|id| Ship { kind: None, ..Ship::new(id, 0, &mut random) }).collect();
     let late = Ship { day: 400, kind: Some("late".to_owned()), ..Ship::image(3, &mut random) };
     let masked: Vec<bool> = (0..10).map(|id| chunk == 0 && id == 3).collect();
-    let changes = ChunkOverlay { masked: masked.into(), images: batch(&[late]).into(), entries: 1 };
+    let changes = ChunkOverlay { masked: masked.into(), images: batch(&[late]).into(), patches: vec![], entries: 1 };
     let overlay = BTreeMap::from([(chunk, Arc::new(changes))]);
     SnapshotTable::new(Arc::clone(built(&ships).columns()), Some(Arc::new(overlay)))
 }
@@ -283,6 +328,46 @@ fn an_image_is_found_whatever_the_minima_and_maxima_of_its_chunk_say() {
         assert_eq!(ask("select count(*) from ship"), (rows, 1));
         assert_eq!(ask("select count(*) from ship where day = (select max(day) from ship)"), (1, 2));
     }
+}
+
+/// Ten ships of the first hundred days, of which the fourth was given a day of the year after and no tons.
+fn one_patch() -> SnapshotTable {
+    let mut random = Pcg64::seed_from_u64(1);
+    let ships: Vec<Ship> = (0..10).map(|id| Ship { tons: Some(1), ..Ship::new(id, 0, &mut random) }).collect();
+    let late = Ship { day: 400, tons: None, ..ships[3].clone() };
+    let patches = patches(&[(3, late, vec![2, 3])]);
+    let images = RecordBatch::new_empty(schema()).into();
+    let changes = ChunkOverlay { masked: vec![].into(), images, patches, entries: 1 };
+    let overlay = BTreeMap::from([(0, Arc::new(changes))]);
+    SnapshotTable::new(Arc::clone(built(&ships).columns()), Some(Arc::new(overlay)))
+}
+
+#[test]
+fn a_new_value_is_found_whatever_the_minima_and_maxima_of_its_chunk_say() {
+    let engine = QueryEngine::new(QueryOptions { dop: 1, workers: 1, ..QueryOptions::default() }).unwrap();
+    let snapshot = Arc::new(ColumnSnapshot::at("changed", 1, [one_patch()]));
+    let ask = |sql| number(&engine.query(&snapshot, sql, None).unwrap());
+    assert_eq!(ask("select id from ship where day > date '1971-01-01'"), 3);
+    assert_eq!(ask("select count(*) from ship where day < date '1971-01-01'"), 9);
+    assert_eq!(ask("select id from ship where tons is null"), 3);
+    assert_eq!(ask("select count(tons) from ship"), 9);
+    assert_eq!(ask("select sum(tons) from ship"), 9);
+}
+
+#[test]
+fn a_chunk_is_not_read_for_new_values_that_no_condition_tests() {
+    let engine = QueryEngine::new(QueryOptions { dop: 1, workers: 1, ..QueryOptions::default() }).unwrap();
+    let on_disk = ColumnTable::clone(one_patch().columns());
+    let on_disk = on_disk.into_file(&DiskFolder::open(DEFAULT_FOLDER.as_ref()).unwrap()).unwrap();
+    let version = SnapshotTable::new(Arc::new(on_disk), one_patch().overlay().cloned());
+    let snapshot = Arc::new(ColumnSnapshot::at("changed", 1, [version]));
+    let ask = |sql| {
+        let output = engine.query(&snapshot, sql, None).unwrap();
+        (lines(&output).len(), output.usage.column_bytes_read > 0)
+    };
+    assert_eq!(ask("select day from ship where id > 50"), (0, false));
+    assert_eq!(ask("select id from ship where day > date '1971-01-01'"), (1, true));
+    assert_eq!(ask("select id from ship where day > date '1975-01-01'"), (0, true));
 }
 
 #[test]

@@ -1,16 +1,19 @@
 //! All conditions of a running scan: the query's own, and those that other operators supply and sharpen as they run.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::buffer::BooleanBuffer;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
 
 use crate::columns::ColumnTable;
 use crate::query::key_bitmap::KeyBits;
-use crate::query::predicate::{Morsel, Predicate};
+use crate::query::morsel::Morsel;
+use crate::query::predicate::Predicate;
 use crate::query::prune::possible_chunks;
 use crate::query::scan::stream::is_dynamic;
 
@@ -31,6 +34,8 @@ pub struct Filters {
     supplied: Vec<Supplied>,
     /// Which chunks can hold rows that satisfy the query's own conditions.
     possible: Vec<bool>,
+    /// The columns that conditions name.
+    tested: HashSet<usize>,
 }
 
 /// A condition that another operator supplies.
@@ -67,7 +72,8 @@ impl Filters {
             Supplied { source, bits, generation: 0, parts: Vec::new(), possible: None }
         };
         let supplied = dynamic.into_iter().map(supply).collect();
-        Filters { table, own_expressions, own: None, supplied, possible: Vec::new() }
+        let tested = filters.iter().flat_map(collect_columns).map(|column| column.index()).collect();
+        Filters { table, own_expressions, own: None, supplied, possible: Vec::new(), tested }
     }
 
     /// Whether there is nothing to evaluate at present.
@@ -92,6 +98,11 @@ impl Filters {
     pub fn may_match(&self, chunk: usize) -> bool {
         let by_supplied = |supplied: &Supplied| supplied.possible.as_ref().is_none_or(|possible| possible[chunk]);
         self.possible.get(chunk) == Some(&true) && self.supplied.iter().all(by_supplied)
+    }
+
+    /// Whether a condition names a column.
+    pub fn tests(&self, column: usize) -> bool {
+        self.tested.contains(&column)
     }
 
     /// The rows of a morsel that are there (all if `visible` is `None`) and satisfy all conditions; `None` for all of them.

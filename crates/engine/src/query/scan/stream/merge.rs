@@ -57,12 +57,12 @@ impl Merge {
         Ok(Some(ChunkMerge { overlay, _reservation: reservation }))
     }
 
-    /// Which of a chunk's own rows are shown.
-    pub fn visible(&self, chunk: &Chunk, merge: &ChunkMerge) -> BooleanBuffer {
+    /// Which of a chunk's own rows are shown; `None` for all of them.
+    pub fn visible(&self, chunk: &Chunk, merge: &ChunkMerge) -> Option<BooleanBuffer> {
         self.timed(|| merge.overlay.visible(chunk))
     }
 
-    /// Counts time that was spent on images.
+    /// Counts time that was spent on images and new values.
     pub fn spent(&self, time: Duration) {
         self.time.add_duration(time);
         if let Some(meter) = &self.meter {

@@ -10,11 +10,9 @@ use arrow::buffer::BooleanBuffer;
 use datafusion::common::Result;
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryLimit;
-use datafusion::physical_expr::utils::collect_columns;
-use itertools::Itertools;
 
 use crate::columns::chunk::LoadedColumns;
-use crate::query::predicate::Morsel;
+use crate::query::morsel::{Morsel, PatchedColumn};
 use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::filters::Filters;
 use crate::query::scan::stream::merge::Merge;
@@ -46,12 +44,20 @@ pub struct NextRows {
     visible: Option<BooleanBuffer>,
     /// Whether these are images, which are laid over a chunk.
     pub are_images: bool,
+    /// Columns with new values of some of the rows.
+    patched: Vec<PatchedColumn>,
 }
 
 impl NextRows {
     /// The rows, those that are not to be shown included.
     pub fn morsel(&self) -> Morsel<'_> {
-        Morsel { columns: &self.columns, offset: self.offset, rows: self.rows, are_images: self.are_images }
+        let NextRows { columns, offset, rows, are_images, patched, .. } = self;
+        Morsel { columns, offset: *offset, rows: *rows, are_images: *are_images, patched }
+    }
+
+    /// How long it took to put new values in their places.
+    pub fn patch_time(&self) -> Duration {
+        self.patched.iter().map(PatchedColumn::time).sum()
     }
 }
 
@@ -67,9 +73,8 @@ impl Morsels {
     ) -> Self {
         let strided = ChunkQueue::Strided { next: partition, step: scan.partitions };
         let queue = queue.map_or(strided, ChunkQueue::Shared);
-        let tested = scan.filters.iter().flat_map(collect_columns).map(|column| column.index());
         let meter = context.session_config().get_extension::<UsageMeter>();
-        let columns = columns.iter().copied().chain(tested).sorted().dedup();
+        let columns = scan.columns_read(columns);
         let merge = scan.version.overlay().map(|overlay| Merge::new(overlay, &scan.metrics, partition, context));
         Morsels {
             filters: Filters::new(Arc::clone(scan.version.columns()), &scan.filters, &scan.key_bits),
@@ -87,8 +92,8 @@ impl Morsels {
         self.are_batches
     }
 
-    /// Counts time that went into images.
-    pub fn spent_on_images(&self, time: Duration) {
+    /// Counts time that went into images and new values.
+    pub fn spent_on_changes(&self, time: Duration) {
         if let Some(merge) = self.supply.merge() {
             merge.spent(time);
         }
@@ -106,12 +111,14 @@ impl Morsels {
                 let rows = rows_max.min(chunk.rows - offset);
                 *next += rows;
                 let visible = chunk.visible.as_ref().map(|visible| visible.slice(offset, rows));
+                let overlay = chunk.changes.as_ref().filter(|_| !chunk.are_images).map(|changes| &changes.overlay);
                 return Poll::Ready(Ok(Some(NextRows {
                     columns: Arc::clone(&chunk.columns),
                     offset,
                     rows,
                     visible: visible.filter(BooleanBuffer::has_false),
-                    are_images: chunk.images.is_some(),
+                    are_images: chunk.are_images,
+                    patched: overlay.map_or_else(Vec::new, |overlay| PatchedColumn::within(overlay, offset..*next)),
                 })));
             }
             self.place = None;

@@ -35,8 +35,8 @@ pub struct Supply {
     meter: Option<Arc<UsageMeter>>,
     /// `None` if nothing is laid over the chunks.
     merge: Option<Merge>,
-    /// What is laid over the chunk that was supplied last.
-    images: Option<ChunkMerge>,
+    /// What is laid over the chunk that was supplied last, if there are images.
+    images: Option<Arc<ChunkMerge>>,
 }
 
 /// Where a partition gets its next chunk's number from.
@@ -56,15 +56,15 @@ struct Reading {
     chunk: usize,
     /// `None` if only what is laid over the chunk can match.
     columns: Option<JoinHandle<Result<LoadedColumns, ArrowError>>>,
-    changes: Option<ChunkMerge>,
+    changes: Option<Arc<ChunkMerge>>,
 }
 
 /// A chunk whose turn it is.
 struct Next {
     chunk: usize,
-    /// Whether the chunk itself can match.
+    /// Whether the chunk itself, with new values in their places, can match.
     may_match: bool,
-    changes: Option<ChunkMerge>,
+    changes: Option<Arc<ChunkMerge>>,
 }
 
 /// Rows to be worked on.
@@ -75,8 +75,10 @@ pub struct Supplied {
     pub columns: Arc<LoadedColumns>,
     /// Which of them to show; `None` for all.
     pub visible: Option<BooleanBuffer>,
-    /// Where they are images that are laid over a chunk: what they are taken from.
-    pub images: Option<ChunkMerge>,
+    /// Whether these are images that are laid over a chunk.
+    pub are_images: bool,
+    /// What is laid over the chunk that they are, or over which they are.
+    pub changes: Option<Arc<ChunkMerge>>,
 }
 
 impl ChunkQueue {
@@ -141,8 +143,8 @@ impl Supply {
                 (read.chunk, columns.transpose()?, read.changes)
             };
             // Another operator may have learnt meanwhile that the chunk was read for nothing.
-            let columns = columns.filter(|_| filters.may_match(chunk));
-            let base = columns.map(|columns| self.base(chunk, columns, changes.as_ref()));
+            let columns = columns.filter(|_| may_match(filters, chunk, changes.as_ref()));
+            let base = columns.map(|columns| self.base(chunk, columns, changes.clone()));
             self.images = changes.filter(|changes| changes.overlay.images.rows > 0);
             if base.is_some() {
                 return Poll::Ready(Ok(base));
@@ -151,13 +153,13 @@ impl Supply {
     }
 
     /// The chunk's own rows.
-    fn base(&self, chunk: usize, columns: LoadedColumns, changes: Option<&ChunkMerge>) -> Supplied {
+    fn base(&self, chunk: usize, columns: LoadedColumns, changes: Option<Arc<ChunkMerge>>) -> Supplied {
         let chunk = &self.table.chunks()[chunk];
-        let visible = match (changes, &self.merge) {
-            (Some(changes), Some(merge)) => Some(merge.visible(chunk, changes)),
+        let visible = match (&changes, &self.merge) {
+            (Some(changes), Some(merge)) => merge.visible(chunk, changes),
             _ => chunk.live().cloned(),
         };
-        Supplied { rows: chunk.rows(), columns: Arc::new(columns), visible, images: None }
+        Supplied { rows: chunk.rows(), columns: Arc::new(columns), visible, are_images: false, changes }
     }
 
     /// The next chunk that can hold such rows by its statistics, or has changes, which its statistics say nothing about.
@@ -169,7 +171,8 @@ impl Supply {
                 return Ok(None);
             }
             let changes = self.merge.as_ref().map(|merge| merge.chunk(chunk, &self.columns)).transpose()?.flatten();
-            let may_match = filters.may_match(chunk);
+            let changes = changes.map(Arc::new);
+            let may_match = may_match(filters, chunk, changes.as_ref());
             if may_match || changes.is_some() {
                 return Ok(Some(Next { chunk, may_match, changes }));
             }
@@ -196,9 +199,15 @@ impl Supply {
 }
 
 impl Supplied {
-    fn images(changes: ChunkMerge) -> Self {
+    fn images(changes: Arc<ChunkMerge>) -> Self {
         let images = &changes.overlay.images;
         let (rows, columns) = (images.rows, Arc::new(LoadedColumns::of_images(images)));
-        Supplied { rows, columns, visible: None, images: Some(changes) }
+        Supplied { rows, columns, visible: None, are_images: true, changes: Some(changes) }
     }
+}
+
+/// Whether a chunk can hold rows that satisfy the conditions. Its statistics say nothing about new values of its rows.
+fn may_match(filters: &Filters, chunk: usize, changes: Option<&Arc<ChunkMerge>>) -> bool {
+    let patches = changes.iter().flat_map(|changes| &changes.overlay.patches);
+    filters.may_match(chunk) || patches.map(|patch| patch.column).any(|column| filters.tests(column))
 }
