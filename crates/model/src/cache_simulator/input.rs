@@ -57,7 +57,8 @@ impl Machine {
     /// hit in the shared cache, 18 ns are assumed, nor how that replaces lines: of two ways of replacement the one that is nearer
     /// to single operators (NO fig. 5). Nor does it tell what two threads of a core cost each other, though its pairs of statements
     /// have two: a statement has as many threads as there are cores, and the processor runs twice as many (III.C). Two threads that
-    /// compute are assumed to do a quarter more than one.
+    /// compute are assumed to do a quarter more than one: other processors of the kind do 1.2 to 1.7 times as much (SI tab. 4.11 to 4.13), and
+    /// transactions beside queries 1.28 and 1.46 times (SI tab. 6.20, the sum of both parts).
     pub const STUDY: Machine = Machine {
         shared: CacheShape { bytes: 55 << 20, ways: 20 },
         private: CacheShape { bytes: 256 << 10, ways: 8 },
