@@ -1,9 +1,14 @@
-//! Puts the commit into the binary, so that every result names the code that measured it.
+//! Puts the commit into the binary, so that every result names the code that measured it, and links it small.
 
+use std::env;
 use std::process::Command;
+
+/// Set to keep the symbols, which are a fifth of the program, for `perf` and for the names in a backtrace.
+const SYMBOLS: &str = "PLIMSOLL_SYMBOLS";
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
+    link_small();
     // Moves with each commit and checkout. Outside of a checkout there is no such file, and no commit to name.
     for file in ["HEAD", "index"] {
         if let Some(path) = git(&["rev-parse", "--git-path", file]) {
@@ -14,6 +19,15 @@ fn main() {
     let is_changed = git(&["status", "--porcelain", "--untracked-files=no"]).is_some_and(|changes| !changes.is_empty());
     let suffix = if is_changed && !commit.is_empty() { "+changes" } else { "" };
     println!("cargo:rustc-env=PLIMSOLL_COMMIT={commit}{suffix}");
+}
+
+/// The linker does this for the program alone. `strip` and link-time optimisation in the profile are of every crate: changing them
+/// compiles DataFusion again.
+fn link_small() {
+    println!("cargo:rerun-if-env-changed={SYMBOLS}");
+    if env::var_os(SYMBOLS).is_none() {
+        println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
+    }
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

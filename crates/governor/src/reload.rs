@@ -12,7 +12,7 @@ use crate::governor::Governor;
 use crate::settings::{Held, Settings};
 use crate::statistics::count;
 
-/// Why settings were not replaced; what was set before goes on to hold.
+/// Why settings were not replaced; what was set before stays in force.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {

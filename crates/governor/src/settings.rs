@@ -130,7 +130,7 @@ pub struct ClassSettings {
     pub limits: ClassLimits,
     /// Patterns of users who may choose it though the rules give them a lower one.
     pub settable_by: Vec<glob::Pattern>,
-    /// How long a transaction may wait for its client before its session is ended (25P03); `None` for ever.
+    /// How long a transaction may wait for its client before its session is ended (25P03); `None` forever.
     pub idle_in_transaction_timeout: Option<Duration>,
     /// What its server processes get of the cores.
     pub cpu: CpuShare,

@@ -41,7 +41,7 @@ pub struct Statistics {
     pub console_refused: AtomicU64,
     /// Reloads of the settings that succeeded.
     pub reloads: AtomicU64,
-    /// Reloads that were refused; what was set before goes on to hold.
+    /// Reloads that were refused; what was set before stays in force.
     pub reloads_failed: AtomicU64,
     /// Sessions that are let through ungoverned since the server answered what it had not been asked.
     pub desyncs: AtomicU64,

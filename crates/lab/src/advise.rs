@@ -83,7 +83,7 @@ fn percentile(slo: &Slo) -> Option<&'static str> {
 pub struct Request {
     /// What is to be kept.
     pub slo: Slo,
-    /// What may be changed; the clients of the workload to maximise if nothing is said, from 0 to twice as many as ran.
+    /// What may be changed; the clients of the workload to maximise by default, from 0 to twice as many as ran.
     pub vary: Option<Vary>,
     /// Whose throughput is to be as high as possible. By default the workload whose clients are varied, or the last other
     /// one.

@@ -320,7 +320,7 @@ impl Times {
     /// Requests to which something happened this often, and more often, are counted as one.
     pub const MAX: usize = 100;
 
-    /// Reads one; `None` if the text is no number of times that is counted apart.
+    /// Reads one; `None` if the text is not a number of times that is counted apart.
     pub fn of(text: &str) -> Option<Times> {
         let digits = text.strip_suffix('+').unwrap_or(text);
         let is_number = !digits.is_empty() && digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit());

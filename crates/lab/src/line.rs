@@ -29,7 +29,7 @@ pub(crate) const REPEATS: u32 = 4;
 /// What line is wanted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
-    /// The workload to protect; the first transactional one if nothing is said.
+    /// The workload to protect; the first transactional one by default.
     pub protect: Option<String>,
     /// The part of its speed alone that it is to keep, above 0 and at most 1.
     pub slo: f64,

@@ -70,7 +70,7 @@ pub enum RunDirectoryError {
     #[error("{} exists and is not empty; name another folder with --out", .0.display())]
     Exists(PathBuf),
     /// The folder holds no experiment.
-    #[error("{} is no run directory: it has no {missing}", place.display())]
+    #[error("{} is not a run directory: it has no {missing}", place.display())]
     NotARun {
         /// The folder.
         place: PathBuf,

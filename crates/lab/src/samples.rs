@@ -206,7 +206,7 @@ pub fn columns_table() -> String {
     let before: String = BEFORE_SWEPT.into_iter().map(row).collect();
     let swept = line(
         "each swept key",
-        "DOUBLE, or VARCHAR where a value is no number",
+        "DOUBLE, or VARCHAR where a value is not a number",
         "as in the experiment",
         "its value in this run",
     );

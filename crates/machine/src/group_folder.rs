@@ -23,7 +23,7 @@ pub struct GroupFolder(PathBuf);
 #[non_exhaustive]
 pub enum GroupError {
     /// No group is there.
-    #[error("{0} is no control group: it has no file {PROCESSES}; make it, or delegate it to the governor's user")]
+    #[error("{0} is not a control group: it has no file {PROCESSES}; make it, or delegate it to the governor's user")]
     NoGroup(PathBuf),
     /// It has ended. The number may be another's now, which was not touched.
     #[error("process {0} has ended")]
@@ -102,7 +102,7 @@ mod tests {
         let fake = FakeHost::new(&[("/sys/fs/cgroup/low/cgroup.procs", ""), ("/tmp/low/other", "")]);
         assert!(GroupFolder::at(&fake.host(), "/sys/fs/cgroup/low").is_ok());
         let error = GroupFolder::at(&fake.host(), "/tmp/low").unwrap_err().to_string();
-        assert!(error.starts_with("/tmp/low is no control group"), "{error}");
+        assert!(error.starts_with("/tmp/low is not a control group"), "{error}");
     }
 
     /// Where this process may make control groups; elsewhere there is nothing to be tried.

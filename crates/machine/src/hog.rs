@@ -116,7 +116,7 @@ pub enum HogError {
         error: std::io::Error,
     },
     /// The folder is on no disk, or its file system cannot be written to directly.
-    #[error("{} is no place for a disk hog: {why}", folder.display())]
+    #[error("{} is not a place for a disk hog: {why}", folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,

@@ -152,7 +152,7 @@ impl Resctrl {
     /// and removes it. A group that is gone is no error, nor is a task that ended.
     pub fn take_back(&self, folder: &str, tasks_to: Option<&str>) -> Result<(), ControlError> {
         let Some(path) = self.relative(folder).filter(|path| is_our_name(path)) else {
-            let error = std::io::Error::other("it is no group of ours in resctrl");
+            let error = std::io::Error::other("it is not a group of ours in resctrl");
             return Err(self.refused("remove", folder, error));
         };
         let group = self.at(path);

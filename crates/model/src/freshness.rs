@@ -8,7 +8,7 @@
 //! - A propagation that folds what came while the one before it ran takes
 //!   `T_n = r^n B + C (1 - r^n) / (1 - r)` with `r = lambda / mu`: [`Rates::propagation_s`].
 //!
-//! Both converge only if r is below 1. Otherwise the delta grows for ever, however fast queries are.
+//! Both converge only if r is below 1. Otherwise the delta grows forever, however fast queries are.
 //!
 //! Source: Sirin, *Micro-architectural Analysis of Database Workloads*, 6.5.2, formulas 6.1 to 6.7. Formulas 6.4 and 6.5 lack
 //! the factor `T_0` that 6.3 has.
@@ -46,7 +46,7 @@ impl Rates {
         self.published / self.merged
     }
 
-    /// Whether neither the delta nor the time of queries grows for ever.
+    /// Whether neither the delta nor the time of queries grows forever.
     pub fn is_stable(&self) -> bool {
         self.propagation_load() < 1.0 && self.merge_load() < 1.0
     }
@@ -57,7 +57,7 @@ impl Rates {
         alone_s * geometric(self.merge_load(), n + 1)
     }
 
-    /// What [`query_s`](Self::query_s) comes to after many queries; `None` if it grows for ever.
+    /// What [`query_s`](Self::query_s) comes to after many queries; `None` if it grows forever.
     pub fn query_limit_s(&self, alone_s: f64) -> Option<f64> {
         let load = self.merge_load();
         (load < 1.0).then(|| alone_s / (1.0 - load))

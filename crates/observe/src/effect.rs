@@ -64,7 +64,7 @@ pub fn effect(ledger: &Ledger, proposals: &Proposals) -> Effect {
             seconds(behind.waited),
         ),
         lever(
-            "behind less important holders whose clients thought",
+            "behind less important holders whose clients were thinking",
             "preemption with retries = true, or idle_in_transaction_timeout",
             seconds(behind.thought),
         ),
@@ -102,9 +102,7 @@ fn core_wait(ledger: &Ledger, proposals: &Proposals, important: &Bucket) -> Opti
 fn summary(important: &Bucket, behind: &Behind, levers: &[Lever]) -> Vec<String> {
     let response_s = important.response().as_secs_f64();
     if response_s <= 0.0 {
-        return vec![
-            "No work was seen that could be called important, so that there is nothing to protect.".to_owned(),
-        ];
+        return vec!["No important work was seen, so there is nothing to protect.".to_owned()];
     }
     let mut told = Vec::new();
     let best = levers.iter().filter_map(|lever| Some((lever, lever.of_important?)));
@@ -126,7 +124,7 @@ fn summary(important: &Bucket, behind: &Behind, levers: &[Lever]) -> Vec<String>
     let own_share = own.as_secs_f64() / response_s;
     if own_share >= 0.01 {
         told.push(format!(
-            "{:.0} % was spent behind other important work, or behind holders that cannot be touched; no lever changes that.",
+            "{:.0} % was spent behind other important work, or behind holders that a governor cannot roll back; no lever changes that.",
             own_share * 100.0
         ));
     }

@@ -62,7 +62,7 @@ pub fn findings(seen: Seen<'_>) -> Observation {
         format: FORMAT,
         plimsoll: env!("CARGO_PKG_VERSION").to_owned(),
         seconds: ledger.elapsed.as_secs_f64(),
-        time: part("everybody", &all, &all, ledger.elapsed),
+        time: part("all sessions", &all, &all, ledger.elapsed),
         users: group(|login| &login.user),
         applications: group(|login| &login.application),
         databases: group(|login| &login.database),
@@ -255,7 +255,7 @@ fn warnings(seen: &Seen<'_>, all: &Bucket) -> Vec<String> {
         let count = seen.looking.unseen_sessions;
         let noun = if count == 1 { "session belongs" } else { "sessions belong" };
         warnings.push(format!(
-            "{count} {noun} to other roles and could not be seen into; their time is not in any figure."
+            "{count} {noun} to other roles, and what they do is not visible; their time is not in any figure."
         ));
     }
     if seen.looking.share_of_a_core > seen.looking.bound {
@@ -268,7 +268,7 @@ fn warnings(seen: &Seen<'_>, all: &Bucket) -> Vec<String> {
     }
     if seen.ledger.looks > 1 && all.response().is_zero() {
         warnings.push(
-            "No session was seen in a transaction: the server was idle, or statements are too short to meet."
+            "No session was seen in a transaction: the server was idle, or its statements are too short to be sampled."
                 .to_owned(),
         );
     }

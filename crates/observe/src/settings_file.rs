@@ -41,10 +41,13 @@ fn head(text: &mut String, observation: &Observation, url: &ServerUrl) {
         comment(text, &format!("Not seen: {} ({}).", missing.what, missing.why));
     }
     let _ = writeln!(text, "\nserver = {}", quoted(&server));
-    comment(text, "The role that asks who waits for whom, and cancels. Create it once, as a superuser:");
+    comment(
+        text,
+        "The role that reads which sessions wait for which, and cancels statements. Create it once, as a superuser:",
+    );
     comment(text, "  CREATE ROLE plimsoll LOGIN PASSWORD '…'; GRANT pg_signal_backend TO plimsoll;");
     let _ = writeln!(text, "control = {}", quoted(&control));
-    comment(text, "Whoever was not seen, or not clearly enough, is not made to wait.");
+    comment(text, "Work that was not seen, or not clearly, does not wait for admission.");
     let _ = writeln!(text, "default_class = \"high\"");
 }
 
@@ -62,7 +65,7 @@ fn classes(text: &mut String, observation: &Observation) {
     comment(
         text,
         &format!(
-            "How many of its transactions run at once. {in_progress:.1} were in progress in the mean, {most} at most."
+            "How many of its transactions run at once. On average {in_progress:.1} were in progress, at most {most}."
         ),
     );
     if in_progress > mpl as f64 {
@@ -142,7 +145,7 @@ fn levers(text: &mut String, observation: &Observation) {
     text.push('\n');
     comment(
         text,
-        "What important work spent behind less important work in the observation, an upper bound of what can be won:",
+        "The time that important work spent behind less important work; an upper bound of the possible gain:",
     );
     for lever in &observation.governor.levers {
         let bound = match (lever.upper_bound_s, lever.of_important) {

@@ -86,7 +86,7 @@ fn head(text: &mut String, observation: &Observation) {
 fn times(text: &mut String, observation: &Observation) {
     let columns: String = COLUMNS.iter().map(|(name, _, _)| format!("{name:>7}")).collect();
     heading(text, &format!("Response time    of all {columns}"));
-    row(text, "everybody", &observation.time);
+    row(text, "all sessions", &observation.time);
     let lists = [
         ("by user", &observation.users, "(no name)"),
         ("by application", &observation.applications, "(no name)"),
@@ -159,7 +159,7 @@ fn locks(text: &mut String, observation: &Observation) {
     );
     heading(text, &whole);
     if !locks.blockers.is_empty() {
-        line(text, "  who everybody waited for in the end");
+        line(text, "  sessions that the others waited for, at the ends of chains");
     }
     for blocker in locks.blockers.iter().take(ROWS) {
         line(
@@ -250,7 +250,7 @@ fn counted(text: &mut String, observation: &Observation) {
     item(
         text,
         &format!(
-            "checkpoints: {} in time, {} asked for, writing took {}; {vacuums}",
+            "checkpoints: {} scheduled, {} requested, writing took {}; {vacuums}",
             count(upkeep.checkpoints_timed),
             count(upkeep.checkpoints_requested),
             upkeep.checkpoint_write_s.map_or(MISSING.to_owned(), seconds)

@@ -225,7 +225,7 @@ fn a_role_without_rights_is_told_what_is_missing() {
     assert_eq!(missing.remedy.as_deref(), Some("as a superuser: GRANT pg_monitor TO nobody"));
     assert_eq!(observation.time.response_s, 0.0);
     assert!(observation.looking.unseen_sessions >= 6, "{:?}", observation.looking);
-    assert!(observation.warnings.iter().any(|warning| warning.contains("could not be seen into")));
+    assert!(observation.warnings.iter().any(|warning| warning.contains("what they do is not visible")));
     // Counters are for everybody.
     assert!(observation.throughput.iter().any(|it| it.database == server.database()), "{:?}", observation.throughput);
     assert!(observation.upkeep.checkpoints_timed.is_some());

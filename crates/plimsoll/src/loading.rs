@@ -24,7 +24,8 @@ pub fn load(
     stop: &AtomicBool,
 ) -> Result<Box<dyn Database>, Failure> {
     check_fits(benchmarks, target.room()).map_err(Failure::input)?;
-    let database = target.open().map_err(Failure::world)?;
+    let failed = |error| Failure::World(anyhow::anyhow!("cannot open `{}`: {error}", target.url()));
+    let database = target.open().map_err(failed)?;
     for benchmark in benchmarks {
         let found = database.data(benchmark.schema()).map_err(Failure::world)?;
         if found.is_some_and(|found| found.data == benchmark.data()) {

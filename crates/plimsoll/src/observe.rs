@@ -46,21 +46,29 @@ pub fn run(options: &ObserveOptions) -> Result<ExitCode, Failure> {
         directory::discard(&place);
         Failure::world(error)
     })?;
-    let report = directory::write(&place, &observation).map_err(Failure::world)?;
-    if let Some(file) = &options.write {
-        directory::write_file(file, &settings_file(&observation, &url)).map_err(Failure::world)?;
-        tell(format_args!(
-            "proposed settings: {0}; to check them: plimsoll govern --check --config {0}",
-            file.display()
-        ));
-    }
-    tell(format_args!("report: {}", report.display()));
+    // Minutes of looking are not lost on a full disk: the summary is printed even if files cannot be written.
+    let written = write(options, &url, &place, &observation);
     if options.json {
         print_json(&observation)?;
     } else {
         print(&summary(&observation))?;
     }
+    written?;
     Ok(code(&observation))
+}
+
+/// Writes the proposed settings, if they are wanted, and the folder of results.
+fn write(options: &ObserveOptions, url: &ServerUrl, place: &Path, observation: &Observation) -> Result<(), Failure> {
+    if let Some(file) = &options.write {
+        directory::write_file(file, &settings_file(observation, url)).map_err(Failure::world)?;
+        tell(format_args!(
+            "proposed settings: {0}; to check them: plimsoll govern --check --config {0}",
+            file.display()
+        ));
+    }
+    let report = directory::write(place, observation).map_err(Failure::world)?;
+    tell(format_args!("report: {}", report.display()));
+    Ok(())
 }
 
 /// Settings are not written over others, and where they go is known before minutes have gone by.

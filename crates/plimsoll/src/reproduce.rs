@@ -2,7 +2,7 @@
 //!
 //! Everything lies in one folder: a run directory for each exhibit, the page (`reproduction.md`), and the claims as they were when
 //! they had their first results (`claims.lock`). What was finished in that folder before is kept, so that a reproduction of
-//! many hours can be ended and gone on with.
+//! many hours can be interrupted and continued.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,6 +19,7 @@ use plimsoll_lab::reproduction::{self, Exhibit, Measured, page};
 use plimsoll_lab::results::Results;
 use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError, read_results};
 use plimsoll_lab::until_decided;
+use plimsoll_workload::registry::nearest;
 
 use crate::arguments::ReproduceOptions;
 use crate::exhibits::{CAUSES, CLAIMS_LOCK, EXHIBITS, Source};
@@ -256,11 +257,24 @@ fn wanted<'a>(options: &ReproduceOptions, all: &'a [Carried]) -> Result<Vec<&'a 
     };
     let wanted: Vec<&Carried> = all.iter().filter(|(_, plan)| is_wanted(plan)).collect();
     if wanted.is_empty() {
-        let word = options.study.as_deref().unwrap_or_default();
-        let names = EXHIBITS.iter().map(Source::name).collect::<Vec<_>>().join(", ");
-        return Err(Failure::Input(anyhow::anyhow!(
-            "there is no experiment of `{word}`; name a study (SR, SI, MW, GA, NO) or one of {names}"
-        )));
+        return Err(Failure::Input(unknown(options.study.as_deref().unwrap_or_default())));
     }
     Ok(wanted)
+}
+
+/// That there is no such study or experiment, with the nearest name, or else with those of the study that was meant.
+fn unknown(word: &str) -> anyhow::Error {
+    let names: Vec<String> = EXHIBITS.iter().map(Source::name).collect();
+    let small: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    let near = nearest(word, small.iter().map(String::as_str));
+    let near = near.and_then(|near| small.iter().position(|name| name == near)).map(|at| names[at].as_str());
+    let study = word.split_once('-').map_or(word, |(study, _)| study).to_lowercase();
+    let same: Vec<&str> =
+        names.iter().map(String::as_str).filter(|name| name.to_lowercase().starts_with(&format!("{study}-"))).collect();
+    let instead = match near {
+        Some(near) => format!("did you mean `{near}`?"),
+        None if !same.is_empty() => format!("that study has {}", same.join(", ")),
+        None => "name a study (SR, SI, MW, GA, NO) or an experiment, such as SR-fig2-cores".to_owned(),
+    };
+    anyhow::anyhow!("there is no study or experiment `{word}`; {instead}; docs/studies/ lists all")
 }

@@ -26,7 +26,9 @@ pub fn run(options: &TopOptions) -> Result<ExitCode, Failure> {
     let agent = ureq::Agent::new_with_config(
         ureq::Agent::config_builder().timeout_global(Some(PATIENCE)).http_status_as_error(false).build(),
     );
-    let url = format!("{}/state.json", options.url.trim_end_matches('/'));
+    // HOST:PORT is enough.
+    let scheme = if options.url.contains("://") { "" } else { "http://" };
+    let url = format!("{scheme}{}/state.json", options.url.trim_end_matches('/'));
     let first = ask(&agent, &url)?;
     if options.json {
         print_json(&first)?;
@@ -61,7 +63,8 @@ pub fn run(options: &TopOptions) -> Result<ExitCode, Failure> {
 fn ask(agent: &ureq::Agent, url: &str) -> Result<State, Failure> {
     if !url.starts_with("http://") {
         return Err(Failure::Input(anyhow::anyhow!(
-            "`{url}` is not the address of a live page; write http://HOST:PORT"
+            "`{}` is not the address of a live page; write http://HOST:PORT",
+            url.trim_end_matches("/state.json")
         )));
     }
     let unreachable = |error: ureq::Error| {

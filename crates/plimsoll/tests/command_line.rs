@@ -143,14 +143,16 @@ fn bad_input_is_refused_with_a_remedy() {
         (&["bench", "tpcc", "--seconds", "NaN"], "give a number of seconds"),
         (&["bench", "tpcc", "--think", "expo 10ms"], "exp 10ms"),
         (&["bench", "tpcc", "--round-trip", "expo 1ms"], "exp 10ms"),
-        (&["bench", "tpcc", "--round-trip", "exp -1ms"], "`-1` is no number above 0"),
+        (&["bench", "tpcc", "--round-trip", "exp -1ms"], "`-1` is not a number above 0"),
         (&["bench", "tpcc", "--round-trp", "exp 1ms"], "--round-trip"),
         (&["bench", "tpch:0.01", "--round-trip", "exp 1ms"], "each request of tpch is one query; leave it out"),
         (&["bench", "tpcc", "--priority", "high:2"], "high:0.1"),
         (&["bench", "tpcc", "--priority", "high:0.7, level2:0.4"], "the shares add up to 1.1"),
         (&["bench", "tpcc", "--option", "lock_polcy=nprio"], "did you mean `lock_policy`?"),
         (&["bench", "tpcc", "--target", "oracle:"], "use `embedded:`"),
-        (&["check", "tpch:tiny"], "is no number"),
+        (&["check", "tpch:tiny"], "is not a number"),
+        (&["reproduce", "sr-fig2-coer"], "did you mean `SR-fig2-cores`?"),
+        (&["top", "https://localhost"], "write http://HOST:PORT"),
         (&["study", "--out", "/proc/nowhere/run"], "name another folder with --out"),
     ] {
         let output = output(arguments);

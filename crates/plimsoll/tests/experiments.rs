@@ -233,7 +233,7 @@ fn two_runs_are_compared_if_they_ran_the_same() {
     refused(&["compare", "base", "larger"], folder.path(), "rows.scale: 0.001 -> 0.002");
     refused(&["compare", "base", "larger"], folder.path(), "use --anyway");
     assert_ended(&run(&["compare", "base", "larger", "--anyway"], folder.path()), 0);
-    refused(&["compare", "base", "nowhere"], folder.path(), "nowhere is no run directory");
+    refused(&["compare", "base", "nowhere"], folder.path(), "nowhere is not a run directory");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn reports_are_written_anew() {
     assert_ended(&run(&["report", "a", "b", "--out", "both.html"], folder.path()), 0);
     let both = fs::read_to_string(folder.path().join("both.html")).unwrap();
     assert!(both.contains("first") && both.contains("second"), "{both}");
-    refused(&["report", "nowhere"], folder.path(), "nowhere is no run directory");
+    refused(&["report", "nowhere"], folder.path(), "nowhere is not a run directory");
 }
 
 #[test]
@@ -316,6 +316,6 @@ fn an_exhibit_is_put_beside_what_was_published_and_kept() {
 
     refused(&["reproduce", "SI-5.3-projection", "--out", "out"], folder.path(), "it was run with other settings");
     refused(&["reproduce", "--page", "nowhere"], folder.path(), "it has no runs of exhibits");
-    refused(&["reproduce", "SI-9.9"], folder.path(), "there is no experiment of `SI-9.9`");
+    refused(&["reproduce", "SI-9.9"], folder.path(), "there is no study or experiment `SI-9.9`; that study has SI-");
     refused(&["reproduce", "SI-9.9"], folder.path(), "SI-5.3-projection");
 }

@@ -107,7 +107,7 @@ fn what_was_changed_is_not_gone_on_with() {
     assert_ended(&run(&["run", "--resume", "out"], folder.path()), 0);
     let nowhere = run(&["run", "--resume", "nowhere"], folder.path());
     assert_ended(&nowhere, 2);
-    assert!(said(&nowhere).contains("nowhere is no run directory"), "{}", said(&nowhere));
+    assert!(said(&nowhere).contains("nowhere is not a run directory"), "{}", said(&nowhere));
 }
 
 /// The program where no file may become larger than so many blocks of 512 bytes: its writes fail as on a full disk.

@@ -43,7 +43,7 @@ pub struct ClassLimits {
     pub mpl: Option<u32>,
     /// How many may wait; further transactions are refused. `None` is unlimited, 0 allows none to wait.
     pub queue_max: Option<u32>,
-    /// How long one may wait; `None` for ever.
+    /// How long one may wait; `None` forever.
     pub timeout: Option<Duration>,
 }
 
@@ -275,7 +275,7 @@ impl Admission {
     }
 
     /// Lets a waiting transaction in, whether or not there is room: an admitted one waits for a lock that it holds, and would
-    /// wait for ever if it had to wait for room. Whether it did wait; then it is admitted, and must be notified.
+    /// wait forever if it had to wait for room. Whether it did wait; then it is admitted, and must be notified.
     #[must_use = "the transaction that was let in must be notified"]
     pub fn let_in(&mut self, ticket: Ticket) -> bool {
         let Some(class) = self.take_waiting(ticket) else { return false };

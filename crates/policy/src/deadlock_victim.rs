@@ -19,7 +19,7 @@ pub struct CycleMember {
 }
 
 /// The position in `cycle` of the one to roll back: the lowest priority, among those the one rolled back least often so far
-/// (so that no transaction loses for ever), then the one with the least to lose, then the youngest.
+/// (so that no transaction loses forever), then the one with the least to lose, then the youngest.
 ///
 /// # Panics
 /// If the cycle is empty.

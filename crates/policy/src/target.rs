@@ -99,7 +99,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// The text given is no target. The message says why, and how to write one.
+/// The text given is not a target. The message says why, and how to write one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseTargetError(String);
 
@@ -115,7 +115,7 @@ impl FromStr for Target {
     type Err = ParseTargetError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let wrong = |why: &str| ParseTargetError(format!("`{text}` is no target: {why}"));
+        let wrong = |why: &str| ParseTargetError(format!("`{text}` is not a target: {why}"));
         const FORM: &str = "write `p95 < 20ms` or `p95 < 1.3 x alone`";
         let (percentile, limit) = text.split_once('<').ok_or_else(|| wrong(FORM))?;
         let percent = percentile.trim().strip_prefix('p').and_then(hundredths).ok_or_else(|| wrong(FORM))?;
@@ -180,7 +180,7 @@ mod tests {
     fn what_is_wrong_with_others_is_said() {
         let check = |text: &str, why: &str| {
             let error = text.parse::<Target>().expect_err(text).to_string();
-            assert!(error.contains(&format!("`{text}` is no target")) && error.contains(why), "{error}");
+            assert!(error.contains(&format!("`{text}` is not a target")) && error.contains(why), "{error}");
         };
         for text in ["", "fast", "p95", "p95 <= 20ms", "95 < 20ms", "p95 < 20", "p95 < 1.3 alone", "p95 < x alone"] {
             check(text, "write `p95 < 20ms` or `p95 < 1.3 x alone`");

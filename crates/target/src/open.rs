@@ -96,14 +96,9 @@ pub enum OpenError {
     /// The governor between clients and a server.
     #[error(transparent)]
     Governor(#[from] GovernorError),
-    /// A PostgreSQL server of somebody else.
-    #[error("{url}: {error}")]
-    Server {
-        /// Its URL, without the password.
-        url: String,
-        /// What was met.
-        error: DatabaseError,
-    },
+    /// A PostgreSQL server that was running already.
+    #[error(transparent)]
+    Server(#[from] DatabaseError),
 }
 
 /// A URL without the options that may stand behind it, and these: `postgres:?standby=1&fsync=off`. What stands behind the URL of
@@ -238,8 +233,7 @@ impl Target {
                 Ok(Box::new(database))
             }
             Kind::Server(url, settings) => {
-                let failed = |error| OpenError::Server { url: url.to_string(), error };
-                let database = PostgresDatabase::connect(ServerUrl::clone(url), settings.clone()).map_err(failed)?;
+                let database = PostgresDatabase::connect(ServerUrl::clone(url), settings.clone())?;
                 database.govern()?;
                 Ok(Box::new(database))
             }

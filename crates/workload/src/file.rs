@@ -188,7 +188,7 @@ fn read_text(path: &Path) -> Result<String, FileError> {
     found.map_err(|error| failed(format!("{error}; name a workload's file")))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
         return Err(failed(format!(
-            "it has more than {FILE_BYTES_MAX} bytes, which is no workload's file; name another"
+            "it has more than {FILE_BYTES_MAX} bytes, which is too large for a workload's file; name another"
         )));
     }
     String::from_utf8(bytes).map_err(|error| {

@@ -36,7 +36,7 @@ pub(crate) fn first_cell(session: &mut dyn Session, sql: &str) -> Result<String,
 /// The first value of a query's first row, which is a whole number.
 pub(crate) fn first_integer(session: &mut dyn Session, sql: &str) -> Result<i64, String> {
     let cell = first_cell(session, sql)?;
-    cell.parse().map_err(|_| format!("`{cell}` is no whole number"))
+    cell.parse().map_err(|_| format!("`{cell}` is not a whole number"))
 }
 
 /// Whether a query answers with that whole number.

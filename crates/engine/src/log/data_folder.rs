@@ -159,7 +159,7 @@ fn read_identity(files: &dyn Files, path: &Path) -> Result<Option<u64>, DataFold
         file.read_to_end(&mut bytes).map(|_| bytes)
     };
     let text = match files.open(&path.join(IDENTITY)).and_then(read) {
-        Ok(bytes) => String::from_utf8(bytes).map_err(|_| damaged("it is no text"))?,
+        Ok(bytes) => String::from_utf8(bytes).map_err(|_| damaged("it is not a text"))?,
         Err(error) if error.kind() == ErrorKind::NotFound => {
             for name in files.names(path).map_err(failed)? {
                 // The draft is what a process that was killed while it made the identity has left.

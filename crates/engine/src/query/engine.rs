@@ -8,9 +8,9 @@ use std::sync::Arc;
 use arrow::record_batch::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::common::DataFusionError;
-use datafusion::execution::TaskContext;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SessionStateDefaults, TaskContext};
 use datafusion::optimizer::{Optimizer, OptimizerRule};
 use datafusion::physical_optimizer::ensure_requirements::EnsureRequirements;
 use datafusion::physical_optimizer::optimizer::{PhysicalOptimizer, PhysicalOptimizerRule};
@@ -345,10 +345,14 @@ impl QueryEngine {
         let catalog = MemoryCatalogProvider::new();
         catalog.register_schema(&config.options().catalog.default_schema, Arc::clone(&tables) as _)?;
         let name = config.options().catalog.default_catalog.clone();
+        // Not `with_default_features`: that names the readers and writers of CSV, JSON and Arrow files, which would be linked into the program.
         let state = SessionStateBuilder::new()
             .with_config(config)
             .with_runtime_env(Arc::clone(&self.runtime))
-            .with_default_features()
+            .with_expr_planners(SessionStateDefaults::default_expr_planners())
+            .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+            .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+            .with_window_functions(SessionStateDefaults::default_window_functions())
             .with_optimizer_rules(logical_rules())
             .with_physical_optimizer_rules(rules)
             .build();

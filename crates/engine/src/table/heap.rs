@@ -152,7 +152,7 @@ impl Heap {
     /// Appends the text in a column that is not null.
     pub fn text(&self, row: RowId, column: usize, into: &mut String) {
         let place = self.layout.place(column);
-        assert!(matches!(place.kind, ColumnType::Text(_)), "column {column} is no text");
+        assert!(matches!(place.kind, ColumnType::Text(_)), "column {column} is not a text");
         let words = &self.words(row)[place.word as usize..];
         let first = words[0].load(Ordering::Relaxed).to_le_bytes();
         let length = usize::from(u16::from_le_bytes([first[0], first[1]]));

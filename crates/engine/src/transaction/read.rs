@@ -203,7 +203,7 @@ fn check_key(table: &RowTable, index: &Index, values: &[Value<'_>]) -> Result<()
             _ => false,
         };
         if !fits {
-            let reason = format!("{value:?} is no possible key");
+            let reason = format!("{value:?} is not a possible key");
             return Err(ValueError { table: table.spec.name.clone(), column: spec.name.clone(), reason }.into());
         }
     }

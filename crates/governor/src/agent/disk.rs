@@ -187,7 +187,7 @@ impl Disk {
         }
         let look = self.look(governor, settings);
         if !look.is_yielding_at_work && self.share.limit().is_none() {
-            // What a target leaves them goes on to hold until it leaves them more.
+            // What a target leaves them stays in force until it leaves them more.
             self.rest(governor, settings);
             return;
         }

@@ -8,7 +8,7 @@ use super::typed::{At, TypedAdmin, TypedAdminUser};
 use crate::admin::scram::{Verifier, hash_password};
 use crate::settings::{Admin, AdminUser};
 
-/// The name of the console's database where nothing is said.
+/// The name of the console's database by default.
 const DATABASE: &str = "plimsoll";
 
 pub(super) fn resolve(typed: &TypedAdmin, read: &mut Reader<'_>) -> Option<Admin> {

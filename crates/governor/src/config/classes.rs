@@ -15,10 +15,10 @@ use crate::settings::{ClassSettings, CpuShare, DiskUse, Held, cache_fault, targe
 use crate::statement::fingerprint;
 use crate::statistics::CLASSES_MAX;
 
-/// What the nice value of classes with priority low is where nothing is said.
+/// What the nice value of classes with priority low is by default.
 const NICE_OF_LOW: i32 = 10;
 
-/// How often a transaction is run again that the server has aborted, where nothing is said. Each attempt makes it less likely to
+/// How often a transaction is run again that the server has aborted, by default. Each attempt makes it less likely to
 /// lose the next cycle, so few need more than two or three.
 const RETRY_ABORTED: u32 = 20;
 
@@ -60,7 +60,7 @@ pub(super) fn resolve(typed: &TypedSettings, read: &mut Reader<'_>) -> Option<(V
     Some((classes, ClassRules::new(terms, rules, default?)))
 }
 
-/// Where a class gets less of the cores than others, those of whose share nothing is said have a core at once.
+/// Where a class gets less of the cores than others, classes without a `cpu` key have a core at once.
 fn make_prompt(typed: &TypedSettings, classes: &mut [ClassSettings]) {
     if !classes.iter().any(|class| class.cpu.is_less()) {
         return;
@@ -73,7 +73,7 @@ fn make_prompt(typed: &TypedSettings, classes: &mut [ClassSettings]) {
     }
 }
 
-/// A class of which nothing is said but its priority.
+/// A class with a priority and nothing else.
 fn usual(name: &str, priority: Priority) -> ClassSettings {
     let is_low = priority == Priority::LOW;
     ClassSettings {

@@ -14,9 +14,9 @@ use super::typed::{At, TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedPreemp
 use super::{Surroundings, admin, classes, quantity, tls};
 use crate::settings::{Cpu, DiskLimits, Http, Listen, Log, PassingOn, Preemption, Settings};
 
-/// The port of clients where nothing is said.
+/// The port of clients by default.
 const PORT: u16 = 6432;
-/// The port of metrics and the live page where nothing is said.
+/// The port of metrics and the live page by default.
 const HTTP_PORT: u16 = 6433;
 
 /// Who looks more often than that does nothing else.
@@ -118,7 +118,7 @@ impl Reader<'_> {
         None
     }
 
-    /// A whole number within bounds, or what holds where nothing is said.
+    /// A whole number within bounds, or what holds by default.
     pub(super) fn number_or(&mut self, typed: Option<&At<i64>>, bounds: RangeInclusive<i64>, default: i64) -> i64 {
         typed.and_then(|typed| self.number(typed, bounds)).unwrap_or(default)
     }
@@ -134,7 +134,7 @@ impl Reader<'_> {
         Some(length)
     }
 
-    /// A length of time, or what holds where nothing is said.
+    /// A length of time, or what holds by default.
     pub(super) fn length_or(&mut self, typed: Option<&At<String>>, least: Duration, default: Duration) -> Duration {
         typed.and_then(|typed| self.length(typed, least)).unwrap_or(default)
     }
@@ -155,7 +155,7 @@ impl Reader<'_> {
         }
         let names = || words.iter().map(|(name, _)| *name);
         let meant = suggestion(word, names());
-        self.problems.add(typed.span(), format!("`{word}` is no {what}{meant}; there are {}", listed(names())));
+        self.problems.add(typed.span(), format!("`{word}` is not a {what}{meant}; there are {}", listed(names())));
         None
     }
 

@@ -96,6 +96,6 @@ pub(super) fn receive(socket: &OwnedFd) -> io::Result<Packet> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     bytes.truncate(length);
-    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("a packet is no text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| io::Error::other("a packet is not a text"))?;
     Ok(Packet { text, descriptors })
 }

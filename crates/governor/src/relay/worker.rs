@@ -25,7 +25,7 @@ pub(super) const WAKER: Token = Token(usize::MAX);
 /// Events taken at once.
 const EVENTS_MAX: usize = 1024;
 
-/// What wants to be woken at once, for ever, is woken this often at most; finer than that epoll does not wait.
+/// What wants to be woken at once, forever, is woken this often at most; finer than that epoll does not wait.
 const TIMER_MIN: Duration = Duration::from_millis(1);
 
 /// A worker.

@@ -42,7 +42,7 @@ fn classes_can_come_and_cannot_go() {
     assert_eq!(governor.ask_admission(SessionId(1), ClassIndex(2), Instant::now()), Asked::Enter);
     let error = governor.reload(for_tests()).expect_err("one has gone");
     assert_eq!(error, ReloadError::Classes("another".to_owned()));
-    assert_eq!(governor.settings().classes.len(), 3, "what was set goes on to hold");
+    assert_eq!(governor.settings().classes.len(), 3, "what was set stays in force");
 }
 
 #[test]

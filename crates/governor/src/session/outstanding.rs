@@ -188,7 +188,7 @@ mod tests {
     }
 
     /// A client sent an Execute that failed and a Query behind it without a Sync. The server ignores that Query; the session once waited for
-    /// its answer, and a later statement for everything before it, for ever.
+    /// its answer, and a later statement for everything before it, forever.
     #[test]
     fn what_comes_between_an_error_and_its_sync_is_not_answered() {
         check("x0 Q1 Q2 S3 E1 Z0");

@@ -250,7 +250,7 @@ fn a_target_can_be_set_on_the_console_unless_it_contradicts_others() {
         assert!(message.contains(part), "{message}");
     };
     refused("class.low.target = p95 < 20ms", "class.low.target: no class is below it");
-    refused("class.high.target = fast", "class.high.target: `fast` is no target: write");
+    refused("class.high.target = fast", "class.high.target: `fast` is not a target: write");
     refused("class.high.target = p101 < 1s", "between p50 and p99.9");
     play.governor.change(|settings| settings.classes[1].mpl_min = Some(4)).unwrap_or_else(|error| panic!("{error}"));
     refused("class.low.mpl = 3", "class.low.mpl_min: 4 is more than the class's mpl of 3");

@@ -37,7 +37,7 @@ pub(super) struct Scene {
 /// is never put down to the next one of the same process.
 type End = (i32, u64);
 
-/// Both ends' units: while one waits for another in a cycle, neither goes on to the next.
+/// Both ends' units: while one waits for another in a cycle, neither begins the next one.
 type Units = (u64, u64);
 
 /// Since when each link of the last look has been seen, on the governor's clock.

@@ -252,7 +252,7 @@ fn listed(function: &str, subject: Option<&Word>) -> Result<(&'static Listed, As
 fn times(figure: &Listed, word: &Word) -> Result<Times, ClaimError> {
     let Some(times) = Times::of(&word.text) else {
         let message =
-            format!("`{}` is no number of times; write 0, 1, 2, … or, for at least so many, 1+, 2+, …", word.text);
+            format!("`{}` is not a number of times; write 0, 1, 2, … or, for at least that many, 1+, 2+, …", word.text);
         return error(&word.span, message);
     };
     // Latencies are kept of few numbers of times.

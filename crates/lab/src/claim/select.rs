@@ -301,7 +301,7 @@ fn meaning_of_word(names: &Names<'_>, word: &Word) -> Result<Meaning, ClaimError
             let meant = did_you_mean(&word.text, known.iter().map(String::as_str));
             let arms = choices(plan.arms.iter().map(|arm| &arm.name));
             let message = format!(
-                "`{}` is no swept value, arm, workload, class or transaction here{meant}; the arms are {arms}",
+                "`{}` is not a swept value, arm, workload, class or transaction here{meant}; the arms are {arms}",
                 word.text
             );
             error(&word.span, message)

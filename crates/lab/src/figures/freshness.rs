@@ -43,7 +43,7 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.freshness.lag_us.p50",
         "lag_p50",
         Unit::Microseconds,
-        "age of the oldest change that the copy lacked, at most so much for half of the time; 0 while it lacked none",
+        "age of the oldest change that the copy lacked: the value not exceeded for half of the time; 0 while it lacked none",
         |of| spread(of, |one| one.lag_us, |lag| lag.p50),
     ),
     of_run("device.freshness.lag_us.p95", "lag_p95", Unit::Microseconds, "the same for 95 % of the time", |of| {
@@ -56,7 +56,7 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.freshness.lag_changes.p50",
         "lag_changes_p50",
         Unit::Changes,
-        "changes that were published and not applied, at most so many for half of the time",
+        "changes that were published and not applied: the number not exceeded for half of the time",
         |of| spread(of, |one| one.lag_changes, |lag| lag.p50),
     ),
     of_run(
@@ -77,7 +77,7 @@ pub(super) const FIGURES: &[Figure] = &[
         "device.freshness.delta_bytes",
         "delta_bytes",
         Unit::Bytes,
-        "the most memory that changes took which were not applied; null of a standby, where they lie in its log",
+        "the most memory that changes not yet applied took; null of a standby, which has them in its log",
         |of| plain(of, |one| one.delta_bytes, "the target keeps no changes in memory"),
     ),
     of_run(

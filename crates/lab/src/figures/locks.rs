@@ -36,14 +36,14 @@ pub(super) const FIGURES: &[Figure] = &[
         "locks.requests_by_waits",
         Unit::Share,
         "waited",
-        "part of requests that waited for so many locks",
+        "part of requests that waited for that many locks",
         |of, times| share(&locks(of)?.requests_by_waits, times),
     ),
     of_times(
         "locks.response_by_waits",
         Unit::Microseconds,
         "mean_waited",
-        "mean latency of completed requests that waited for so many locks",
+        "mean latency of completed requests that waited for that many locks",
         |of, times| {
             let why = || format!("no request completed that waited {times} times");
             response(locks(of)?, times).mean_us.ok_or_else(why)
@@ -63,7 +63,7 @@ pub(super) const FIGURES: &[Figure] = &[
         "locks.requests_by_preemptions",
         Unit::Share,
         "preempted",
-        "part of requests that were preempted so many times",
+        "part of requests that were preempted that many times",
         |of, times| share(&locks(of)?.requests_by_preemptions, times),
     ),
     row(

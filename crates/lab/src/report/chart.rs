@@ -144,7 +144,7 @@ pub(super) struct Figure {
 }
 
 impl Figure {
-    /// `None` where the figure is no number, which no chart can place.
+    /// `None` if the figure is not a number, which no chart can place.
     pub(super) fn new(interval: Interval, samples: Vec<Sample>) -> Option<Self> {
         let finite = |value: f64| value.is_finite().then(|| short(value));
         Some(Self {

@@ -87,7 +87,7 @@ fn numbers_table(page: &Page, all: &[SpeedUp]) -> Markup {
     let rows = all.iter().flat_map(|query| query.points.iter().map(move |point| (query, point)));
     let rows: Vec<_> = rows.collect();
     html! {
-        (table("Mean latency with the least over mean latency with so much, with 95 % intervals", &columns, html! {
+        (table("Mean latency with the least over mean latency with this much, with 95 % intervals", &columns, html! {
             @for (query, point) in rows.iter().take(ROWS_MAX) {
                 tr {
                     th scope="row" { (query.workload) }

@@ -120,7 +120,7 @@ fn folders_that_cannot_be_read_say_why() {
         let error = read_results(folder.path()).expect_err(expect).to_string();
         assert!(error.contains(expect), "{error}");
     };
-    check(None, "is no run directory: it has no results.json");
+    check(None, "is not a run directory: it has no results.json");
     check(Some("{\"format\": 99, \"plimsoll\": \"7.0.0\"}"), "written in format 99, and this program knows format");
     check(
         Some("{\"format\": 2, \"plimsoll\": \"0.1.0\"}"),

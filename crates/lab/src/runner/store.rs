@@ -20,7 +20,7 @@ pub enum StoreError {
     #[error("stopped while loading")]
     Stopped,
     /// The target cannot be opened.
-    #[error("cannot open {url}: {error}")]
+    #[error("cannot open `{url}`: {error}")]
     Open {
         /// The target.
         url: String,

@@ -212,7 +212,7 @@ fn a_target_that_does_not_open_is_named() {
     let targets = Watched { closed: true, ..Watched::default() };
     let plan = plan(TWO, &targets);
     let error = go_on(&plan, &targets, "", Vec::new(), usize::MAX).expect_err("closed");
-    assert_eq!(error.to_string(), "cannot open memory:: the door is locked");
+    assert_eq!(error.to_string(), "cannot open `memory:`: the door is locked");
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub const OPTIONS: [SimulatorOption; 18] = [
     whole("cache_ways", "its ways", 20, WAYS_MOST as u64),
     SimulatorOption {
         name: "llc_ways",
-        meaning: "the ways of it that the experiment may use: the lowest so many, or a mask such as 0x3ff; masks of workloads lie within",
+        meaning: "the ways of it that the experiment may use: the number of lowest ways, or a mask such as 0x3ff; masks of workloads lie within",
         value: OptionValue::Ways,
     },
     whole("closids", "different masks that the processor can have in force at once (classes of service)", 16, 1024),
@@ -87,7 +87,7 @@ pub const OPTIONS: [SimulatorOption; 18] = [
         1.0,
         100.0,
     ),
-    whole("sampling", "one set in so many is simulated; it must divide the sets of both caches", 32, 1 << 16),
+    whole("sampling", "one set in this many is simulated; it must divide the sets of both caches", 32, 1 << 16),
     whole("warm_up", "references of all cores together before anything is counted", 16_000_000, 1 << 50),
     whole("references", "references that are counted", 16_000_000, 1 << 50),
 ];
@@ -192,7 +192,7 @@ impl Options {
         let allowed = match self.llc_ways {
             Mask::Class => {
                 return Err(wrong(
-                    "`llc_ways` is no operator's, so it has no class; write a number of ways".to_owned(),
+                    "`llc_ways` does not belong to an operator, so it has no class; write a number of ways".to_owned(),
                 ));
             }
             Mask::All => all,

@@ -135,7 +135,7 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
             spread(workload)
         ),
         Verdict::Unclear => format!(
-            "Undecided: {name} ran at {ratio:.2} of its speed alone{}, but so much could be noise; use more repeats, or measure on a quieter machine.",
+            "Undecided: {name} ran at {ratio:.2} of its speed alone{}, but a difference of this size could be noise; use more repeats, or measure on a quieter machine.",
             spread(workload)
         ),
         Verdict::NoDifference(_) => match Tail::of(workload).filter(Tail::grew) {

@@ -30,7 +30,7 @@ impl Control for Cores {
     }
 
     fn meaning(&self) -> &'static str {
-        "logical cores to run on: so many (one of each physical core first), or a list such as 0-3,8"
+        "logical cores to run on: a number of them (one of each physical core first), or a list such as 0-3,8"
     }
 
     fn probe(&self, host: &Host) -> Availability {

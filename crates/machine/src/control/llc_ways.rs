@@ -89,7 +89,7 @@ fn mask(cache: &CacheControl, amount: &Amount) -> Result<CacheMask, ControlError
         }
         Amount::Text(text) if text == "unlimited" => cache.full,
         Amount::Text(text) => CacheMask::parse(text).ok_or_else(|| {
-            wrong(format!("it is no number of ways, no mask such as {} and not \"unlimited\"", cache.full))
+            wrong(format!("it is neither a number of ways, nor a mask such as {}, nor \"unlimited\"", cache.full))
         })?,
     };
     cache.fault(mask).map_or(Ok(mask), |fault| Err(wrong(fault)))

@@ -79,7 +79,7 @@ fn wanted(bandwidth: &BandwidthControl, amount: &Amount) -> Result<u32, ControlE
     match amount {
         Amount::Number(number) => bandwidth.limit(*number).map_err(wrong),
         Amount::Text(text) if text == "unlimited" => Ok(bandwidth.unlimited),
-        Amount::Text(_) => Err(wrong(format!("it is no number of {} and not \"unlimited\"", bandwidth.unit))),
+        Amount::Text(_) => Err(wrong(format!("it is neither a number of {} nor \"unlimited\"", bandwidth.unit))),
     }
 }
 

@@ -169,7 +169,7 @@ fn memory_from_before_is_told() {
         machine.write(&file(&machine, mount, "memory.stat"), stat);
         let error = apply(&machine, "memory_mib", Amount::Number(100.0)).unwrap_err();
         assert!(error.starts_with("memory_mib cannot be 100: 200 MiB are in use that cannot be dropped"), "{error}");
-        assert_eq!(machine.host().value::<u64>(file(&machine, mount, limit)), Some(256 << 20), "it goes on to hold");
+        assert_eq!(machine.host().value::<u64>(file(&machine, mount, limit)), Some(256 << 20), "it stays in force");
     }
 }
 

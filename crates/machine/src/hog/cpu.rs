@@ -32,7 +32,7 @@ impl HogKind for Cpu {
     }
 
     fn meaning(&self) -> &'static str {
-        "as many threads that loop for ever, without memory"
+        "as many threads that loop forever, without memory"
     }
 
     fn shortfall(&self) -> &'static str {

@@ -167,7 +167,7 @@ fn write_file(host: &Host, path: &str, text: &str) -> Undone {
     // Control groups and resctrl may be mounted anywhere; there only files of groups of ours are written to.
     let is_of_ours = Path::new(path).parent().and_then(Path::file_name).is_some_and(is_our_name);
     if path.contains("/../") || !(is_of_kernel || is_of_ours) {
-        return Undone::Failed(format!("{path} is no file of the kernel"));
+        return Undone::Failed(format!("{path} is not a file of the kernel"));
     }
     match host.write(path, text) {
         Ok(()) => Undone::Done(format!("wrote {:?} to {path}", text.trim())),

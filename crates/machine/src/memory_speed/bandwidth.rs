@@ -105,7 +105,7 @@ fn one_thread(
         // Ordered by the barrier.
         failed.store(true, Ordering::Relaxed);
     }
-    // Every thread comes here, whatever happened to it, or the others would wait for ever.
+    // Every thread comes here, whatever happened to it, or the others would wait forever.
     barrier.wait();
     let mut buffer = prepared?;
     if failed.load(Ordering::Relaxed) {

@@ -23,7 +23,7 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Of rounds; `None` if there are none, or one of them is no number.
+    /// Of rounds; `None` if there are none, or one of them is not a number.
     pub fn of(unit: &str, rounds: &[f64]) -> Option<Figure> {
         if rounds.is_empty() || rounds.iter().any(|round| !round.is_finite()) {
             return None;

@@ -37,7 +37,7 @@ pub enum KeepError {
         error: io::Error,
     },
     /// The file is not one that this version writes.
-    #[error("{} is no kept measurement ({error}); measure again", path.display())]
+    #[error("{} is not a kept measurement ({error}); measure again", path.display())]
     Content {
         /// The file.
         path: PathBuf,

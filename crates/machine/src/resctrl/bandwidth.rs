@@ -59,7 +59,7 @@ impl BandwidthControl {
     /// experiment must stand for what was in force.
     pub fn limit(&self, amount: f64) -> Result<u32, String> {
         if !(amount >= 0.0 && amount <= f64::from(u32::MAX)) || amount.fract() != 0.0 {
-            return Err(format!("it is no whole number of {}", self.unit));
+            return Err(format!("it is not a whole number of {}", self.unit));
         }
         let limit = amount as u32;
         if self.unit == BandwidthUnit::MebibytesPerSecond {
@@ -115,13 +115,13 @@ mod tests {
         check(&percent, 5.0, Err("the smallest limit is 10 %"));
         check(&percent, 25.0, Err("limits go in steps of 10; the kernel would round it up to 30 %"));
         check(&percent, 110.0, Err("more than 100 % cannot be"));
-        check(&percent, 12.5, Err("it is no whole number of %"));
-        check(&percent, f64::NAN, Err("it is no whole number of %"));
-        check(&percent, -10.0, Err("it is no whole number of %"));
+        check(&percent, 12.5, Err("it is not a whole number of %"));
+        check(&percent, f64::NAN, Err("it is not a whole number of %"));
+        check(&percent, -10.0, Err("it is not a whole number of %"));
         let megabytes = control(BandwidthUnit::MebibytesPerSecond, 10, 10);
         check(&megabytes, 1001.0, Ok(1001));
         check(&megabytes, 0.0, Err("at least 1 MiB/s is needed"));
-        check(&megabytes, 5e9, Err("it is no whole number of MiB/s"));
+        check(&megabytes, 5e9, Err("it is not a whole number of MiB/s"));
         let amd = control(BandwidthUnit::EighthGigabytes, 1, 1);
         check(&amd, 16.0, Ok(16));
         check(&amd, 0.0, Err("the smallest limit is 1 eighths of a GB/s"));

@@ -146,7 +146,7 @@ pub enum SimulationError {
         /// As asked for.
         sampling: u32,
     },
-    /// A latency or bandwidth that is no number above 0.
+    /// A latency or bandwidth that is not a number above 0.
     #[error("{name} of the machine is {value}; it must be a number above 0")]
     Speed {
         /// `shared_ns`, `memory_ns` or `memory_bytes_per_s`.

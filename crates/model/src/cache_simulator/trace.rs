@@ -1,5 +1,5 @@
 //! The cache lines that an operator reads, one after the other. A [`Program`] is its work for each row; a [`Trace`] is a
-//! core that repeats the program for ever.
+//! core that repeats the program forever.
 //!
 //! References are of whole lines: what several rows read of one line of a column is one reference. A trace makes one at a
 //! time and allocates nothing; equal seeds make equal traces.

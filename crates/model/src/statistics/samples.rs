@@ -16,7 +16,7 @@ impl Samples {
         for value in rows.iter().flatten().flatten() {
             assert!(
                 value.is_finite() && *value >= 0.0,
-                "{value} is no performance: it must be finite and not negative"
+                "{value} is not a performance: it must be finite and not negative"
             );
         }
         Self { rows }
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "-1 is no performance")]
+    #[should_panic(expected = "-1 is not a performance")]
     fn negative_performance_is_a_mistake_of_the_caller() {
         Samples::complete(&[vec![-1.0]]);
     }

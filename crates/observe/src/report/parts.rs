@@ -97,7 +97,7 @@ pub(super) fn times(observation: &Observation) -> Markup {
         ul class="legend" {
             @for (name, tone, _) in &PARTS { li { span class={ "swatch part" (tone) } {} (name) } }
         }
-        (time_table("Everybody", "", "", std::slice::from_ref(&observation.time)))
+        (time_table("All sessions", "", "", std::slice::from_ref(&observation.time)))
         (time_table("By user", "User", "(no name)", &observation.users))
         (time_table("By application", "Application", "(no name)", &observation.applications))
         (time_table("By database", "Database", "(none)", &observation.databases))
@@ -162,7 +162,7 @@ pub(super) fn locks(observation: &Observation) -> Markup {
                 (seconds(locks.longest_s)) ". Of " (percent(share)) " of that time it was seen behind whom."
             }
             (table(
-                "Who everybody waited for in the end",
+                "Sessions that the others waited for, at the ends of chains",
                 &[("Who, and its statement", false), ("blocked", true), ("of all", true), ("behind it", true), ("meanwhile it", false)],
                 html! { @for it in &locks.blockers { (blocker(it)) } },
             ))
@@ -214,7 +214,7 @@ pub(super) fn counted(observation: &Observation) -> Markup {
             },
         ))
         p {
-            "Checkpoints: " (count(upkeep.checkpoints_timed)) " in time, " (count(upkeep.checkpoints_requested)) " asked for, writing took "
+            "Checkpoints: " (count(upkeep.checkpoints_timed)) " scheduled, " (count(upkeep.checkpoints_requested)) " requested, writing took "
             (upkeep.checkpoint_write_s.map_or(MISSING.to_owned(), seconds)) ". "
             @if upkeep.vacuums.is_empty() { "No vacuum was seen." } @else { "Vacuum was seen of " (upkeep.vacuums.join(", ")) "." }
         }
@@ -245,7 +245,7 @@ pub(super) fn governor(observation: &Observation) -> Markup {
     html! {
         ul class="advice" { @for words in &effect.summary { li { (words) } } }
         (table(
-            "Time that important work spent, by what would take it off; upper bounds",
+            "Time that important work lost, by the lever that would save it; upper bounds",
             &[("Important work was", false), ("Lever", false), ("time", true), ("of its response time", true)],
             html! {
                 @for lever in &effect.levers {

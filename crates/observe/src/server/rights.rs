@@ -66,7 +66,7 @@ impl Sight {
     fn sessions(&self) -> Option<Missing> {
         (!self.sees_all).then(|| Missing {
             what: "what sessions and statements of other roles do".to_owned(),
-            why: format!("the role {} is no member of pg_read_all_stats", self.role),
+            why: format!("the role {} is not a member of pg_read_all_stats", self.role),
             works: format!(
                 "sessions of {} itself, who waits for whom by process, deadlocks and throughput by database, checkpoints",
                 self.role

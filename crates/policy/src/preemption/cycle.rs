@@ -25,7 +25,7 @@ pub struct Cycle {
 /// The cycles of a graph: those that stand first. A transaction that is the victim of one cycle is in no other.
 ///
 /// The victim is, of those that may be rolled back for a cycle, one of the lowest priority; of these one whose client will not
-/// notice; of these the one that was rolled back least often so far, so that no transaction loses for ever; of these the youngest.
+/// notice; of these the one that was rolled back least often so far, so that no transaction loses forever; of these the youngest.
 ///
 /// # Panics
 /// If an edge names a transaction that is not in the graph.

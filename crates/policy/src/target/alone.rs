@@ -13,7 +13,7 @@ const BEYOND_LEAST: f64 = 10.0;
 /// A new value that differs by less than this share is taken for noise.
 const DIFFERENCE_LEAST: f64 = 0.1;
 
-/// Learns from quiet seconds. It goes on to learn: the latest quiet seconds that are enough decide.
+/// Learns from quiet seconds. It never stops learning: the latest quiet seconds that are enough decide.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Alone {
     learned: Option<Duration>,

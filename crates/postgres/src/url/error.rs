@@ -40,7 +40,7 @@ pub enum UrlError {
         known: String,
     },
     /// No port.
-    #[error("port `{0}` is no number from 1 to 65535")]
+    #[error("port `{0}` is not a number from 1 to 65535")]
     Port(String),
     /// No such mode.
     #[error("sslmode cannot be `{word}`{}; it can be {known}", suggestion(nearest))]
@@ -79,7 +79,7 @@ pub enum UrlError {
         missing: &'static str,
     },
     /// No number of seconds.
-    #[error("connect_timeout `{0}` is no number of seconds")]
+    #[error("connect_timeout `{0}` is not a number of seconds")]
     Timeout(String),
     /// Nobody to connect as.
     #[error("the URL names no user; write postgres://user@host/database, or set PGUSER")]

@@ -46,7 +46,7 @@ fn urls_are_understood() {
 fn what_is_wrong_is_said() {
     for (text, expect) in [
         ("mysql://h", "begins with `postgres://`"),
-        ("postgres://a@h:70000/d", "port `70000` is no number from 1 to 65535"),
+        ("postgres://a@h:70000/d", "port `70000` is not a number from 1 to 65535"),
         ("postgres://a@h:0/d", "port `0`"),
         ("postgres://a@h/d?sslmod=require", "no parameter `sslmod` (did you mean `sslmode`?)"),
         ("postgres://a@h/d?sslmode=requires", "(did you mean `require`?); it can be `disable`, `prefer`"),
@@ -62,7 +62,7 @@ fn what_is_wrong_is_said() {
         ("postgres://a@h,i/d", "several hosts"),
         ("postgres://a@::1/d", "write `host:5432` or `[::1]:5432`"),
         ("postgres://a@[::1/d", "is no host and port"),
-        ("postgres://a@h/d?connect_timeout=soon", "`soon` is no number of seconds"),
+        ("postgres://a@h/d?connect_timeout=soon", "`soon` is not a number of seconds"),
         ("postgres://h/d", "names no user"),
         ("postgres://a@h/d#x", "write it as `%23`"),
         ("postgres://a:p/w@h/d", "write `/` as `%2F`"),

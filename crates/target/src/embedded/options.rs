@@ -87,7 +87,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "cpu_policy",
-        about: "what share of the cores the thread of a transaction gets by its priority",
+        about: "how the priority of a transaction sets the CPU share of its thread",
         set: |options, value| {
             let names = CPU_SCHEDULERS.iter().map(|scheduler| scheduler.name());
             options.engine.cpu_scheduler = cpu_scheduler(value).ok_or_else(|| one_of(value, names))?;
@@ -97,7 +97,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "data_folder",
-        about: "where the database is kept beyond the end of the process, with `durability=sync` or `async`; nowhere if it is not said",
+        about: "the folder in which the database outlives the process, with `durability=sync` or `async`; by default there is none",
         set: |options, value| {
             options.log.data_folder = Some(path(value)?);
             Ok(())
@@ -128,7 +128,7 @@ static OPTIONS: &[TargetOption] = &[
     TargetOption {
         name: "dop",
         about: "degree of parallelism of a query, with `parallelism` the most partitions of a pipeline; also the number of threads, unless \
-                `workers` is said",
+                `workers` is set",
         set: |options, value| {
             let dop = value.parse().ok().filter(|dop| (1..=1024).contains(dop)).ok_or("a number from 1 to 1024")?;
             options.queries.dop = dop;
@@ -160,7 +160,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "log_folder",
-        about: "where the log is while a database without `data_folder` is open; a temporary folder on a disk if it is not said",
+        about: "the folder of the log while a database without `data_folder` is open; by default a temporary folder on a disk",
         set: |options, value| {
             options.log.folder = Some(PathBuf::from(value)).filter(|path| !path.as_os_str().is_empty());
             options.log.folder.as_ref().map(|_| ()).ok_or_else(|| "a folder on a disk".to_owned())
@@ -169,7 +169,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "freshness",
-        about: "with `propagation`: what a query reads: `latest`; `bounded(100ms)`, a state that is at most so old; \
+        about: "with `propagation`: what a query reads: `latest`; `bounded(100ms)`, a state that is at most that old; \
                 `snapshot`, the state at the end of the last round of propagation",
         set: |options, value| {
             let age = value.strip_prefix("bounded(").and_then(|rest| parse_length(rest.strip_suffix(')')?));
@@ -189,7 +189,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "lock_policy",
-        about: "who is served first when several wait for a lock",
+        about: "which transaction is served first when several wait for a lock",
         set: |options, value| {
             // With a parameter put in, so that each of them can be typed as it stands.
             let names = LOCK_SCHEDULERS.iter().map(|kind| kind.example);
@@ -200,7 +200,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "memory_grant_mib",
-        about: "memory that each query may keep for sorts, aggregations and joins, in MiB; what it cannot keep it spills",
+        about: "memory that each query may keep for sorts, aggregations and joins, in MiB; the rest is spilled",
         set: |options, value| {
             options.queries.memory_grant_mib = match value {
                 "unlimited" => None,
@@ -215,7 +215,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "parallelism",
-        about: "who decides the degree of each pipeline of a query: `planner`, DataFusion, `dop` for all of it; `static(n)`; `adaptive`, \
+        about: "what decides the degree of each pipeline of a query: `planner`, DataFusion, `dop` for all of it; `static(n)`; `adaptive`, \
                 learned from runs of the same query; `cost`, by cores, active queries and rows",
         set: |options, value| {
             options.queries.parallelism = parallelism(value, &[])?;
@@ -225,8 +225,8 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "parallelism_high",
-        about: "who decides about queries of clients with high priority, as `parallelism`, in an engine with threads of its own; `same`, as about \
-                all others and in the same engine",
+        about: "the same for queries of clients with high priority, in an engine with threads of its own; `same`, as for all \
+                other queries and in the same engine",
         set: |options, value| {
             options.high_queries = match value {
                 "same" => None,
@@ -295,8 +295,8 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "query_threads",
-        about: "whose threads a query runs on: `shared`, those of all queries, which take turns; `own`, as many for each query, between which \
-                the kernel divides the cores",
+        about: "the threads that a query runs on: `shared`, the same for all queries, which take turns; `own`, that many for each query, and \
+                the kernel divides the cores among them",
         set: |options, value| {
             let known = QueryThreads::ALL.into_iter().find(|threads| threads.name() == value);
             options.queries.query_threads =
@@ -335,7 +335,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "undo_delay",
-        about: "how much longer a transaction holds its locks that is rolled back after it has changed something: a model of systems whose rollbacks are dear",
+        about: "how much longer a transaction that is rolled back after changes holds its locks: a model of systems with expensive rollbacks",
         set: |options, value| {
             options.engine.undo_delay =
                 parse_length(value).ok_or("a length of time up to an hour, such as `12ms`; `0ms` is none")?;
@@ -345,7 +345,7 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "workers",
-        about: "threads that queries run on; `dop`, as many as that",
+        about: "the number of threads that queries run on; `dop`: the value of that option",
         set: |options, value| {
             options.has_own_workers = value != "dop";
             options.queries.workers = match value {

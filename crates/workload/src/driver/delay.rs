@@ -91,7 +91,7 @@ impl Serialize for Delay {
 #[non_exhaustive]
 pub enum ParseDelayError {
     /// The first word is none of those known.
-    #[error("`{text}` is no delay: it begins with `{word}`; write `none`, `exp 10ms` or `const 5ms`")]
+    #[error("`{text}` is not a delay: it begins with `{word}`; write `none`, `exp 10ms` or `const 5ms`")]
     Kind {
         /// All of the text.
         text: String,
@@ -99,13 +99,13 @@ pub enum ParseDelayError {
         word: String,
     },
     /// The length is missing.
-    #[error("`{text}` is no delay: the length after `{text}` is missing; write `{text} 10ms`")]
+    #[error("`{text}` is not a delay: the length after `{text}` is missing; write `{text} 10ms`")]
     NoLength {
         /// All of the text.
         text: String,
     },
     /// There is more text than a delay has.
-    #[error("`{text}` is no delay: `{rest}` at its end is too much; leave it out")]
+    #[error("`{text}` is not a delay: `{rest}` at its end is too much; leave it out")]
     TooMuch {
         /// All of the text.
         text: String,
@@ -113,7 +113,7 @@ pub enum ParseDelayError {
         rest: String,
     },
     /// The number cannot be read.
-    #[error("`{text}` is no delay: `{number}` is no number above 0; write digits, as in `{kind} 10ms`")]
+    #[error("`{text}` is not a delay: `{number}` is not a number above 0; write digits, as in `{kind} 10ms`")]
     Number {
         /// All of the text.
         text: String,
@@ -124,7 +124,7 @@ pub enum ParseDelayError {
     },
     /// The unit is missing or unknown.
     #[error(
-        "`{text}` is no delay: after {number} stands `{unit}`, which is no unit; write us, ms or s, as in `{kind} {number}ms`"
+        "`{text}` is not a delay: `{unit}` after {number} is not a unit; write us, ms or s, as in `{kind} {number}ms`"
     )]
     Unit {
         /// All of the text.
@@ -137,7 +137,7 @@ pub enum ParseDelayError {
         unit: String,
     },
     /// The length is not between a nanosecond and an hour.
-    #[error("`{text}` is no delay: {length} is not between 1 ns and 3600 s; write a length within, or `none`")]
+    #[error("`{text}` is not a delay: {length} is not between 1 ns and 3600 s; write a length within, or `none`")]
     Range {
         /// All of the text.
         text: String,
@@ -210,27 +210,31 @@ mod tests {
     fn what_is_no_delay_is_refused_with_place_and_remedy() {
         check(
             "uniform 3ms",
-            Err("`uniform 3ms` is no delay: it begins with `uniform`; write `none`, `exp 10ms` or `const 5ms`"),
+            Err("`uniform 3ms` is not a delay: it begins with `uniform`; write `none`, `exp 10ms` or `const 5ms`"),
         );
-        check("", Err("`` is no delay: it begins with ``; write `none`, `exp 10ms` or `const 5ms`"));
-        check("exp", Err("`exp` is no delay: the length after `exp` is missing; write `exp 10ms`"));
-        check("none 3ms", Err("`none 3ms` is no delay: `3ms` at its end is too much; leave it out"));
-        check("exp ten", Err("`exp ten` is no delay: `ten` is no number above 0; write digits, as in `exp 10ms`"));
-        check("exp -1ms", Err("`exp -1ms` is no delay: `-1` is no number above 0; write digits, as in `exp 10ms`"));
-        check("const 0ms", Err("`const 0ms` is no delay: `0` is no number above 0; write digits, as in `const 10ms`"));
+        check("", Err("`` is not a delay: it begins with ``; write `none`, `exp 10ms` or `const 5ms`"));
+        check("exp", Err("`exp` is not a delay: the length after `exp` is missing; write `exp 10ms`"));
+        check("none 3ms", Err("`none 3ms` is not a delay: `3ms` at its end is too much; leave it out"));
         check(
-            "exp 10",
-            Err("`exp 10` is no delay: after 10 stands ``, which is no unit; write us, ms or s, as in `exp 10ms`"),
+            "exp ten",
+            Err("`exp ten` is not a delay: `ten` is not a number above 0; write digits, as in `exp 10ms`"),
         );
+        check(
+            "exp -1ms",
+            Err("`exp -1ms` is not a delay: `-1` is not a number above 0; write digits, as in `exp 10ms`"),
+        );
+        check(
+            "const 0ms",
+            Err("`const 0ms` is not a delay: `0` is not a number above 0; write digits, as in `const 10ms`"),
+        );
+        check("exp 10", Err("`exp 10` is not a delay: `` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"));
         check(
             "exp 10 min",
-            Err(
-                "`exp 10 min` is no delay: after 10 stands `min`, which is no unit; write us, ms or s, as in `exp 10ms`",
-            ),
+            Err("`exp 10 min` is not a delay: `min` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"),
         );
         check(
             "const 3601s",
-            Err("`const 3601s` is no delay: 3601s is not between 1 ns and 3600 s; write a length within, or `none`"),
+            Err("`const 3601s` is not a delay: 3601s is not between 1 ns and 3600 s; write a length within, or `none`"),
         );
     }
 

@@ -96,7 +96,7 @@ impl Datum {
             _ => {}
         }
         let number = trimmed.parse::<f64>().ok();
-        number.map(Datum::Double).ok_or_else(|| format!("{} is no number and no truth value", self.shown()))
+        number.map(Datum::Double).ok_or_else(|| format!("{} is neither a number nor a truth value", self.shown()))
     }
 }
 

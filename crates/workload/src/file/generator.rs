@@ -84,7 +84,7 @@ impl Declared {
                 Datum::Int(number) => Ok(number),
                 // 1000 * 0.25 is a whole number, too.
                 Datum::Double(number) if number.fract() == 0.0 && number.abs() < 9e15 => Ok(number as i64),
-                other => Err(format!("{} is no whole number; round it with int(…)", other.text())),
+                other => Err(format!("{} is not a whole number; round it with int(…)", other.text())),
             }
         };
         match &self.source {

@@ -22,7 +22,7 @@ pub enum BenchmarkError {
         nearest: Option<&'static str>,
     },
     /// The scale is no number.
-    #[error("the scale `{scale}` of `{name}` is no number; write for example {name}:{default}")]
+    #[error("the scale `{scale}` of `{name}` is not a number; write for example {name}:{default}")]
     NotANumber {
         /// The benchmark.
         name: &'static str,

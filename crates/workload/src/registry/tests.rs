@@ -27,8 +27,8 @@ fn names_and_scales_are_read_and_errors_say_what_to_do() {
         ("file:", "no file is named"),
         ("file:none:4", "none:4: No such file"),
         ("oracle", "there is no workload `oracle`; there are tpcc, tpcb"),
-        ("tpcc:", "the scale `` of `tpcc` is no number; write for example tpcc:1"),
-        ("tpcc:NaN", "is no number"),
+        ("tpcc:", "the scale `` of `tpcc` is not a number; write for example tpcc:1"),
+        ("tpcc:NaN", "is not a number"),
         ("tpcc:0", "tpcc has no scale 0; give a whole number from 1 to 100000 (warehouses)"),
         ("tpcc:-1", "tpcc has no scale -1"),
         ("tpcc:1.5", "tpcc has no scale 1.5"),
@@ -91,7 +91,7 @@ fn every_benchmark_is_what_its_entry_says() {
 fn the_ends_of_every_scale_can_be_made() {
     for entry in BENCHMARKS {
         let (Possible::Number { low, high } | Possible::Whole { low, high }) = entry.scale_possible else {
-            panic!("the scale of {} is no number", entry.name)
+            panic!("the scale of {} is not a number", entry.name)
         };
         for scale in [low, high] {
             assert_eq!(made(entry.name, Some(scale), json!({})).unwrap().1, scale);

@@ -106,7 +106,7 @@ fn what_is_wrong_is_told() {
     let mut agent = lacking.agent();
     lacking.walk(&mut agent);
     let (is_on, why) = lacking.lever("control groups");
-    assert!(!is_on && why.contains("/sys/fs/cgroup/none is no control group"), "{why}");
+    assert!(!is_on && why.contains("/sys/fs/cgroup/none is not a control group"), "{why}");
     let deadline = Instant::now() + Duration::from_secs(20);
     while lacking.governor.health.lock().untouchable.is_empty() {
         assert!(Instant::now() < deadline, "nobody is listed");

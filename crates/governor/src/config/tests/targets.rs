@@ -39,9 +39,9 @@ fn targets_that_cannot_be_meant_are_told_with_their_place() {
     check(
         "target = \"p101 < 20ms\"",
         "",
-        "x.toml:5:10: `p101 < 20ms` is no target: percentiles lie between p50 and p99.9",
+        "x.toml:5:10: `p101 < 20ms` is not a target: percentiles lie between p50 and p99.9",
     );
-    check("target = \"fast\"", "", "`fast` is no target: write `p95 < 20ms` or `p95 < 1.3 x alone`");
+    check("target = \"fast\"", "", "`fast` is not a target: write `p95 < 20ms` or `p95 < 1.3 x alone`");
     check("target = \"p95 < 0.9 x alone\"", "", "nothing is faster than alone");
     check("", "target = \"p95 < 20ms\"", "x.toml:9:10: class `low`: no class is below it, so nothing can be limited");
     check("", "mpl = 4\nmpl_min = 8", "x.toml:10:11: class `low`: 8 is more than the class's mpl of 4");

@@ -89,7 +89,7 @@ fn no_savepoint_of_a_client_keeps_its_transaction_from_failing() {
          ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]
          < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]",
     );
-    // A server that will not let it fail ends the session, and nothing goes on for ever.
+    // A server that will not let it fail ends the session, and nothing goes on forever.
     let mut story = Story::new("low_user");
     story.play(
         "> Q:begin => S[Q:begin]
@@ -152,7 +152,7 @@ fn what_may_have_committed_is_no_victim() {
 }
 
 /// A transaction that lost five times, told of it each time, and was tried again each time, once began to count from nothing with each
-/// try: it could starve for ever.
+/// try: it could starve forever.
 #[test]
 fn who_tries_again_after_a_rollback_has_been_rolled_back_before() {
     let mut story = Story::new("low_user");

@@ -227,7 +227,7 @@ fn statements_prepared_on_the_way_are_closed_before() {
     );
 }
 
-/// The driver goes on to use what it has prepared in a transaction that failed: asyncpg keeps names across transactions.
+/// The driver continues to use what it has prepared in a transaction that failed: asyncpg keeps names across transactions.
 #[test]
 fn statements_prepared_on_the_way_are_there_again_after_a_replay_that_failed() {
     check(

@@ -18,7 +18,7 @@ fn queue(governor: &Governor, client: &Client) {
 }
 
 /// A class lets one in. The session of a job held an advisory lock between its transactions; another job was inside and waited
-/// for it. The statement that would have released the lock had to wait for the one inside: both waited for ever, and so
+/// for it. The statement that would have released the lock had to wait for the one inside: both waited forever, and so
 /// did all who came after them, although nobody important was late.
 #[test]
 fn a_session_that_others_inside_wait_for_is_admitted_beyond_the_limits() {

@@ -63,8 +63,8 @@ fn names_that_mean_nothing_are_refused_at_their_place() {
     check_refused("average(high in dop: 1) > 1", "high", "`high` is already a class");
     check_refused("for all x in dop: average(x in dop: x) > 1", "x", "would stand for two values");
     check_refused("average(x in lock_policy: x) > 1", "x", "whose values are not numbers");
-    check_refused("waited(many, together, oltp) > 1", "many", "`many` is no number of times; write 0, 1, 2");
-    check_refused("waited(100, together, oltp) > 1", "100", "`100` is no number of times");
+    check_refused("waited(many, together, oltp) > 1", "many", "`many` is not a number of times; write 0, 1, 2");
+    check_refused("waited(100, together, oltp) > 1", "100", "`100` is not a number of times");
     check_refused(
         "mean_waited(4+, together, oltp) > 1",
         "4+",

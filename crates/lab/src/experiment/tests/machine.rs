@@ -76,7 +76,7 @@ fn keys_joined_by_plus_get_the_same_value() {
 #[test]
 fn the_word_cores_is_the_size_of_the_experiment() {
     let asked = |count| Cores::asked(count, 16).expect("there are as many");
-    // Two where nothing is said; the experiment is then confined to them, for the others must not be used.
+    // Two by default; the experiment is then confined to them, for the others must not be used.
     check("clients = \"cores\"", usual(), &["cores=2 clients=2"]);
     check("[target]\noptions = { dop = \"cores\" }", usual(), &["cores=2 dop=2"]);
     check("[machine]\ncores = \"cores\"", asked(8), &["cores=8"]);

@@ -52,10 +52,10 @@ fn workloads_that_cannot_be_are_refused() {
     check(&with("clients = 2.5"), "4:11", "this is 2.5");
     check(&with("think = \"exp\""), "4:9", "the length after `exp` is missing");
     check(&with("think = 5"), "4:9", "`think` is a text, as in \"exp 10ms\"; this is 5");
-    check(&with("round_trip = \"exp -1ms\""), "4:14", "`-1` is no number above 0; write digits, as in `exp 10ms`");
+    check(&with("round_trip = \"exp -1ms\""), "4:14", "`-1` is not a number above 0; write digits, as in `exp 10ms`");
     check(&with("round_trip = \"expo 1ms\""), "4:14", "it begins with `expo`; write `none`, `exp 10ms` or `const 5ms`");
     check(&with("round_trip = 1"), "4:14", "`round_trip` is a text, as in \"exp 1ms\"; this is 1");
-    check(&with("[sweep]\nround_trip = [\"none\", \"const 0ms\"]"), "5:23", "`0` is no number above 0");
+    check(&with("[sweep]\nround_trip = [\"none\", \"const 0ms\"]"), "5:23", "`0` is not a number above 0");
     check(&with("[sweep]\nround_tripp = [\"none\"]"), "5:1", "did you mean `round_trip`?");
     let queries = |rest: &str| format!("name = \"x\"\n[[workload]]\nkind = \"tpch\"\n{rest}");
     check(&queries("round_trip = \"exp 1ms\""), "4:14", "each of its requests is one query; leave it out");
@@ -186,7 +186,7 @@ fn faults_of_claims_are_told_where_they_stand() {
     check(&claim("'throughput(dop=2) >'"), "8:29", "found the end");
     check(&claim("'''throughput(dop=3) > 1'''"), "8:27", "`dop` is not swept to `3`");
     // Where escapes make places differ, the whole string is shown.
-    check(&claim("\"throughput(\\\"3\\\") > 1\""), "8:9", "`3` is no swept value");
+    check(&claim("\"throughput(\\\"3\\\") > 1\""), "8:9", "`3` is not a swept value");
 }
 
 #[test]

@@ -45,7 +45,7 @@ impl Device {
                 .ok_or_else(|| format!("the disk of partition {major}:{minor} is not told"))?;
         }
         let name = name(host, major, minor).ok_or_else(|| {
-            format!("the device {major}:{minor} that holds {} is no disk of this machine", folder.display())
+            format!("the device {major}:{minor} that holds {} is not a disk of this machine", folder.display())
         })?;
         Ok(Device { major, minor, name })
     }

@@ -55,7 +55,7 @@ fn amounts_and_their_masks() {
     check(text("0x5"), Err("it has holes, and this processor takes neighbouring ways only; 0x7 would do"));
     check(text("0x800"), Err("the bits 0x800 lie beyond the 11 ways of the cache (0x7ff)"));
     check(text("0x0"), Err("it has no way, and must have 1 way at least"));
-    check(text("half"), Err("it is no number of ways, no mask such as 0x7ff and not \"unlimited\""));
+    check(text("half"), Err("it is neither a number of ways, nor a mask such as 0x7ff, nor \"unlimited\""));
 }
 
 #[test]

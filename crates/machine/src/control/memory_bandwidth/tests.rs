@@ -118,7 +118,7 @@ fn amounts_that_make_no_sense() {
     check(number(35.0), "limits go in steps of 10; the kernel would round it up to 40 %");
     check(number(0.0), "the smallest limit is 10 %");
     check(number(200.0), "more than 100 % cannot be");
-    check(Amount::Text("fast".to_owned()), "it is no number of % and not \"unlimited\"");
+    check(Amount::Text("fast".to_owned()), "it is neither a number of % nor \"unlimited\"");
     assert_eq!(world.kernel.snapshot(), before);
     let mut none = World::new(Shape { bandwidth: None, ..Shape::intel() }, BandwidthUnit::Percent);
     let words = apply(&mut none, &number(50.0)).unwrap_err().to_string();

@@ -97,9 +97,9 @@ fn strangers_are_left_alone() {
     let told = journal(&format!("{{\"remove_group\":{{\"folder\":\"{folder}\",\"tasks_to\":null}}}}"));
     assert_eq!(told, "/sys/fs/cgroup/cpu/db is not a group of ours");
     let told = journal("{\"write_file\":{\"path\":\"/data/x\",\"text\":\"1\"}}");
-    assert_eq!(told, "/data/x is no file of the kernel");
+    assert_eq!(told, "/data/x is not a file of the kernel");
     let told = journal("{\"write_file\":{\"path\":\"/proc/../data/x\",\"text\":\"1\"}}");
-    assert_eq!(told, "/proc/../data/x is no file of the kernel");
+    assert_eq!(told, "/proc/../data/x is not a file of the kernel");
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub const DOP_MAX: u32 = 64;
 pub static SERVER_OPTIONS: &[ServerOption] = &[
     ServerOption {
         name: "allow_tmpfs",
-        about: "`on`: data may lie in memory, and what is called disk is none",
+        about: "`on`: allows a data folder in memory (tmpfs); figures of the disk then mean nothing",
         effect: Effect::NewServer,
         for_any_server: false,
         kind: Kind::Switch,
@@ -34,7 +34,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "bin_folder",
-        about: "the folder of initdb and postgres; the newest installed version if it is not said",
+        about: "the folder of `initdb` and `postgres`; by default that of the newest installed version",
         effect: Effect::NewServer,
         for_any_server: false,
         kind: Kind::Folder,
@@ -59,7 +59,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "cpu_policy",
-        about: "what share of the cores the server's process of a session gets by its priority",
+        about: "how the priority of a session sets the CPU share of its server process",
         effect: Effect::Session,
         for_any_server: false,
         kind: Kind::CpuPolicy,
@@ -75,7 +75,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "dop",
-        about: "degree of parallelism: processes that may work on one query, 1 is without parallel workers",
+        about: "degree of parallelism: the most processes that work on one query; 1 means no parallel workers",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Count { least: 1, most: DOP_MAX },
@@ -83,7 +83,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "effective_cache_size",
-        about: "what the optimizer takes to be cached by server and system together",
+        about: "the cache of server and operating system that the optimizer assumes",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Bytes { least: 8 * KIB, most: |_| 16 * TIB },
@@ -91,7 +91,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "effective_io_concurrency",
-        about: "how many pages a bitmap scan asks the disk for ahead of time",
+        about: "the number of pages that a bitmap scan prefetches",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Count { least: 0, most: 1000 },
@@ -100,7 +100,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "folder",
-        about: "below which folder the server's own is made, on a real disk; that for temporary files if it is not said",
+        about: "the folder, on a real disk, in which the server's folder is made; by default the one for temporary files",
         effect: Effect::NewServer,
         for_any_server: false,
         kind: Kind::Folder,
@@ -124,7 +124,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor",
-        about: "what is between clients and the server: `none`, a governor with every lever `off` or `on`, or with all but or only one",
+        about: "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Word(GOVERNOR_MODES),
@@ -132,7 +132,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor_config",
-        about: "your own settings file for the governor, as seen from the experiment's folder; `none` for settings that Plimsoll writes",
+        about: "your own settings file for the governor, relative to the experiment's folder; `none` for settings that Plimsoll writes",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::File,
@@ -140,7 +140,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor_look_interval",
-        about: "the shortest time between two looks of the governor at who waits for whom; its own default if it is not said",
+        about: "the shortest time between two readings of the waits for locks by the governor; by default the governor's own",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Time { least: Duration::from_micros(100), most: Duration::from_secs(60) },
@@ -148,7 +148,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor_low_floor",
-        about: "how much of the cores processes keep at least that serve low priority, in percent, with `governor_low_share = \"idle\"`",
+        about: "the share of the cores, in percent, that processes serving low priority keep, with `governor_low_share = \"idle\"`",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Bound { least: 1, most: 90 },
@@ -165,7 +165,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor_mpl",
-        about: "how many transactions of low priority the governor lets in at once",
+        about: "the number of low-priority transactions that may run at once",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Bound { least: 1, most: 10_000 },
@@ -173,7 +173,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor_preemption",
-        about: "whom the governor rolls back for high priority: `track`, `never`, `pow`, `pabort`, `after(50ms)`",
+        about: "which transactions the governor rolls back for high priority: `track`, `never`, `pow`, `pabort`, `after(50ms)`",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Preemption,
@@ -181,7 +181,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor_program",
-        about: "the program that is the governor; this one if it is not said",
+        about: "the program that is the governor; by default this one",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Folder,
@@ -189,7 +189,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor_target",
-        about: "what the governor promises high priority, as `p95 < 20ms`: it limits low priority as far as that takes",
+        about: "the response time promised to high priority, such as `p95 < 20ms`; the governor limits low priority as far as necessary",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Target,
@@ -197,7 +197,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "governor_threshold",
-        about: "for how long a high-priority statement has been in flight before the governor asks what it waits for",
+        about: "how long a high-priority statement runs before the governor reads what it waits for",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Time { least: Duration::from_micros(100), most: Duration::from_secs(60) },
@@ -205,7 +205,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "hot_standby_feedback",
-        about: "whether a standby tells its primary which rows its queries read, so that none of them is removed",
+        about: "whether a standby reports to its primary which rows its queries read, so that the primary keeps them",
         effect: Effect::Reload,
         for_any_server: false,
         kind: Kind::Switch,
@@ -240,7 +240,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "max_connections",
-        about: "sessions at one time",
+        about: "the most sessions at one time",
         effect: Effect::Restart,
         for_any_server: false,
         kind: Kind::Count { least: 10, most: 10_000 },
@@ -248,7 +248,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "max_standby_streaming_delay",
-        about: "how long a standby puts off changes that its queries stand in the way of before it cancels them; `none`: until they end",
+        about: "how long a standby delays changes that conflict with its queries before it cancels the queries; `none`: until they end",
         effect: Effect::Reload,
         for_any_server: false,
         kind: Kind::TimeBound { least: Duration::ZERO, most: Duration::from_secs(86_400) },
@@ -257,7 +257,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "max_wal_size",
-        about: "how much log makes a checkpoint begin; the log takes about so much disk",
+        about: "the amount of log after which a checkpoint begins; the log takes about as much disk space",
         effect: Effect::Reload,
         for_any_server: false,
         kind: Kind::Bytes { least: 32 * MIB, most: |_| TIB },
@@ -266,7 +266,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "parallelism",
-        about: "who decides how many processes work on a query: `planner`, the server, up to `dop`; `static(n)`; `adaptive`, learned from \
+        about: "what decides how many processes work on a query: `planner`, the server, up to `dop`; `static(n)`; `adaptive`, learned from \
                 runs of the same query; `cost`, by cores and active queries",
         effect: Effect::Session,
         // The load of the machine counts, and only of ours is it known.
@@ -276,7 +276,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "random_page_cost",
-        about: "what the optimizer takes a page read out of order to cost, where one read in order costs 1",
+        about: "the optimizer's cost of a page read out of order; a page read in order costs 1",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Number { least: 0.0, most: 1e6 },
@@ -294,7 +294,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "standby",
-        about: "`1`: a streaming replica beside the server, on which workloads run that only have queries",
+        about: "`1`: a streaming replica beside the server; workloads that consist of queries run on it",
         effect: Effect::NewServer,
         for_any_server: false,
         kind: Kind::Count { least: 0, most: 1 },
@@ -302,7 +302,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     },
     ServerOption {
         name: "synchronous_commit",
-        about: "`off`: a commit does not wait until it is on disk, and a crash loses the last ones",
+        about: "`off`: a commit does not wait for the disk, and a crash loses the last commits",
         effect: Effect::Session,
         for_any_server: true,
         kind: Kind::Word(&["on", "off", "local"]),

@@ -74,7 +74,7 @@ pub(super) fn integer(value: &Datum) -> Result<i64, String> {
             let fits = (i64::MIN as f64..i64::MAX as f64).contains(&rounded);
             if fits { Ok(rounded as i64) } else { Err(format!("{} is out of the range of bigint", value.text())) }
         }
-        other => Err(format!("{} is no number", other.shown())),
+        other => Err(format!("{} is not a number", other.shown())),
     }
 }
 
@@ -83,7 +83,7 @@ pub(super) fn number(value: &Datum) -> Result<f64, String> {
     match value {
         Datum::Int(number) => Ok(*number as f64),
         Datum::Double(number) => Ok(*number),
-        other => Err(format!("{} is no number", other.shown())),
+        other => Err(format!("{} is not a number", other.shown())),
     }
 }
 

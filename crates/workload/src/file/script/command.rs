@@ -95,7 +95,7 @@ impl Reader<'_> {
             "us" => Duration::from_micros(1),
             "ms" => Duration::from_millis(1),
             "s" => Duration::from_secs(1),
-            other => return Err(line.wrong(format!("`{other}` is no unit of time; write us, ms or s"))),
+            other => return Err(line.wrong(format!("`{other}` is not an unit of time; write us, ms or s"))),
         };
         let length = if let Some(name) = number.strip_prefix(':') {
             let slot = self.use_of(name, line.span.clone());

@@ -34,7 +34,7 @@ fn mistakes_are_told_with_their_place() {
         ("SELECT a FROM t \\gset a b", "write \\gset or \\gset prefix"),
         ("SELECT a FROM t \\gset\n\\gset", "are kept already"),
         ("\\sleep\nSELECT 1;", "write \\sleep number [us|ms|s]"),
-        ("\\sleep 5 min\nSELECT 1;", "`min` is no unit of time"),
+        ("\\sleep 5 min\nSELECT 1;", "`min` is not an unit of time"),
         ("\\sleep 4000 s\nSELECT 1;", "`4000` is no time to sleep"),
         ("SELECT $1;", "s.sql:1:8: parameters have names here"),
         ("BEGIN; SELECT 1; COMMIT AND CHAIN;", "s.sql:1:18: `AND CHAIN` is not supported"),

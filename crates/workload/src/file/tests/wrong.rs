@@ -63,7 +63,7 @@ fn parameters_and_their_generators() {
     check("[1, 10]", "[1, \"10 * :scal\"]", "w.toml:4:16: `10 * :scal`: `:scal` is not known here; there is `:scale`");
     check("[1, 10]", "[1, \"10 *\"]", "`10 *`: here a value is missing");
     check("[1, 10]", "[1, \"random(1, 5)\"]", "is random; a bound is the same for every draw");
-    check("[1, 10]", "[1, \"10.5\"]", "10.5 is no whole number");
+    check("[1, 10]", "[1, \"10.5\"]", "10.5 is not a whole number");
     check("[1, 10]", "[1, 10], zipf = [1, 2]", "w.toml:4:16: it has both `uniform` and `zipf`");
     check("[1, 10]", "[1, 10], exponent = 1", "`exponent` means nothing with `uniform`");
     check("{ uniform = [1, 10] }", "{ }", "w.toml:4:16: it does not say what is drawn");

@@ -18,7 +18,7 @@ fn numbers(part: Part, batch: &RecordBatch, column: ColumnId) -> Vec<Option<i64>
             array.as_primitive::<Decimal128Type>().iter().map(|value| value.map(|value| value as i64)).collect()
         }
         Kind::Timestamp => array.as_primitive::<TimestampMicrosecondType>().iter().collect(),
-        other => panic!("{other:?} is no number"),
+        other => panic!("{other:?} is not a number"),
     }
 }
 

@@ -1,0 +1,189 @@
+//! Every link of the repository's Markdown leads to a file and a heading that exist, sources name only pages that exist, and the book
+//! has every page.
+//!
+//! Like `tidy`, this file needs nothing but the standard library, so that `./check fast` compiles it alone. `tools/book` checks the
+//! links of the book itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+fn root() -> PathBuf {
+    // Tests begin in the folder of their crate; where that was when they were compiled does not matter.
+    PathBuf::from("../..")
+}
+
+/// Every file below a folder of the repository whose name ends like this, with its path from the root.
+fn files(folder: &str, ending: &str) -> Vec<String> {
+    let entries = fs::read_dir(root().join(folder)).expect("a folder of the repository");
+    let mut found = Vec::new();
+    for entry in entries.map(|entry| entry.expect("readable")) {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        let is_made = ["target", "node_modules", "runs"].contains(&name.as_str()) || name.starts_with('.');
+        if entry.path().is_dir() && !is_made {
+            found.extend(files(&path, ending));
+        } else if name.ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The lines of a page with their numbers, without its examples.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut is_example = false;
+    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line));
+    lines.filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        is_example ^= is_fence;
+        !is_example && !is_fence
+    })
+}
+
+/// A line with its code replaced by spaces, in which brackets are no links.
+fn without_code(line: &str) -> String {
+    line.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part } else { " " }).collect()
+}
+
+/// The addresses of a page's links, with their lines. None of them may have a space or a parenthesis.
+fn links(text: &str) -> Vec<(usize, String)> {
+    let of_line = |(at, line): (usize, &str)| {
+        let line = without_code(line);
+        let ends = line.match_indices("](").map(|(begin, _)| begin + 2);
+        let link = |begin: usize| Some((at, line[begin..].split_once(')')?.0.to_owned()));
+        ends.filter_map(link).collect::<Vec<_>>()
+    };
+    prose(text).flat_map(of_line).collect()
+}
+
+/// The anchors of a page's headings, as GitHub and mdBook make them: words in small letters, joined by hyphens.
+fn anchors(text: &str) -> BTreeSet<String> {
+    let mut count = BTreeMap::new();
+    let heading = |line: &str| {
+        let words = line.trim_start_matches('#').strip_prefix(' ').filter(|_| line.starts_with('#'))?;
+        // Of a link, the heading has the text.
+        let text = words.split("](").enumerate().map(|(at, part)| {
+            let rest = if at == 0 { part } else { part.split_once(')').map_or("", |(_, rest)| rest) };
+            rest.replace('[', "")
+        });
+        Some(text.collect::<String>())
+    };
+    let anchor = |heading: String| {
+        let kept = |letter: char| letter.is_alphanumeric() || "-_ ".contains(letter);
+        let anchor: String = heading.trim().to_lowercase().chars().filter(|letter| kept(*letter)).collect();
+        let anchor = anchor.replace(' ', "-");
+        let before = count.entry(anchor.clone()).and_modify(|count| *count += 1).or_insert(0);
+        if *before == 0 { anchor } else { format!("{anchor}-{before}") }
+    };
+    prose(text).filter_map(|(_, line)| heading(line)).map(anchor).collect()
+}
+
+/// The path from the root that a relative link of a page leads to; none if it leaves the repository.
+fn resolved(page: &str, link: &str) -> Option<String> {
+    let mut path: Vec<&str> = page.split('/').collect();
+    path.pop();
+    for part in Path::new(link).components() {
+        match part {
+            Component::ParentDir => drop(path.pop()?),
+            Component::Normal(name) => path.push(name.to_str()?),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    Some(path.join("/"))
+}
+
+/// Why a link of a page leads nowhere, if it does.
+fn fault(page: &str, link: &str) -> Option<String> {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = if path.is_empty() { Some(page.to_owned()) } else { resolved(page, path) };
+    let Some(target) = target.filter(|target| root().join(target).exists()) else {
+        return Some("there is no such file".to_owned());
+    };
+    let is_missing = !anchor.is_empty() && !anchors(&read(&target)).contains(anchor);
+    is_missing.then(|| format!("{target} has no such heading"))
+}
+
+#[test]
+fn every_link_leads_to_a_file_and_a_heading() {
+    let pages = files("", ".md");
+    assert!(pages.len() > 30, "the walk has missed the pages");
+    let of_page = |page: &String| {
+        let faults = links(&read(page))
+            .into_iter()
+            .filter_map(|(at, link)| fault(page, &link).map(|why| format!("{page}:{at}: a link to {link}, but {why}")));
+        faults.collect::<Vec<_>>()
+    };
+    let report: Vec<String> = pages.iter().flat_map(of_page).collect();
+    assert!(report.is_empty(), "\n{}", report.join("\n"));
+}
+
+/// Messages, helps and comments send their readers to pages by the path from the root.
+#[test]
+fn sources_name_pages_that_exist() {
+    let sources = ["crates", "experiments", "docs/examples", "packaging", "tools", "web/src"];
+    let sources = sources.iter().flat_map(|folder| files(folder, ""));
+    let is_path = |letter: char| letter.is_alphanumeric() || "-_./#".contains(letter);
+    let mut count = 0;
+    let mut report = Vec::new();
+    for source in sources.filter(|source| !source.starts_with("crates/plimsoll/tests/links.rs")) {
+        let Ok(text) = fs::read_to_string(root().join(&source)) else { continue };
+        for (begin, _) in text.match_indices("docs/") {
+            let word = text[begin..].split(|letter| !is_path(letter)).next().unwrap_or("").trim_end_matches('.');
+            let (page, _) = word.split_once('#').unwrap_or((word, ""));
+            if page.ends_with(".md") {
+                count += 1;
+                report.extend(fault("README.md", word).map(|why| format!("{source} names {word}, but {why}")));
+            }
+        }
+    }
+    assert!(count > 50, "the walk has missed the sources");
+    assert!(report.is_empty(), "\n{}", report.join("\n"));
+}
+
+/// The pages that a page links to, each with its path from the root, in order.
+fn linked(page: &str) -> Vec<String> {
+    let links = links(&read(page)).into_iter();
+    let pages = links.filter_map(|(_, link)| resolved(page, link.split_once('#').map_or(&link[..], |(path, _)| path)));
+    pages.filter(|page| page.ends_with(".md")).collect()
+}
+
+#[test]
+fn the_book_and_its_front_page_have_every_page() {
+    let chapters = linked("docs/SUMMARY.md");
+    let once: BTreeSet<&String> = chapters.iter().collect();
+    assert_eq!(once.len(), chapters.len(), "docs/SUMMARY.md has a page twice");
+    let paths: BTreeSet<String> = linked("docs/README.md").into_iter().collect();
+    for page in files("docs", ".md") {
+        assert!(page == "docs/SUMMARY.md" || once.contains(&page), "docs/SUMMARY.md lacks {page}");
+        let is_front = ["docs/SUMMARY.md", "docs/README.md"].contains(&page.as_str());
+        assert!(is_front || paths.contains(&page), "docs/README.md lacks {page}");
+    }
+    for page in paths {
+        assert!(once.contains(&page), "docs/README.md sends readers to {page}, which docs/SUMMARY.md lacks");
+    }
+}
+
+/// The rules themselves, so that they do not accept everything.
+#[test]
+fn faults_are_seen() {
+    let page = "# One\n\n## `--two` and [three](x.md)\n## One\n```\n# four [a](b)\n```\nSee [a](b.md), `[c](d)` and [e](#f).\n";
+    let expect: BTreeSet<String> = ["one", "--two-and-three", "one-1"].map(str::to_owned).into();
+    assert_eq!(anchors(page), expect);
+    let found: Vec<String> = links(page).into_iter().map(|(at, link)| format!("{at} {link}")).collect();
+    assert_eq!(found, ["3 x.md", "8 b.md", "8 #f"]);
+    assert_eq!(resolved("docs/a/b.md", "../c.md").as_deref(), Some("docs/c.md"));
+    assert_eq!(resolved("README.md", "../c.md"), None);
+    assert!(fault("docs/README.md", "nothing.md").is_some_and(|why| why.contains("no such file")));
+    assert!(fault("docs/README.md", "../README.md#nothing").is_some_and(|why| why.contains("no such heading")));
+    assert_eq!(fault("docs/README.md", "../README.md#two-commands"), None);
+}
