@@ -23,7 +23,7 @@ use plimsoll_policy::{ClassIndex, DiskBounds, DiskShare, DiskSight, DiskWord};
 use super::REFUSED_FOR;
 use super::floor::Floor;
 use super::groups::Folders;
-use super::idle::{self, Floors};
+use super::idle::{self, Floors, LIMITED_FLOOR_PERCENT, yielding_are_idle};
 use super::workers::Workers;
 use crate::governor::{DiskReading, Governor};
 use crate::registry::Phase;
@@ -48,9 +48,6 @@ const READ_AHEADS_PER_S: u64 = 4;
 
 /// And at least that, bytes per second.
 const FLOOR_LEAST: u64 = 1_000_000;
-
-/// What a class with a nice value gets of the cores at least while its reads are limited, percent of all cores.
-const CORES_FLOOR_PERCENT: u32 = 10;
 
 /// See the module.
 #[derive(Debug)]
@@ -166,7 +163,7 @@ impl Disk {
         let is_unified = self.group.as_ref().is_some_and(DiskGroup::is_unified);
         let classes = (0..).map(ClassIndex).take(settings.classes.len());
         let idle = classes.filter(|class| !is_unified && self.makes_idle(settings, *class));
-        idle.map(|class| (class, CORES_FLOOR_PERCENT)).collect()
+        idle.map(|class| (class, LIMITED_FLOOR_PERCENT)).collect()
     }
 
     /// Looks, and decides when it is time.
@@ -180,8 +177,8 @@ impl Disk {
         if self.refused.take().is_some() {
             self.tell(governor, settings);
         }
-        if let Some(cores) = self.group.as_ref().and_then(DiskGroup::cores).filter(|_| is_all_idle(settings)) {
-            let percent = idle::sum(&floors(settings));
+        if let Some(cores) = self.group.as_ref().and_then(DiskGroup::cores).filter(|_| yielding_are_idle(settings)) {
+            let percent = idle::sum(&idle::floors_limited(settings));
             let server_cores = governor.health.lock().server_cores;
             self.floor.tend(cores, percent, server_cores, now);
         }
@@ -282,7 +279,7 @@ impl Disk {
             (none, Ok((postmaster, _, _))) => {
                 let group = none.insert(DiskGroup::make(&self.host, &self.state, *postmaster, limit)?);
                 self.floor = Floor::default();
-                if let Some(cores) = group.cores().filter(|_| is_all_idle(settings)) {
+                if let Some(cores) = group.cores().filter(|_| yielding_are_idle(settings)) {
                     cores.give(None)?;
                 }
             }
@@ -375,22 +372,6 @@ fn nobody_limited() -> DiskShare {
 
 fn has_yielders(settings: &Settings) -> bool {
     (0..).map(ClassIndex).zip(&settings.classes).any(|(place, _)| settings.yields_disk(place))
-}
-
-/// What the classes that yield and have less than others of the cores get at least, percent of all cores.
-fn floors(settings: &Settings) -> Floors {
-    let yielding = (0..).map(ClassIndex).take(settings.classes.len()).filter(|class| settings.yields_disk(*class));
-    let floors = yielding.filter_map(|class| match settings.share_of(class) {
-        CpuShare::Nice(_) => Some((class, CORES_FLOOR_PERCENT)),
-        CpuShare::Idle => Some((class, settings.class(class).cpu_floor_percent.map_or(0, u32::from))),
-        CpuShare::Untouched | CpuShare::Prompt => None,
-    });
-    floors.collect()
-}
-
-/// Whether all classes that yield have less than others of the cores, so that their group may.
-fn is_all_idle(settings: &Settings) -> bool {
-    floors(settings).len() == settings.disk_yielders().len()
 }
 
 fn bounds(settings: &Settings, watch: &DiskWatch) -> DiskBounds {

@@ -27,6 +27,9 @@ use crate::settings::{CpuShare, Settings};
 /// Classes whose processes get idle time of the cores only, and what they get at least, percent of all cores.
 pub(super) type Floors = BTreeMap<ClassIndex, u32>;
 
+/// What a class with a nice value gets of the cores at least while its reads are limited, percent of all cores.
+pub(super) const LIMITED_FLOOR_PERCENT: u32 = 10;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Idle {
@@ -139,6 +142,22 @@ pub(super) fn floors_set(settings: &Settings) -> Floors {
         settings.share_of(*class) == CpuShare::Idle && settings.class(*class).control_groups.is_empty()
     });
     idle.map(|class| (class, settings.class(class).cpu_floor_percent.map_or(0, u32::from))).collect()
+}
+
+/// What the classes that yield and have less than others of the cores get at least, percent of all cores.
+pub(super) fn floors_limited(settings: &Settings) -> Floors {
+    let yielding = (0..).map(ClassIndex).take(settings.classes.len()).filter(|class| settings.yields_disk(*class));
+    let floors = yielding.filter_map(|class| match settings.share_of(class) {
+        CpuShare::Nice(_) => Some((class, LIMITED_FLOOR_PERCENT)),
+        CpuShare::Idle => Some((class, settings.class(class).cpu_floor_percent.map_or(0, u32::from))),
+        CpuShare::Untouched | CpuShare::Prompt => None,
+    });
+    floors.collect()
+}
+
+/// Whether all classes that yield have less than others of the cores, so that their group may.
+pub(super) fn yielding_are_idle(settings: &Settings) -> bool {
+    floors_limited(settings).len() == settings.disk_yielders().len()
 }
 
 /// What classes get at least together, percent of all cores.
