@@ -19,9 +19,9 @@ fn the_command_line_is_consistent() {
     Arguments::command().debug_assert();
 }
 
-/// The pages that people read.
+/// The pages with commands for their readers.
 fn pages() -> Vec<PathBuf> {
-    let top = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(|name| Path::new(ROOT).join(name));
+    let top = ["README.md", "CONTRIBUTING.md"].map(|name| Path::new(ROOT).join(name));
     let folders = ["docs", "docs/studies"].map(|name| fs::read_dir(Path::new(ROOT).join(name)).expect("a folder"));
     let pages = folders.into_iter().flatten().map(|entry| entry.expect("readable").path());
     top.into_iter().chain(pages.filter(|path| path.extension().is_some_and(|extension| extension == "md"))).collect()
