@@ -5,9 +5,11 @@
 //! distributions; how far the workload's own percentile alone lies from what such a simulation says of it alone is a factor that mixes
 //! are assumed to share.
 
+mod pitfalls;
 mod settings_file;
 #[cfg(test)]
 mod tests;
+pub mod verify;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +23,8 @@ use crate::predict::{
     CachePair, Model, PERCENTILES, PredictError, PredictedMix, Request as Prediction, Vary, alone, cache,
     check_workload, predict,
 };
-use crate::results::{Interval, Results};
+use crate::results::{Interval, Latency, Results, Verified};
+use crate::summary::TOGETHER;
 
 pub use settings_file::settings_file;
 
@@ -76,6 +79,21 @@ impl FromStr for Slo {
 fn percentile(slo: &Slo) -> Option<&'static str> {
     let name = slo.target.percentile.to_string();
     PERCENTILES.into_iter().find(|known| *known == name)
+}
+
+/// The promised percentile of some latencies; `None` if too few requests lie beyond it.
+fn percentile_us(slo: &Slo, latency: &Latency) -> Option<u64> {
+    match percentile(slo)? {
+        "p50" => latency.p50,
+        "p95" => latency.p95,
+        _ => latency.p99,
+    }
+}
+
+/// Whether arms of a run are pairs, and none has all workloads: then a mix is of two.
+fn is_of_pairs(results: &Results) -> bool {
+    let arms = &results.experiment.arms;
+    !arms.iter().any(|arm| arm == TOGETHER) && arms.iter().any(|arm| arm.contains('+'))
 }
 
 /// What advice is wanted.
@@ -161,6 +179,11 @@ pub struct Advice {
     pub cache: Vec<CachePair>,
     /// What to know of it, in sentences.
     pub cautions: Vec<String>,
+    /// Pitfalls of performance studies that apply to the run, in sentences.
+    pub pitfalls: Vec<String>,
+    /// The advised value and its neighbour as measured, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
 }
 
 /// Why there is no advice.
@@ -197,9 +220,7 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     check_workload(results, &maximise)?;
     let vary = request.vary.clone().unwrap_or_else(|| default_vary(results, &maximise));
     // A run of pairs has no mix of all; then these two are meant.
-    let is_of_pairs = !results.experiment.arms.iter().any(|arm| arm == "together")
-        && results.experiment.arms.iter().any(|arm| arm.contains('+'));
-    let workloads = if is_of_pairs { vec![own.clone(), maximise.clone()] } else { Vec::new() };
+    let workloads = if is_of_pairs(results) { vec![own.clone(), maximise.clone()] } else { Vec::new() };
     let name = percentile(&request.slo).expect("checked when it was read");
     let anchor = alone::percentile(results, own, name)?;
     let anchor =
@@ -216,6 +237,7 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     let throughput = |at: usize| tried[at].throughput_per_s.map_or(0.0, |throughput| throughput.value);
     let kept = (0..tried.len()).filter(|at| tried[*at].standing == Standing::Kept);
     let best = kept.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)).then(b.cmp(a)));
+    let pitfalls = pitfalls::of(results, &vary.key);
     Ok(Advice {
         slo: request.slo.to_string(),
         limit_ms,
@@ -226,6 +248,8 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
         allocations: allocations(results),
         cautions: predicted.cautions().into_iter().cloned().chain(cache::cautions(&predicted.cache)).collect(),
         cache: predicted.cache,
+        pitfalls,
+        verified: None,
     })
 }
 

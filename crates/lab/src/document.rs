@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_machine::MachineFacts;
 use plimsoll_workload::driver::WarmUp;
 use plimsoll_workload::file;
+use plimsoll_workload::instance::INSTANCE;
 use plimsoll_workload::registry::{BENCHMARKS, ParameterValue};
 use serde_json::{Value, json};
 
@@ -99,6 +100,9 @@ fn settings_of_target(plan: &Plan, settings: &mut BTreeMap<String, Value>) {
         set(format!("{}.scale", workload.name), workload.scale.into());
         for (name, value) in parameters(workload) {
             set(format!("{}.{name}", workload.name), value);
+        }
+        if let Some(instance) = workload.parameters.get(INSTANCE) {
+            set(format!("{}.{INSTANCE}", workload.name), instance.clone());
         }
         let clients = serde_json::to_value(&workload.clients).expect("plain data");
         // The seed of its clients is that of the run.
@@ -233,6 +237,7 @@ pub fn document(
         claims: Vec::new(),
         advice: Vec::new(),
         line: None,
+        verified: None,
         checks: None,
         warnings,
     };

@@ -16,14 +16,17 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use plimsoll_model::des;
-use plimsoll_model::idd::{self, Caution, Mix, Prediction, Slowdown};
+use plimsoll_model::idd::{self, Caution, Lesson, Mix, Prediction, Turns};
 use plimsoll_model::mva::Method;
+use plimsoll_model::network::Network;
+use plimsoll_model::statistics::Interval as ModelInterval;
 use serde::Serialize;
 use serde_json::Value;
 
 pub use accuracy::Accuracy;
+pub(crate) use accuracy::{ALL, MIX};
 pub use cache::{CachePair, CacheShared};
-use inputs::Inputs;
+use inputs::{Inputs, Setting};
 use points::{Asked, Measured};
 pub use points::{Vary, VaryError};
 
@@ -218,8 +221,11 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
     };
     let mut mixes = Vec::new();
     let mut judged = Vec::new();
+    let mut taught: Vec<Taught> = Vec::new();
     for asked in &asked {
-        let mix = match inputs.mix(asked, request.model != Model::Mva) {
+        let taught = Taught::at(&mut taught, &inputs, &asked.base);
+        let turns = (request.model != Model::Mva).then_some(&taught.turns);
+        let mix = match inputs.mix(asked, turns) {
             Err(error) if !cache.is_empty() => {
                 mixes.push(refusal(asked, error.to_string()));
                 continue;
@@ -229,14 +235,35 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
         let machine = inputs.machine(asked);
         let predicted = idd::predict(&mix, &machine);
         if let Ok(prediction) = &predicted {
-            judged.extend(accuracy::judged(asked, &mix, prediction, &machine));
+            judged.extend(accuracy::judged(request.model, asked, &mix, &taught.lessons, (prediction, &machine)));
         }
         mixes.push(match predicted {
-            Ok(prediction) => shown(asked, &inputs, &mix, &prediction, request.model),
+            Ok(prediction) => shown(asked, &inputs, (&mix, &prediction), request.model),
             Err(refused) => refusal(asked, refused.to_string()),
         });
     }
-    Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(request.model, &judged), cache })
+    Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(&judged), cache })
+}
+
+/// What arms with several workloads have taught at some settings.
+struct Taught {
+    base: Setting,
+    lessons: Vec<Lesson>,
+    turns: Turns,
+}
+
+impl Taught {
+    /// Learns once at each settings.
+    fn at<'a>(all: &'a mut Vec<Self>, inputs: &Inputs<'_>, base: &Setting) -> &'a Self {
+        let known = all.iter().position(|taught| taught.base == *base);
+        let at = known.unwrap_or_else(|| {
+            let lessons = inputs.lessons(base);
+            let turns = Turns::learn(&lessons, &inputs.machine_of(base));
+            all.push(Taught { base: base.clone(), lessons, turns });
+            all.len() - 1
+        });
+        &all[at]
+    }
 }
 
 fn refusal(asked: &Asked, why: String) -> PredictedMix {
@@ -253,56 +280,91 @@ fn refusal(asked: &Asked, why: String) -> PredictedMix {
     }
 }
 
-fn shown(asked: &Asked, inputs: &Inputs<'_>, mix: &Mix, prediction: &Prediction, model: Model) -> PredictedMix {
-    let simulated = (model == Model::Des)
-        .then(|| des::simulate(&prediction.network, &des::Settings::plain(&prediction.network, SEED)).ok())
-        .flatten();
+fn shown(asked: &Asked, inputs: &Inputs<'_>, (mix, prediction): (&Mix, &Prediction), model: Model) -> PredictedMix {
+    let ranks = inputs.ranks(asked);
+    let known = ranks.as_ref().and_then(|ranks| ranks.as_ref().ok());
+    let simulated = (model == Model::Des).then(|| simulate(&prediction.network, known)).flatten();
+    let is_ranked = simulated.is_some() && known.is_some();
     let workload = |at: usize| {
         let (member, class) = (&asked.members[at], &prediction.classes[at]);
-        let percentiles = simulated.as_ref().map(|classes| {
-            PERCENTILES.into_iter().zip(classes[at].percentiles_s.iter().map(|one| one.map(milliseconds))).collect()
+        let simulated = simulated.as_ref().map(|classes| &classes[at]);
+        let percentiles = simulated.map(|class| {
+            PERCENTILES.into_iter().zip(class.percentiles_s.iter().map(|one| one.map(milliseconds))).collect()
         });
+        let response_s = match simulated.filter(|_| is_ranked) {
+            Some(ranked) => class.response_s.zip(ranked.response_s).map(|(mean, ranked)| moved(mean, ranked.value)),
+            None => class.response_s,
+        };
+        let throughput = match simulated.filter(|_| is_ranked) {
+            Some(ranked) => moved(class.throughput, ranked.throughput.value),
+            None => class.throughput,
+        };
         PredictedWorkload {
             name: member.name.clone(),
             clients: member.clients,
-            throughput_per_s: class.throughput.into(),
-            response_ms: class.response_s.map(milliseconds),
+            throughput_per_s: throughput.into(),
+            response_ms: response_s.map(milliseconds),
             percentiles_ms: percentiles,
             cpu_factor: class.cpu_factor,
             measured: member.measured,
         }
     };
-    let other_cores = asked.cores.is_some_and(|cores| !inputs.ran_on(&asked.base, cores));
-    let beyond = asked.members.iter().any(|member| !inputs.covers(&asked.base, &member.name, member.clients));
     let beyond_calibration = |caution: &Caution| matches!(caution, Caution::BeyondCalibration { .. });
-    let mut cautions: Vec<String> = prediction.cautions.iter().filter_map(told).collect();
-    cautions.extend(inputs.threads_shared(asked));
-    if model != Model::Mva && mix.slowdown == Slowdown::None {
-        cautions.push(
-            "no arm with several workloads has shown how they slow each other's requests down; demands are as alone"
-                .to_owned(),
-        );
-    }
     PredictedMix {
         setting: asked.base.clone(),
         workloads: (0..asked.members.len()).map(workload).collect(),
         response_ms: prediction.response_s.map(milliseconds),
         bottleneck: prediction.bottleneck,
-        is_extrapolated: beyond || other_cores || prediction.cautions.iter().any(beyond_calibration),
-        is_calibration: asked.is_calibration && mix.slowdown != Slowdown::None,
+        is_extrapolated: mix.doublings_beyond > 0.0 || prediction.cautions.iter().any(beyond_calibration),
+        is_calibration: asked.is_calibration && mix.is_adjusted(),
         solution: match prediction.method {
             Method::Exact => "exact",
             _ => "approximate",
         },
-        cautions,
+        cautions: cautions(mix, prediction, ranks.as_ref(), model),
         refused: None,
     }
+}
+
+fn cautions(mix: &Mix, prediction: &Prediction, ranks: Option<&Result<Vec<u8>, String>>, model: Model) -> Vec<String> {
+    let mut cautions: Vec<String> = prediction.cautions.iter().filter_map(told).collect();
+    if model != Model::Mva && !mix.is_adjusted() {
+        cautions.push(
+            "no arm with several workloads has shown how they slow each other's requests down; demands are as alone"
+                .to_owned(),
+        );
+    }
+    match ranks {
+        None => {}
+        Some(Err(why)) => cautions.push(why.clone()),
+        Some(Ok(_)) if model == Model::Des => {
+            cautions.push("CPU priorities are simulated as strict: lower ones get what higher ones leave".to_owned());
+        }
+        Some(Ok(_)) => cautions.push("CPU priorities are in effect, and only --model des knows them".to_owned()),
+    }
+    cautions
+}
+
+/// Simulates a network, with classes that go first at the cores if ranks are given.
+fn simulate(network: &Network, ranks: Option<&Vec<u8>>) -> Option<Vec<des::ClassFigures>> {
+    let mut settings = des::Settings::plain(network, SEED);
+    if let Some(ranks) = ranks {
+        settings.by_priority[0] = true;
+        settings.behaviours.iter_mut().zip(ranks).for_each(|(behaviour, rank)| behaviour.priority = *rank);
+    }
+    des::simulate(network, &settings).ok()
+}
+
+/// An interval around another figure, as wide in proportion.
+fn moved(interval: ModelInterval, to: f64) -> ModelInterval {
+    let end = |end: f64| end * to / interval.value;
+    ModelInterval { value: to, low: interval.low.map(end), high: interval.high.map(end) }
 }
 
 /// The simulation's seed: equal runs give equal predictions.
 const SEED: u64 = 7;
 
-fn milliseconds(seconds: plimsoll_model::statistics::Interval) -> Interval {
+fn milliseconds(seconds: ModelInterval) -> Interval {
     Interval::from(seconds).times(1e3)
 }
 
@@ -313,7 +375,9 @@ fn told(caution: &Caution) -> Option<String> {
         Caution::BeyondCalibration { class } => {
             format!("others use more of the cores beside `{class}` than in any mix that was measured")
         }
-        Caution::Calibrated => "demands are adjusted by mixes of this run: no prediction from singles alone".to_owned(),
+        Caution::Calibrated => {
+            "calibrated: adjusted by mixes of this run, so that it does not follow from singles alone".to_owned()
+        }
         Caution::Locks { class, share: Some(share) } => format!(
             "`{class}` waits for locks for {:.0} % of its response time alone; locks are not in the model",
             share * 100.0

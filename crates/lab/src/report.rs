@@ -36,6 +36,7 @@ mod numbers;
 mod page;
 mod plans;
 mod policies;
+mod predicted;
 mod published;
 mod roofline;
 mod runs;
@@ -51,6 +52,7 @@ mod throughput;
 mod time_share;
 mod timelines;
 mod top_down;
+mod verified;
 
 const STYLE: &str = include_str!("../../../web/dist/report.css");
 const SCRIPT: &str = include_str!("../../../web/dist/report.js");
@@ -188,11 +190,13 @@ fn parts(page: &Page) -> Vec<Part> {
         ),
     ];
     parts.push(part("line", "The line", line::section_of(page)));
+    parts.push(part("advice", "Advice, measured", verified::section_of(page)));
     parts.extend(sweep::sections(page).into_iter().map(|(id, name, section)| Part { id, name, section }));
     parts.extend([
         part("policies", "Who gains, who pays", policies::section_of(page)),
         part("levers", "Which lever took it", levers::section_of(page)),
         part("interference", "Interference", interference::section_of(page)),
+        part("predicted", "Mixes, predicted from each alone", predicted::section_of(page)),
         part("throughput", "Throughput", throughput::section_of(page)),
         part("speed-up", "Speed-up", speed_up::section_of(page)),
         part("latency", "Latency", latency::section_of(page)),

@@ -11,6 +11,7 @@ mod mode;
 mod near;
 mod point;
 mod server;
+mod verified;
 
 use std::collections::BTreeMap;
 
@@ -34,6 +35,7 @@ pub use plimsoll_workload::driver::{
 };
 pub use point::*;
 pub use server::*;
+pub use verified::{Verified, VerifiedSetting};
 
 /// The version of this document. A program refuses documents with another one.
 pub const FORMAT: u32 = 3;
@@ -97,6 +99,9 @@ pub struct Results {
     /// What isolates, where a study has tried it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Line>,
+    /// Advice on a promise as measured, where that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Verified>,
     /// What was checked of the data and the clients' input afterwards, where that was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Vec<CheckLine>>,

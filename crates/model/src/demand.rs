@@ -26,6 +26,8 @@ pub struct Block {
     pub response_s: f64,
     /// CPU seconds of all threads that served them, user and kernel, summed over cores.
     pub cpu_s: Figure,
+    /// Cores that were busy with anything else meanwhile, on average: upkeep, and looking.
+    pub upkeep_cores: f64,
     /// Seconds in which the data disk was busy, with however many operations at once.
     pub disk_busy_s: Figure,
     /// Operations of the data disk.
@@ -38,6 +40,9 @@ pub struct Block {
     pub instructions: Figure,
     /// Instructions spent spinning for locks.
     pub spin_instructions: Figure,
+    /// Seconds that clients took between answers and their next requests, beyond the time that they are to think: their own work,
+    /// whose CPU seconds are within `cpu_s`.
+    pub between_s: Figure,
 }
 
 /// A class measured alone.
@@ -70,6 +75,18 @@ pub struct Demand {
     pub instructions: Figure,
     /// Instructions spent spinning.
     pub spin_instructions: Figure,
+    /// Seconds of its client's own work before the next request.
+    pub between_s: Figure,
+}
+
+impl Demand {
+    /// The share of the time at the cores, 0 to 1, that is the client's own between requests and no part of the response; 0 if unknown.
+    pub(crate) fn between_share(&self) -> f64 {
+        let elsewhere: f64 = [&self.disk_busy_s, &self.log_s, &self.lock_s].into_iter().flatten().sum();
+        let at_cores_s = (self.response_s - elsewhere).max(0.0);
+        let between_s = self.between_s.as_ref().map_or(0.0, |seconds| seconds.max(0.0));
+        if between_s > 0.0 { between_s / (between_s + at_cores_s) } else { 0.0 }
+    }
 }
 
 /// Too little was measured.
@@ -83,6 +100,13 @@ pub struct TooFew {
 }
 
 impl Alone {
+    /// Cores that were busy with anything but requests, on average over all blocks but one, or over all; 0 without blocks.
+    pub fn upkeep_cores(&self, without: Option<usize>) -> f64 {
+        let used = self.blocks.iter().enumerate().filter(|(at, _)| Some(*at) != without);
+        let cores: Vec<f64> = used.filter_map(|(_, block)| Some(block.as_ref()?.upkeep_cores)).collect();
+        cores.iter().sum::<f64>() / cores.len().max(1) as f64
+    }
+
     /// Demands over all blocks but one, or over all.
     pub fn demand(&self, without: Option<usize>) -> Result<Demand, TooFew> {
         let used = || {
@@ -109,6 +133,7 @@ impl Alone {
             lock_s: mean(|block| &block.lock_s),
             instructions: mean(|block| &block.instructions),
             spin_instructions: mean(|block| &block.spin_instructions),
+            between_s: mean(|block| &block.between_s),
         })
     }
 }
@@ -144,12 +169,14 @@ pub(crate) mod tests {
             requests,
             response_s: all * (cpu_s + disk_s),
             cpu_s: Ok(all * cpu_s),
+            upkeep_cores: 0.0,
             disk_busy_s: Ok(all * disk_s),
             disk_operations: Ok(all * disk_s * 1_000.0),
             log_s: Ok(0.0),
             lock_s: Ok(0.0),
             instructions: Err("no counters".to_owned()),
             spin_instructions: Err("no counters".to_owned()),
+            between_s: Ok(0.0),
         }
     }
 
@@ -174,6 +201,16 @@ pub(crate) mod tests {
         let alone = alone(vec![Some(block(30, 0.1, 0.0)), Some(lacks)]);
         assert_eq!(alone.demand(None).unwrap().cpu_s, Err("the sensor was busy".to_owned()));
         assert!(alone.demand(Some(1)).unwrap().cpu_s.is_ok());
+    }
+
+    #[test]
+    fn work_between_requests_is_a_share_of_the_time_at_the_cores() {
+        let block = Block { between_s: Ok(3.0), lock_s: Ok(1.0), ..block(10, 0.2, 0.1) };
+        let demand = alone(vec![Some(Block { requests: 20, response_s: 3.0, ..block })]).demand(None).unwrap();
+        // Of 3 s, 1 s went to the disk and 1 s to locks; 3 s of its own follow on 1 s at the cores.
+        assert!((demand.between_share() - 0.75).abs() < 1e-12, "{demand:?}");
+        let unknown = Demand { between_s: Err("clients think".to_owned()), ..demand };
+        assert_eq!(unknown.between_share(), 0.0);
     }
 
     #[test]

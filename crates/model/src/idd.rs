@@ -4,7 +4,8 @@
 //! and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from instruction rates. Two forms:
 //! - [`thesis`] is its procedure to the letter, for two classes, as a baseline.
 //! - [`predict`] is ours, for any number of classes: real cores, the disk's own curve, a choice of what slows requests down
-//!   ([`Slowdown`]), response times from the network itself instead of the bound of formula 4.5, and intervals from blocks.
+//!   ([`Slowdown`]), waits for a turn at the cores ([`Turns`]) and for threads that queries share, response times from the network itself
+//!   instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained.
 //!
 //! A mix whose classes wait for each other's locks is refused ([`Refused::LockBound`]): demands alone do not say how long locks are
 //! held in it.
@@ -17,15 +18,25 @@ use crate::network::{Fault, Network};
 use crate::statistics::Interval;
 
 mod mix;
+mod pool;
 mod slowdown;
 #[cfg(test)]
 mod tests;
 pub mod thesis;
+mod turns;
 
 pub use slowdown::{CacheUse, Calibration, Slowdown};
+pub use turns::{Lesson, Residual, Turns};
 
 /// The share of response time, 0 to 1, above which waiting for locks decides a mix with shared tables.
 pub const LOCK_SHARE_MAX: f64 = 0.05;
+
+/// By how much predictions of mixes are off that were not adjusted by a measured one, as a standard deviation of logarithms: the thesis reports more
+/// than 26 %. It widens intervals of what lies beyond measurements, for each doubling.
+pub const UNADJUSTED_ERROR: f64 = 0.26;
+
+/// Standard deviations on either side of a mean that hold 95 % of a normal distribution.
+const NORMAL_95: f64 = 1.96;
 
 /// What all classes share.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +45,8 @@ pub struct Machine {
     pub cores: u32,
     /// The data disk.
     pub disk: Disk,
+    /// Threads that requests with [`Member::needs_thread`] share; `None` if there are always enough.
+    pub query_threads: Option<u32>,
 }
 
 /// How the disk is modelled.
@@ -59,6 +72,8 @@ pub struct Member {
     pub population: u32,
     /// Mean seconds that they think in the mix.
     pub think_s: f64,
+    /// Whether each of its requests runs on one of the machine's [`query_threads`](Machine::query_threads).
+    pub needs_thread: bool,
 }
 
 /// Classes that are to share a machine.
@@ -70,6 +85,18 @@ pub struct Mix {
     pub tables_shared: bool,
     /// What slows them down.
     pub slowdown: Slowdown,
+    /// How much longer than by even sharing they wait at the cores.
+    pub turns: Turns,
+    /// How far it lies beyond what was measured: how many times clients or cores would have to be doubled, or halved, to get there from the nearest that
+    /// were. 0 within.
+    pub doublings_beyond: f64,
+}
+
+impl Mix {
+    /// Whether mixes that were measured adjust it, so that it does not follow from its classes alone.
+    pub fn is_adjusted(&self) -> bool {
+        matches!(self.slowdown, Slowdown::Calibrated(_)) || self.turns.error.is_some()
+    }
 }
 
 /// Why nothing is predicted.
@@ -177,7 +204,7 @@ pub struct Prediction {
     pub bottleneck: Option<&'static str>,
     /// How the network was solved.
     pub method: Method,
-    /// The network with demands as in the mix, for [`des`](crate::des) to find percentiles or the effect of priorities.
+    /// The network with demands as in the mix, and behind its classes one for the machine's upkeep if there is any, for [`des`](crate::des) to find percentiles or the effect of priorities.
     pub network: Network,
     /// What to know of it.
     pub cautions: Vec<Caution>,
@@ -193,22 +220,50 @@ pub fn predict(mix: &Mix, machine: &Machine) -> Result<Prediction, Refused> {
     // If too few requests are left without a block, its share in the spread is unknown, and so is the interval.
     let without: Option<Vec<mix::Solved>> =
         (0..blocks).filter(is_there).map(|block| mix::solve(mix, machine, Some(block)).ok()).collect();
-    let interval = |of: &dyn Fn(&mix::Solved) -> f64| {
+    let noise = |of: &dyn Fn(&mix::Solved) -> f64| {
         let without: Vec<f64> = without.iter().flatten().map(of).collect();
         jackknife(of(&whole), &without)
     };
-    let class = |at: usize| ClassPrediction {
-        throughput: interval(&|solved| solved.solution.classes[at].throughput),
-        response_s: (mix.members[at].population > 0).then(|| interval(&|solved| solved.response_s(at))),
-        cpu_factor: whole.cpu_factors[at],
+    let error = model_error(mix);
+    let class = |at: usize| {
+        let figures = &whole.solution.classes[at];
+        // An error of the response moves the cycle of a client, and so its throughput, by the response's part of it.
+        let part = whole.response_s(at) * figures.throughput / f64::from(mix.members[at].population.max(1));
+        ClassPrediction {
+            throughput: widened(noise(&|solved| solved.solution.classes[at].throughput), error * part.min(1.0)),
+            response_s: (mix.members[at].population > 0)
+                .then(|| widened(noise(&|solved| solved.response_s(at)), error)),
+            cpu_factor: whole.cpu_factors[at],
+        }
     };
-    let anybody = mix.members.iter().any(|member| member.population > 0);
+    let any_clients = mix.members.iter().any(|member| member.population > 0);
     Ok(Prediction {
         classes: (0..mix.members.len()).map(class).collect(),
-        response_s: anybody.then(|| interval(&mix::Solved::mean_response_s)),
-        bottleneck: whole.solution.bottleneck().map(|station| mix::STATIONS[station]),
+        response_s: any_clients.then(|| widened(noise(&mix::Solved::mean_response_s), error)),
+        bottleneck: whole.bottleneck(),
         method: whole.solution.method,
         cautions: mix::cautions(mix, &whole),
-        network: whole.network,
+        network: whole.network_of_all_clients(mix),
     })
+}
+
+/// Half the width of the interval of what the model leaves out, in logarithms: what measured mixes leave unexplained, more so beyond
+/// them. Without measured mixes only the way beyond measurements is known to be uncertain.
+fn model_error(mix: &Mix) -> f64 {
+    let beyond = mix.doublings_beyond;
+    match mix.turns.error {
+        Some(residual) => residual.half_width() * (1.0 + beyond * beyond).sqrt(),
+        None => NORMAL_95 * UNADJUSTED_ERROR * beyond,
+    }
+}
+
+/// An interval with another independent error, of this half-width in logarithms. Stays without spread if the noise is unknown and there is no other
+/// error.
+fn widened(noise: Interval, error: f64) -> Interval {
+    if error <= 0.0 || noise.value <= 0.0 {
+        return noise;
+    }
+    let own = noise.high.map_or(0.0, |high| (high / noise.value).ln());
+    let factor = own.hypot(error).exp();
+    Interval { value: noise.value, low: Some(noise.value / factor), high: Some(noise.value * factor) }
 }

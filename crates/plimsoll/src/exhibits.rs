@@ -32,6 +32,7 @@ pub static CAUSES: &str = include_str!("../../../experiments/causes.toml");
 /// Every experiment, in the order in which they are reproduced.
 pub static EXHIBITS: &[Source] = &[
     source!("interference.toml"),
+    source!("interference-triples.toml"),
     source!("scalability.toml"),
     source!("SR/fig2-cores.toml"),
     source!("SR/fig2-cores-postgres.toml"),
@@ -92,8 +93,13 @@ pub static EXHIBITS: &[Source] = &[
     source!("MW/fig3.10-cr-wdl.toml"),
     source!("MW/uncontended-cost.toml"),
     source!("MW/early-lock-release.toml"),
+    source!("MW/fig4.3-hump.toml"),
+    source!("MW/4.6-idd-asdb-calibrate.toml"),
+    source!("MW/4.6-idd-asdb-held-out.toml"),
     source!("MW/4.6-idd-calibrate.toml"),
     source!("MW/4.6-idd-held-out.toml"),
+    source!("MW/4.6-idd-tpcc-calibrate.toml"),
+    source!("MW/4.6-idd-tpcc-held-out.toml"),
     source!("GA/fig2-convergence.toml"),
     source!("GA/fig4-static-degrees.toml"),
     source!("GA/fig4c-cost.toml"),

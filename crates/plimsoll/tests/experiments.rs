@@ -117,6 +117,35 @@ fn a_run_predicts_mixes_and_advises_a_load() {
     refused(&["predict", "out", "--vary", "mpl=0..50"], folder.path(), "these can be varied: `reads.clients`");
 }
 
+/// What is advised is measured on the same target, in a folder of its own, and kept with the run.
+#[test]
+fn advice_is_verified_by_an_experiment_of_its_own() {
+    let folder = folder(MIXED);
+    finished(MIXED, folder.path(), "out");
+    let advise = ["advise", "out", "--slo", "reads.p95 < 100s", "--vary", "writes.clients=1..2", "--verify"];
+    let output = run(&advise, folder.path());
+    let text = printed(&output);
+    assert!(
+        text.contains("Measured, writes.clients=2 keeps reads.p95 < 100s; its neighbour writes.clients=1"),
+        "{text}"
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(said(&output).contains("verifying writes.clients=2 and writes.clients=1"), "{}", said(&output));
+    let read = |file: &str| -> Value { serde_json::from_slice(&fs::read(folder.path().join(file)).unwrap()).unwrap() };
+    let results = read("out/results.json");
+    assert_eq!(results["verified"]["settings"][0]["verdict"], "holds", "{}", results["verified"]);
+    assert_eq!(items(&read("out/verify/results.json")["claims"]).len(), 2);
+    assert!(fs::read_to_string(folder.path().join("out/report.html")).unwrap().contains("Advice, measured"));
+    refused(&advise, folder.path(), "move that folder away first");
+    // A workload whose file is gone since.
+    fs::rename(folder.path().join("out/verify"), folder.path().join("verified")).unwrap();
+    let mut lost = results;
+    let text = lost["experiment"]["text"].as_str().unwrap().replacen("kind = \"rows\"", "kind = \"file:gone.toml\"", 1);
+    lost["experiment"]["text"] = text.into();
+    fs::write(folder.path().join("out/results.json"), lost.to_string()).unwrap();
+    refused(&advise, folder.path(), "the run cannot be made again");
+}
+
 #[test]
 fn a_claim_that_fails_ends_with_1() {
     let claims = r#"

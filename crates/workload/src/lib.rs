@@ -26,6 +26,7 @@ pub mod file;
 mod footprint;
 pub mod freshness;
 mod inquiry;
+pub mod instance;
 pub mod json_schema;
 pub mod memory;
 pub mod parallelism;

@@ -1,8 +1,10 @@
 //! Advice about machines whose truth is known.
 
+use super::verify::{Verification, VerifyError};
 use super::*;
 use crate::predict::CacheShared;
 use crate::predict::tests::{EXPERIMENT, alone_only, run};
+use crate::results::{ClaimVerdict, Mode};
 
 fn request(slo: &str, vary: Option<&str>) -> Request {
     let vary = vary.map(|text| text.parse().expect(text));
@@ -86,4 +88,61 @@ fn what_cannot_be_read_or_is_not_there_is_refused_with_the_remedy() {
     assert!(refused(&request("shrot.p95 < 20ms", None)).contains("did you mean `short`?"));
     let unknown = Request { maximise: Some("lnog".to_owned()), ..request("short.p95 < 20ms", None) };
     assert!(refused(&unknown).contains("did you mean `long`?"));
+}
+
+/// Advice from workloads alone, and the experiment that measures it.
+fn to_verify(slo: &str) -> (Results, Advice, Verification) {
+    let alone = run(&alone_only(EXPERIMENT), 1.0, 0.005, |_, _| {});
+    let request = request(slo, Some("long.clients=5..60 by 5"));
+    let advice = advise(&alone, &request).expect("known");
+    let verification = Verification::of(&alone, &advice, &request.slo).expect("a value keeps it");
+    (alone, advice, verification)
+}
+
+#[test]
+fn advice_is_measured_beside_its_neighbour() {
+    let slo = "short.p95 < 15ms";
+    let (_, mut advice, verification) = to_verify(slo);
+    let measured = run(verification.text(), 1.0, 0.005, |_, _| {});
+    let verified = verification.verified(&measured);
+    let [best, next] = &verified.settings[..] else { panic!("{verified:?}") };
+    assert_eq!((best.value, next.value), (advice.tried[advice.best.unwrap()].value, best.value + 5), "{verified:?}");
+    assert!(verified.is_kept() && best.verdict == ClaimVerdict::Holds, "{verified:?}");
+    let (predicted, is) = (best.predicted_per_s.unwrap().value, best.measured_per_s.unwrap().value);
+    assert!((predicted / is - 1.0).abs() < 0.05, "{verified:?}");
+    assert!(next.measured_ms.unwrap().value > best.measured_ms.unwrap().value, "{verified:?}");
+    advice.verified = Some(verified);
+    let text = crate::table::advice::render(&advice);
+    assert!(text.contains(&format!("Measured, long.clients={} keeps {slo}", advice.tried[advice.best.unwrap()].value)));
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+/// On a machine where requests cost more beside others than alone, advice from workloads alone does not keep its promise.
+#[test]
+fn advice_that_does_not_keep_its_promise_is_found_out() {
+    let (mut results, _, verification) = to_verify("short.p95 < 25ms");
+    let verified = verification.verified(&run(verification.text(), 1.6, 0.005, |_, _| {}));
+    assert!(!verified.is_kept() && verified.settings[0].verdict == ClaimVerdict::Fails, "{verified:?}");
+    assert!(verified.sentence.contains("breaks short.p95 < 25ms"), "{}", verified.sentence);
+    results.verified = Some(verified.clone());
+    let page = crate::report::render(crate::report::Source::new(&results, &[]));
+    assert!(page.contains("Advice, measured") && page.contains(&verified.sentence.replace('<', "&lt;")));
+}
+
+#[test]
+fn advice_that_cannot_be_measured_is_refused() {
+    let (alone, advice, _) = to_verify("short.p95 < 25ms");
+    let slo: Slo = "short.p95 < 25ms".parse().expect("a promise");
+    let refused = |results: &Results, advice: &Advice| Verification::of(results, advice, &slo).expect_err("refused");
+    let nothing = Advice { best: None, ..advice.clone() };
+    assert_eq!(refused(&alone, &nothing), VerifyError::NoBest("long.clients".to_owned()));
+    let mut nobody = advice.clone();
+    nobody.tried[0].value = 0;
+    nobody.best = Some(0);
+    assert!(refused(&alone, &nobody).to_string().contains("leaves nothing to measure beside `short`"));
+    let mut lost = alone.clone();
+    lost.experiment.text = None;
+    assert_eq!(refused(&lost, &advice), VerifyError::NoText);
+    let simulated = Results { mode: Mode::Simulated, ..alone };
+    assert_eq!(refused(&simulated, &advice), VerifyError::Simulated);
 }

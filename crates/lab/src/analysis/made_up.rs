@@ -26,7 +26,7 @@ impl Targets for Paper {
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
-        vec!["dop", "memory", "policy", "lock_policy", "governor", "governor_low_share"]
+        vec!["dop", "memory", "policy", "lock_policy", "cpu_policy", "governor", "governor_low_share"]
     }
 
     fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value> {

@@ -107,6 +107,9 @@ pub struct TypedWorkload {
     /// several shares as in `level2:0.05, high:0.1`; or a table with the priority of each kind of transaction, as in
     /// `{ payment = "high" }`, where "*" stands for all others. `low` without it, and for the rest.
     pub priority: Option<At<TypedPriority>>,
+    /// The name of an instance: tables of its own in the same database, for a second workload of the same benchmark with other data. Without it the
+    /// workload uses the benchmark's tables, as all others without it do.
+    pub instance: Option<At<String>>,
     /// The user of the server as whom its clients log in; without it the user of the target's URL. A governor with
     /// settings of your own (`governor_config`) then takes the class from its rules, and clients name none.
     pub user: Option<At<String>>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use plimsoll_workload::driver::{ClientOptions, Delay};
+use plimsoll_workload::instance;
 use plimsoll_workload::registry::Catalog;
 
 use super::benchmarks::parameter_names;
@@ -72,6 +73,15 @@ fn workload(at: &At<TypedWorkload>, seed: u64, catalog: &Catalog, problems: &mut
     if let Some(priority) = &typed.priority {
         let set = planned.set("priority", &priority.value().text().into());
         problems.note(set.map_err(|why| Problem::new(priority.span(), why)));
+    }
+    if let Some(instance) = &typed.instance {
+        let name = instance.value();
+        match instance::fault(name) {
+            Some(why) => problems.add(instance.span(), why),
+            None => {
+                planned.parameters.insert(instance::INSTANCE.to_owned(), name.clone().into());
+            }
+        }
     }
     let known = parameter_names(&planned.kind);
     for (key, value) in &typed.parameters {

@@ -1,17 +1,29 @@
-//! How far predictions are from what was measured, beside what simpler models would have said.
+//! How far predictions are from what was measured, beside what simpler models would have predicted.
+//!
+//! Errors are summed for each workload, for the mean response of any request of a mix ([`MIX`], the thesis' `T_mix`), and for all
+//! workloads together. The baselines are:
+//! - `mva`: the queueing network with demands as alone, adjusted by nothing;
+//! - `asymptotic bounds`: the least response that any schedule can give (its bounds are its interval);
+//! - `linear interference`: the response alone, and a fixed time for each client of others, as pairs have shown;
+//! - `no change`: the response alone.
 
-use plimsoll_model::idd::{self, Machine, Mix, Prediction, Slowdown};
+use plimsoll_model::bounds;
+use plimsoll_model::idd::{self, Lesson, Machine, Mix, Prediction, Slowdown, Turns};
 use serde::Serialize;
 
 use super::Model;
 use super::points::Asked;
 
-/// Errors of one way to predict mean responses, over every workload of every mix that was measured and not used for
-/// adjusting the model. All are relative: 0.1 is 10 %.
+/// Errors of one way to predict mean responses, over mixes that were measured and not used for adjusting the model. All are relative: 0.1
+/// is 10 %.
 #[derive(Debug, Clone, Serialize)]
 pub struct Accuracy {
-    /// `idd`, `mva` or `des`; `no change` takes each response from the workload alone.
+    /// `idd`, `mva` or `des`, or the name of a baseline.
     pub model: &'static str,
+    /// Whether measured mixes adjusted it, so that it does not follow from workloads alone.
+    pub is_calibrated: bool,
+    /// Whose responses: a workload, `any request` of each mix, or `all` workloads.
+    pub of: String,
     /// Figures compared. A count.
     pub count: usize,
     /// Mean of absolute errors (MAPE).
@@ -24,61 +36,195 @@ pub struct Accuracy {
     pub covered: Option<f64>,
 }
 
-/// One response, predicted in several ways, over the measured one.
+/// All workloads, as [`Accuracy::of`].
+pub(crate) const ALL: &str = "all";
+/// The mean response of any request of a mix, as [`Accuracy::of`].
+pub(crate) const MIX: &str = "any request";
+
+/// A mix with several ways to predict it.
 pub(super) struct Judged {
-    asked: f64,
-    unadjusted: Option<f64>,
-    unchanged: Option<f64>,
-    is_covered: Option<bool>,
+    /// Means that were measured, seconds, by workload; then of any request.
+    measured: Vec<(String, Option<f64>)>,
+    ways: Vec<Way>,
 }
 
-/// Every response of a mix that was measured.
-pub(super) fn judged(asked: &Asked, mix: &Mix, prediction: &Prediction, machine: &Machine) -> Vec<Judged> {
-    let is_seen = asked.is_calibration && mix.slowdown != Slowdown::None;
+/// One way to predict a mix.
+struct Way {
+    name: &'static str,
+    is_calibrated: bool,
+    /// In the order of what was measured: seconds, and the ends of its interval.
+    predicted: Vec<Option<(f64, Option<(f64, f64)>)>>,
+}
+
+/// What is known of a mix, for those ways that need no model.
+struct Known<'a> {
+    asked: &'a Asked,
+    mix: &'a Mix,
+}
+
+impl Known<'_> {
+    /// The mean response of any request, if those of workloads are these: each client sends requests as fast as it gets answers.
+    fn of_any(&self, responses_s: &[Option<f64>]) -> Option<f64> {
+        let (mut seconds, mut requests) = (0.0, 0.0);
+        for (member, response_s) in self.mix.members.iter().zip(responses_s).filter(|(member, _)| member.population > 0)
+        {
+            let response_s = (*response_s)?;
+            let per_s = f64::from(member.population) / (member.think_s + response_s);
+            seconds += per_s * response_s;
+            requests += per_s;
+        }
+        (requests > 0.0).then(|| seconds / requests)
+    }
+
+    /// What was measured. The mean of any request needs all of them.
+    fn measured(&self) -> Vec<(String, Option<f64>)> {
+        let of = |member: &super::points::AskedMember| Some(member.measured?.response_ms?.value * 1e-3);
+        let members = &self.asked.members;
+        let mut measured: Vec<_> = members.iter().map(|member| (member.name.clone(), of(member))).collect();
+        let (mut seconds, mut requests) = (0.0, Some(0.0));
+        for (member, (_, response_s)) in members.iter().zip(&measured) {
+            let per_s = member.measured.map(|measured| measured.throughput_per_s.value);
+            let both = per_s.zip(*response_s);
+            seconds += both.map_or(0.0, |(per_s, response_s)| per_s * response_s);
+            requests = requests.zip(both).map(|(sum, (per_s, _))| sum + per_s);
+        }
+        measured.push((MIX.to_owned(), requests.filter(|sum| *sum > 0.0).map(|sum| seconds / sum)));
+        measured
+    }
+
+    fn plain_way(&self, name: &'static str, responses_s: Vec<Option<f64>>) -> Way {
+        let of_any = self.of_any(&responses_s);
+        let predicted = responses_s.into_iter().chain([of_any]).map(|seconds| Some((seconds?, None))).collect();
+        Way { name, is_calibrated: false, predicted }
+    }
+
+    fn of_prediction(&self, name: &'static str, is_calibrated: bool, prediction: &Prediction) -> Way {
+        let all = prediction.classes.iter().map(|class| class.response_s).chain([prediction.response_s]);
+        let predicted = all.map(|response| response.map(|one| (one.value, one.low.zip(one.high)))).collect();
+        Way { name, is_calibrated, predicted }
+    }
+
+    fn alone_s(&self) -> Vec<Option<f64>> {
+        self.mix.members.iter().map(|member| member.alone.demand(None).ok().map(|demand| demand.response_s)).collect()
+    }
+
+    fn bounds(&self, plain: &Prediction) -> Way {
+        let mut bounds = bounds::asymptotic(&plain.network);
+        // Behind its classes the network has upkeep.
+        bounds.truncate(self.mix.members.len());
+        let mut way =
+            self.plain_way("asymptotic bounds", bounds.iter().map(|one| Some(one.as_ref()?.response_s_min)).collect());
+        for (predicted, bounds) in way.predicted.iter_mut().zip(bounds) {
+            *predicted =
+                predicted.zip(bounds).map(|((least_s, _), one)| (least_s, Some((least_s, one.response_s_max))));
+        }
+        way
+    }
+
+    /// `None` of a workload beside one with which it was in no pair.
+    fn linear(&self, lessons: &[Lesson]) -> Option<Way> {
+        let alone_s = self.alone_s();
+        let of = |at: usize| {
+            let others = self.mix.members.iter().enumerate().filter(|(other, _)| *other != at);
+            let own = &self.mix.members[at].alone.name;
+            let added = others.map(|(_, other)| {
+                Some(f64::from(other.population) * per_client_s(lessons, own, &other.alone.name, alone_s[at]?)?)
+            });
+            Some(alone_s[at]? + added.sum::<Option<f64>>()?)
+        };
+        let responses_s: Vec<Option<f64>> = (0..self.mix.members.len()).map(of).collect();
+        let is_known = responses_s.iter().any(Option::is_some);
+        is_known.then(|| Way { is_calibrated: true, ..self.plain_way("linear interference", responses_s) })
+    }
+}
+
+/// Seconds that a client of `other` adds to a response of `own`, by least squares of relative errors over pairs.
+fn per_client_s(lessons: &[Lesson], own: &str, other: &str, alone_s: f64) -> Option<f64> {
+    let (mut product, mut square) = (0.0, 0.0);
+    for lesson in lessons.iter().filter(|lesson| lesson.members.len() == 2) {
+        let at = |name: &str| lesson.members.iter().position(|member| member.alone.name == name);
+        let Some((at, beside)) = at(own).zip(at(other)) else { continue };
+        let Some(response_s) = lesson.response_s(at, None) else { continue };
+        let clients = f64::from(lesson.members[beside].population) / response_s;
+        product += clients * (response_s - alone_s) / response_s;
+        square += clients * clients;
+    }
+    (square > 0.0).then(|| product / square)
+}
+
+/// What was measured of a mix beside every prediction of it; `None` where nothing was measured, or the model has seen it.
+pub(super) fn judged(
+    model: Model,
+    asked: &Asked,
+    mix: &Mix,
+    lessons: &[Lesson],
+    (prediction, machine): (&Prediction, &Machine),
+) -> Option<Judged> {
+    let is_seen = asked.is_calibration && mix.is_adjusted();
     if is_seen || asked.members.iter().all(|member| member.measured.is_none()) {
-        return Vec::new();
+        return None;
     }
-    let plain = idd::predict(&Mix { slowdown: Slowdown::None, ..mix.clone() }, machine).ok();
-    let one = |at: usize| {
-        let measured = asked.members[at].measured?.response_ms?.value * 1e-3;
-        let predicted = prediction.classes[at].response_s?;
-        let ratio = |seconds: f64| seconds / measured;
-        let unadjusted = plain.as_ref().and_then(|plain| plain.classes[at].response_s);
-        let alone = mix.members[at].alone.demand(None).ok();
-        Some(Judged {
-            asked: ratio(predicted.value),
-            unadjusted: unadjusted.map(|response| ratio(response.value)),
-            unchanged: alone.map(|demand| ratio(demand.response_s)),
-            is_covered: predicted.low.zip(predicted.high).map(|(low, high)| (low..=high).contains(&measured)),
-        })
-    };
-    (0..asked.members.len()).filter_map(one).collect()
+    let known = Known { asked, mix };
+    let mut ways = vec![known.of_prediction(model.name(), mix.is_adjusted(), prediction)];
+    let unadjusted = Mix { slowdown: Slowdown::None, turns: Turns::default(), ..mix.clone() };
+    if let Ok(plain) = idd::predict(&unadjusted, machine) {
+        if model != Model::Mva {
+            ways.push(known.of_prediction(Model::Mva.name(), false, &plain));
+        }
+        ways.push(known.bounds(&plain));
+    }
+    ways.extend(known.linear(lessons));
+    ways.push(known.plain_way("no change", known.alone_s()));
+    Some(Judged { measured: known.measured(), ways })
 }
 
-/// Errors by model: the one that was asked for first, then the baselines.
-pub(super) fn summed(model: Model, judged: &[Judged]) -> Vec<Accuracy> {
-    let asked: Vec<f64> = judged.iter().map(|one| one.asked).collect();
-    let covered: Option<Vec<bool>> = judged.iter().map(|one| one.is_covered).collect();
-    let covered = covered.map(|all| all.iter().filter(|inside| **inside).count() as f64 / all.len().max(1) as f64);
-    let unadjusted: Vec<f64> = judged.iter().filter_map(|one| one.unadjusted).collect();
-    let unchanged: Vec<f64> = judged.iter().filter_map(|one| one.unchanged).collect();
-    let mut all = vec![summary(model.name(), &asked, covered)];
-    if model != Model::Mva {
-        all.push(summary("mva", &unadjusted, None));
+/// Errors by whose responses, then by model: the one that was asked for first, then the baselines.
+pub(super) fn summed(judged: &[Judged]) -> Vec<Accuracy> {
+    let mut names: Vec<&str> = vec![ALL];
+    let mut ways: Vec<&'static str> = Vec::new();
+    for one in judged {
+        let of_workloads = one.measured.iter().map(|(name, _)| name.as_str());
+        let all = of_workloads.filter(|name| *name != MIX).collect::<Vec<_>>();
+        all.into_iter().for_each(|name| {
+            if !names.contains(&name) {
+                names.push(name)
+            }
+        });
+        one.ways.iter().for_each(|way| {
+            if !ways.contains(&way.name) {
+                ways.push(way.name)
+            }
+        });
     }
-    all.push(summary("no change", &unchanged, None));
-    all.into_iter().flatten().collect()
+    names.push(MIX);
+    let each = |name: &&str| ways.iter().filter_map(|way| summary(judged, way, name)).collect::<Vec<_>>();
+    names.iter().flat_map(each).collect()
 }
 
-fn summary(model: &'static str, ratios: &[f64], covered: Option<f64>) -> Option<Accuracy> {
+fn summary(judged: &[Judged], way: &'static str, of: &str) -> Option<Accuracy> {
+    let mut ratios = Vec::new();
+    let mut covered = Some((0, 0));
+    let mut is_calibrated = false;
+    for (mix, way) in judged.iter().filter_map(|mix| Some((mix, mix.ways.iter().find(|one| one.name == way)?))) {
+        is_calibrated |= way.is_calibrated;
+        for ((name, measured), predicted) in mix.measured.iter().zip(&way.predicted) {
+            let is_it = if of == ALL { name != MIX } else { name == of };
+            let Some((measured_s, (predicted_s, ends))) = measured.zip(*predicted).filter(|_| is_it) else { continue };
+            ratios.push(predicted_s / measured_s);
+            let inside = ends.map(|(low, high)| (low..=high).contains(&measured_s));
+            covered = covered.zip(inside).map(|((some, all), inside)| (some + usize::from(inside), all + 1));
+        }
+    }
     let count = ratios.len();
     let mean = |of: &dyn Fn(f64) -> f64| ratios.iter().map(|ratio| of(ratio - 1.0)).sum::<f64>() / count as f64;
     (count > 0).then(|| Accuracy {
-        model,
+        model: way,
+        is_calibrated,
+        of: of.to_owned(),
         count,
         mean_absolute: mean(&f64::abs),
         largest: ratios.iter().map(|ratio| (ratio - 1.0).abs()).fold(0.0, f64::max),
         bias: mean(&|error| error),
-        covered,
+        covered: covered.filter(|(_, all)| *all > 0).map(|(some, all)| some as f64 / all as f64),
     })
 }

@@ -31,7 +31,7 @@ pub(crate) fn percentile(results: &Results, workload: &str, name: &str) -> Resul
         measured: None,
     };
     let asked = Asked { base: base.clone(), members: vec![member], cores: None, is_calibration: false };
-    let mix = inputs.mix(&asked, false)?;
+    let mix = inputs.mix(&asked, None)?;
     let measured = results.cell(cell.setting, cell.arm, workload).and_then(|cell| cell.measured.all.latency_us);
     let Some(measured) = measured else { return Ok(None) };
     let (place, measured_us) = match name {

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 
 use plimsoll_model::demand::{Alone, Block, Figure};
-use plimsoll_model::idd::{Calibration, Disk, LOCK_SHARE_MAX, Machine, Member, Mix, Slowdown};
-use plimsoll_workload::driver::Delay;
+use plimsoll_model::idd::{Calibration, Disk, LOCK_SHARE_MAX, Lesson, Machine, Member, Mix, Slowdown, Turns};
+use plimsoll_policy::Priority;
+use plimsoll_workload::driver::{Delay, LittlesLaw};
 use serde_json::Value;
 
 use super::PredictError;
 use super::points::{Asked, AskedMember};
 use crate::analysis::cells::{Cell, Cells};
 use crate::results::{Point, Results, WorkloadResult};
+
+/// By how much windows may be off Little's law, so that the model still learns from them: twice what claims allow, since it averages them.
+const LITTLES_DIFFERENCE_MAX: f64 = 0.1;
 
 /// Swept settings.
 pub(super) type Setting = BTreeMap<String, Value>;
@@ -55,11 +59,30 @@ impl<'a> Inputs<'a> {
         fixed.and_then(Value::as_u64).map_or(1, |clients| clients as u32)
     }
 
-    /// Whether a number of clients lies within what the workload was measured with alone.
-    pub(super) fn covers(&self, base: &Setting, workload: &str, clients: u32) -> bool {
-        let cells = self.alone_cells(base, workload);
-        let measured = || cells.iter().filter_map(|cell| self.clients(cell));
-        clients == 0 || measured().any(|least| least <= clients) && measured().any(|most| most >= clients)
+    /// How often a number of clients would have to be halved or doubled to come within what was measured of the workload alone, and, if
+    /// there are any, in mixes; 0 within.
+    fn doublings(&self, base: &Setting, workload: &str, clients: u32) -> f64 {
+        if clients == 0 {
+            return 0.0;
+        }
+        let cells = self.cells.of_workload(workload).filter(|cell| base_of(cell.setting) == *base);
+        let (alone, mixes): (Vec<_>, Vec<_>) = cells.partition(|cell| cell.arm.starts_with("alone:"));
+        let beyond = |cells: &[&Cell<'a>]| {
+            let measured: Vec<u32> = cells.iter().filter_map(|cell| self.clients(cell)).collect();
+            let (least, most) = measured.iter().min().zip(measured.iter().max())?;
+            let ratio = f64::from((*least).max(1)) / f64::from(clients);
+            let ratio = ratio.max(f64::from(clients) / f64::from((*most).max(1)));
+            Some(ratio.log2().max(0.0))
+        };
+        beyond(&alone).unwrap_or(0.0).max(beyond(&mixes).unwrap_or(0.0))
+    }
+
+    /// How far a mix lies beyond what was measured, in doublings of clients or cores.
+    pub(super) fn doublings_beyond(&self, asked: &Asked) -> f64 {
+        let of_members = asked.members.iter().map(|member| self.doublings(&asked.base, &member.name, member.clients));
+        let ran_on = f64::from(self.cores_at(&asked.base).max(1));
+        let of_cores = asked.cores.map(|cores| (f64::from(cores.max(1)) / ran_on).log2().abs());
+        of_members.chain(of_cores).fold(0.0, f64::max)
     }
 
     /// The valid runs of a workload alone whose number of clients is nearest to the wanted one, as a ratio.
@@ -84,18 +107,33 @@ impl<'a> Inputs<'a> {
             let measured = self.clients(cell).unwrap_or(1).max(1);
             (f64::from(measured) / f64::from(clients.max(1))).ln().abs()
         };
-        let valid = cells.into_iter().filter(|cell| !cell.runs.is_empty());
-        let nearest = valid.min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        let valid: Vec<&Cell<'a>> = cells.into_iter().filter(|cell| !cell.runs.is_empty()).collect();
+        // Windows in which few requests end do not show what a request needs; they serve only where there are no better ones.
+        let steady = valid.iter().copied().filter(|cell| self.is_steady(cell));
+        let nearest = steady.min_by(|a, b| distance(a).total_cmp(&distance(b)));
+        let nearest = nearest.or_else(|| valid.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b))));
         nearest.ok_or_else(|| PredictError::Invalid { workload: workload.to_owned(), at: at() })
+    }
+
+    /// Whether the windows of a cell are long enough for the model to learn from them.
+    fn is_steady(&self, cell: &Cell<'_>) -> bool {
+        let results = cell.runs.iter().map(|run| self.cells.result(cell, *run));
+        let law = LittlesLaw::sum(results.filter_map(|result| result.window.littles_law));
+        law.difference().is_none_or(|difference| difference.abs() <= LITTLES_DIFFERENCE_MAX)
     }
 
     fn alone(&self, cell: &Cell<'_>) -> Alone {
         let block_count = cell.runs.iter().map(|run| self.cells.block(*run) + 1).max().unwrap_or(0);
         let mut blocks = vec![None; block_count];
+        // Of windows that are too short for its requests only the shorter ones are seen.
+        let is_steady =
+            WorkloadResult::why_undecided(cell.runs.iter().map(|run| self.cells.result(cell, *run))).is_none();
+        let is_open = self.setting(cell.setting, cell.workload, "rate").is_some_and(|rate| !rate.is_null());
+        let pauses = self.think_s(cell.setting, cell.workload) > 0.0 || is_open;
         for run in &cell.runs {
             let point = &self.results.points[*run];
-            blocks[self.cells.block(*run)] =
-                block(point, self.cells.result(cell, *run), self.cores(point), self.is_in_memory());
+            let clients = Clients { cores: self.cores(point), never_pause: is_steady && !pauses };
+            blocks[self.cells.block(*run)] = block(point, self.cells.result(cell, *run), &clients, self.is_in_memory());
         }
         Alone { name: cell.workload.to_owned(), population: self.clients(cell).unwrap_or(0), blocks }
     }
@@ -110,37 +148,128 @@ impl<'a> Inputs<'a> {
             && is("target.memory_grant_mib", "unlimited")
     }
 
-    /// The mix that is asked for. With `adjusted`, demands follow what arms with several workloads have shown, if there are any.
-    pub(super) fn mix(&self, asked: &Asked, adjusted: bool) -> Result<Mix, PredictError> {
+    /// The mix that is asked for. With `turns`, which lessons at its settings have taught, demands follow what arms with several workloads
+    /// have shown, if there are any; without, they are as alone.
+    pub(super) fn mix(&self, asked: &Asked, turns: Option<&Turns>) -> Result<Mix, PredictError> {
         let mut members = Vec::new();
         for member in &asked.members {
-            let alone = self.alone(self.nearest_alone(&asked.base, &member.name, member.clients)?);
-            members.push(Member { alone, population: member.clients, think_s: member.think_s });
+            members.push(self.member(&asked.base, &member.name, member.clients, member.think_s)?);
         }
-        let points: Vec<Vec<Calibration>> =
-            asked.members.iter().map(|member| self.calibrations(asked, member)).collect();
-        let is_known = adjusted && points.iter().any(|points| !points.is_empty());
-        let slowdown = if is_known { Slowdown::Calibrated(points) } else { Slowdown::None };
-        Ok(Mix { tables_shared: self.shares_tables(asked, &members), members, slowdown })
+        let names = asked.members.iter().map(|member| member.name.as_str());
+        let slowdown = if turns.is_some() { self.slowdown(&asked.base, names) } else { Slowdown::None };
+        Ok(Mix {
+            tables_shared: self.shares_tables(asked, &members),
+            members,
+            slowdown,
+            turns: turns.cloned().unwrap_or_default(),
+            doublings_beyond: self.doublings_beyond(asked),
+        })
     }
 
-    /// That queries of the embedded engine wait for its threads, not only for cores, if they do in this mix.
-    pub(super) fn threads_shared(&self, asked: &Asked) -> Option<String> {
-        let setting = |key: &str| self.results.experiment.settings.get(key);
-        let is_analytical = |member: &&AskedMember| {
-            let mut results = self.results.points.iter().flat_map(|point| &point.workloads);
-            results.any(|result| result.name == member.name && result.analytical)
+    fn member(&self, base: &Setting, name: &str, clients: u32, think_s: f64) -> Result<Member, PredictError> {
+        let alone = self.alone(self.nearest_alone(base, name, clients)?);
+        Ok(Member { alone, population: clients, think_s, needs_thread: self.is_embedded() && self.is_analytical(name) })
+    }
+
+    /// How requests of these workloads slow each other down, as arms with several workloads have shown.
+    fn slowdown<'n>(&self, base: &Setting, names: impl Iterator<Item = &'n str>) -> Slowdown {
+        let points: Vec<Vec<Calibration>> = names.map(|name| self.calibrations(base, name)).collect();
+        match points.iter().any(|points| !points.is_empty()) {
+            true => Slowdown::Calibrated(points),
+            false => Slowdown::None,
+        }
+    }
+
+    /// Every arm with several workloads at these settings, as a lesson for the model.
+    pub(super) fn lessons(&self, base: &Setting) -> Vec<Lesson> {
+        let mut mixes: Vec<Vec<&Cell<'a>>> = Vec::new();
+        for name in self.cells.workloads() {
+            let cells = self.cells.of_workload(name);
+            for cell in cells.filter(|cell| !cell.arm.starts_with("alone:") && base_of(cell.setting) == *base) {
+                match mixes.iter_mut().find(|mix| mix[0].arm == cell.arm && mix[0].setting == cell.setting) {
+                    Some(mix) => mix.push(cell),
+                    None => mixes.push(vec![cell]),
+                }
+            }
+        }
+        mixes.iter().filter(|mix| mix.len() > 1).filter_map(|mix| self.lesson(base, mix)).collect()
+    }
+
+    fn lesson(&self, base: &Setting, cells: &[&Cell<'a>]) -> Option<Lesson> {
+        let member = |cell: &&Cell<'a>| {
+            self.member(base, cell.workload, self.clients(cell)?, self.think_s(cell.setting, cell.workload)).ok()
         };
-        let queries: u32 = asked.members.iter().filter(is_analytical).map(|member| member.clients).sum();
-        let is_embedded = setting("target.url").and_then(Value::as_str) == Some("embedded:");
-        // Runs of before the option had as many as `dop`.
-        let threads = setting("target.workers").or_else(|| setting("target.dop"));
-        let threads = threads.and_then(Value::as_u64).unwrap_or(1);
-        (is_embedded && u64::from(queries) > threads).then(|| {
-            "queries of several clients share the engine's threads for queries, which are not in the model; their \
-             responses are too short"
-                .to_owned()
+        let members = cells.iter().map(member).collect::<Option<Vec<Member>>>()?;
+        let responses = |cell: &&Cell<'a>| {
+            let results = || cell.runs.iter().map(|run| self.cells.result(cell, *run));
+            let blocks = cell.runs.iter().map(|run| self.cells.block(*run) + 1).max().unwrap_or(0);
+            let mut responses = vec![None; blocks];
+            // Windows that are too short for its responses teach nothing.
+            if self.is_steady(cell) {
+                for (run, result) in cell.runs.iter().zip(results()) {
+                    responses[self.cells.block(*run)] = response(result);
+                }
+            }
+            responses
+        };
+        Some(Lesson {
+            slowdown: self.slowdown(base, cells.iter().map(|cell| cell.workload)),
+            members,
+            responses: cells.iter().map(responses).collect(),
         })
+    }
+
+    fn is_embedded(&self) -> bool {
+        self.results.experiment.settings.get("target.url").and_then(Value::as_str) == Some("embedded:")
+    }
+
+    fn is_analytical(&self, workload: &str) -> bool {
+        let mut results = self.results.points.iter().flat_map(|point| &point.workloads);
+        results.any(|result| result.name == workload && result.analytical)
+    }
+
+    /// How many queries the embedded engine runs at once: its threads for queries over the threads of each.
+    fn queries_at_once(&self, base: &Setting) -> Option<u32> {
+        let option =
+            |key: &str| base.get(key).or_else(|| self.results.experiment.settings.get(&format!("target.{key}")));
+        let number = |key: &str| option(key).and_then(Value::as_u64).filter(|threads| *threads > 0);
+        let dop = number("dop").unwrap_or(1);
+        // Runs of before the option had as many as `dop`.
+        let threads = number("workers").unwrap_or(dop);
+        self.is_embedded().then(|| u32::try_from((threads / dop).max(1)).unwrap_or(u32::MAX))
+    }
+
+    /// The rank of each member before the cores, larger first; `None` if all are equal there. An error says what the model does not
+    /// know.
+    pub(super) fn ranks(&self, asked: &Asked) -> Option<Result<Vec<u8>, String>> {
+        let option =
+            |key: &str| asked.base.get(key).or_else(|| self.results.experiment.settings.get(&format!("target.{key}")));
+        let has_policy = option("cpu_policy").and_then(Value::as_str).is_some_and(|policy| policy != "none");
+        let text = |member: &AskedMember| {
+            let rule = self.setting(&asked.base, &member.name, "priority").and_then(Value::as_str);
+            rule.unwrap_or("low").to_owned()
+        };
+        let texts: Vec<String> = asked.members.iter().map(text).collect();
+        if !has_policy || texts.windows(2).all(|pair| pair[0] == pair[1]) {
+            return None;
+        }
+        if self.is_embedded() && asked.members.iter().any(|member| self.is_analytical(&member.name)) {
+            return Some(Err(
+                "queries of the embedded engine have no CPU priority, and the model not theirs beside transactions"
+                    .to_owned(),
+            ));
+        }
+        let parsed: Option<Vec<Priority>> = texts.iter().map(|text| text.parse().ok()).collect();
+        let Some(parsed) = parsed else {
+            return Some(Err(
+                "requests of one workload have several CPU priorities, which are not in the model".to_owned()
+            ));
+        };
+        let mut order = parsed.clone();
+        order.sort_unstable();
+        order.dedup();
+        let rank = |priority: &Priority| order.iter().position(|one| one == priority).unwrap_or(0) as u8;
+        Some(Ok(parsed.iter().map(rank).collect()))
     }
 
     /// Whether locks decide: two workloads on the same tables, or one that waits for its own clients' locks with another
@@ -179,11 +308,6 @@ impl<'a> Inputs<'a> {
         self.cores_at(&point.setting)
     }
 
-    /// Whether the runs at these settings had that many cores.
-    pub(super) fn ran_on(&self, base: &Setting, cores: u32) -> bool {
-        self.cores_at(base) == cores
-    }
-
     fn cores_at(&self, swept: &Setting) -> u32 {
         let limited = swept.get("cores").or_else(|| self.results.experiment.settings.get("machine.cores"));
         let usable = self.results.machine.cores_usable as u32;
@@ -192,19 +316,24 @@ impl<'a> Inputs<'a> {
 
     /// What the workloads share.
     pub(super) fn machine(&self, asked: &Asked) -> Machine {
-        Machine { cores: asked.cores.unwrap_or_else(|| self.cores_at(&asked.base)), disk: Disk::Busy }
+        Machine { cores: asked.cores.unwrap_or_else(|| self.cores_at(&asked.base)), ..self.machine_of(&asked.base) }
+    }
+
+    /// The same as it was in these runs.
+    pub(super) fn machine_of(&self, base: &Setting) -> Machine {
+        Machine { cores: self.cores_at(base), disk: Disk::Busy, query_threads: self.queries_at_once(base) }
     }
 
     /// What each arm of this run with several workloads has shown of one of them: its CPU seconds beside alone, over the share
     /// of all cores that the others used.
-    fn calibrations(&self, asked: &Asked, member: &AskedMember) -> Vec<Calibration> {
-        let cells = self.cells.of_workload(&member.name);
-        let mixes = cells.filter(|cell| !cell.arm.starts_with("alone:") && base_of(cell.setting) == asked.base);
-        mixes.filter_map(|cell| self.calibration(asked, cell)).collect()
+    fn calibrations(&self, base: &Setting, workload: &str) -> Vec<Calibration> {
+        let cells = self.cells.of_workload(workload);
+        let mixes = cells.filter(|cell| !cell.arm.starts_with("alone:") && base_of(cell.setting) == *base);
+        mixes.filter(|cell| self.is_steady(cell)).filter_map(|cell| self.calibration(base, cell)).collect()
     }
 
-    fn calibration(&self, asked: &Asked, cell: &Cell<'a>) -> Option<Calibration> {
-        let alone = self.nearest_alone(&asked.base, cell.workload, self.clients(cell)?).ok()?;
+    fn calibration(&self, base: &Setting, cell: &Cell<'a>) -> Option<Calibration> {
+        let alone = self.nearest_alone(base, cell.workload, self.clients(cell)?).ok()?;
         let per_request = |cell: &Cell<'_>| {
             let (mut cpu_s, mut requests) = (0.0, 0.0);
             for run in &cell.runs {
@@ -235,9 +364,16 @@ pub(super) fn base_of(setting: &Setting) -> Setting {
     setting.iter().filter(|(key, _)| !is_load(key)).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
-/// What a window of a workload alone has shown. CPU seconds and the disk's are all that the machine spent on it, upkeep and our own clients
-/// included: where nobody else runs, all of it is for this workload.
-fn block(point: &Point, result: &WorkloadResult, cores: u32, is_in_memory: bool) -> Option<Block> {
+/// Who sent the requests of a window, and to what.
+struct Clients {
+    cores: u32,
+    /// Whether clients send the next request as soon as they can, and windows are long enough to see all of them.
+    never_pause: bool,
+}
+
+/// What a window of a workload alone has shown. CPU seconds are those of a server's processes for the workload and of its clients, if the kernel
+/// accounts for them by process, and the rest is upkeep; otherwise all that the machine spent. The disk's are all of the machine's.
+fn block(point: &Point, result: &WorkloadResult, clients: &Clients, is_in_memory: bool) -> Option<Block> {
     // Requests that began or ended outside of the window count by their part in it.
     let within = result.all.throughput_per_s * point.window_s;
     let latency = result.all.latency_us?;
@@ -251,17 +387,29 @@ fn block(point: &Point, result: &WorkloadResult, cores: u32, is_in_memory: bool)
         let operations = device.reads_per_s.zip(device.writes_per_s).map(|(reads, writes)| reads + writes);
         let lock_s = result.lock_wait.map(|wait| wait.wait_s);
         let lock_s = lock_s.or_else(|| Some(result.all.time_share?.lock? * response_s));
+        // Each client is at work for the whole window, with its requests or between them.
+        let between_s = || (result.clients as f64 * point.window_s * completed / within - response_s).max(0.0);
+        let busy_s = device.cpu_busy.map(|busy| busy * f64::from(clients.cores) * point.window_s);
+        let known = own_on_server(result);
+        let upkeep_s = busy_s.zip(known).map_or(0.0, |(busy_s, own_s)| (busy_s - own_s).max(0.0));
+        let own_cpu_s = known.map(|own_s| Ok(own_s * completed / within));
         let unknown = |figure: &str| Err(format!("{figure} are not measured by workload"));
         Block {
             requests: result.all.completed,
             response_s,
-            cpu_s: sum(device.cpu_busy.map(|busy| busy * f64::from(cores)), "cpu_time"),
+            cpu_s: own_cpu_s
+                .unwrap_or_else(|| sum(device.cpu_busy.map(|busy| busy * f64::from(clients.cores)), "cpu_time")),
+            upkeep_cores: upkeep_s / point.window_s,
             disk_busy_s: if is_in_memory { Ok(0.0) } else { sum(device.io_busy, "devices") },
             disk_operations: sum(operations, "devices"),
             log_s: unknown("waits for the log"),
             lock_s: lock_s.ok_or_else(|| "the target does not tell lock waits".to_owned()),
             instructions: unknown("instructions in kernel mode"),
             spin_instructions: unknown("spin instructions"),
+            between_s: match clients.never_pause {
+                true => Ok(between_s()),
+                false => Err("clients pause between requests, or windows are too short for them".to_owned()),
+            },
         }
     })
 }
@@ -273,15 +421,27 @@ fn why_missing(point: &Point, sensor: &str) -> String {
 /// CPU seconds that a run spent on one of its workloads and can tell from the others', and its requests.
 fn own_cpu_s(point: &Point, result: &WorkloadResult) -> Option<(f64, f64)> {
     match &result.server {
-        Some(server) => {
-            let workers = server.workers.as_ref().map_or(Some(0.0), |workers| workers.cpu_run_s)?;
-            let cpu_s = server.cpu_run_s? + server.clients_cpu_run_s? + workers;
-            Some((cpu_s, result.all.throughput_per_s * point.window_s))
-        }
+        Some(_) => Some((own_on_server(result)?, result.all.throughput_per_s * point.window_s)),
         None => {
             let completed = result.all.completed as f64;
             let response_s = result.all.latency_us?.mean * 1e-6 * completed;
             Some((result.all.time_share?.cpu_run? * response_s, completed))
         }
     }
+}
+
+/// Sum of the response times of a window, in seconds, and its requests. What requests spent before the window and what others spent in it, without
+/// ending in it, are equal on average; the sum takes half of each.
+fn response(result: &WorkloadResult) -> Option<(f64, f64)> {
+    let requests = result.all.completed as f64;
+    let ended_s = result.all.latency_us?.mean * 1e-6 * requests;
+    let part = result.window.littles_law.and_then(|law| law.difference()).unwrap_or(0.0);
+    Some((ended_s * (1.0 + part / 2.0), requests))
+}
+
+/// CPU seconds of the server's processes for a workload and of its clients, by the scheduler's books; `None` if they are not known.
+fn own_on_server(result: &WorkloadResult) -> Option<f64> {
+    let server = result.server.as_ref()?;
+    let workers = server.workers.as_ref().map_or(Some(0.0), |workers| workers.cpu_run_s)?;
+    Some(server.cpu_run_s? + server.clients_cpu_run_s? + workers)
 }

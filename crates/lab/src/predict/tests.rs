@@ -110,10 +110,28 @@ fn a_mix_is_predicted_from_workloads_alone() {
             assert!((response / measured - 1.0).abs() < 0.02, "{one:?}");
         }
     }
-    let [mva, unchanged] = &predicted.accuracy[..] else { panic!("{:?}", predicted.accuracy) };
-    assert_eq!((mva.model, mva.count, unchanged.model), ("mva", 6, "no change"));
-    assert!(mva.mean_absolute < 0.02, "{mva:?}");
+    let of = |model: &str, of: &str| {
+        let found = predicted.accuracy.iter().find(|one| one.model == model && one.of == of);
+        found.unwrap_or_else(|| panic!("{model} of {of}: {:?}", predicted.accuracy))
+    };
+    let (mva, unchanged, bounds) = (of("mva", ALL), of("no change", ALL), of("asymptotic bounds", ALL));
+    assert_eq!((mva.count, mva.is_calibrated, of("mva", "short").count, of("mva", MIX).count), (6, false, 3, 3));
+    assert!(mva.mean_absolute < 0.02 && of("mva", MIX).mean_absolute < 0.02, "{mva:?}");
     assert!(unchanged.mean_absolute > 0.2 && unchanged.bias < 0.0, "alone is faster: {unchanged:?}");
+    // Cores are saturated here: responses lie at the upper bound, and predictions that take the lower one are far too short.
+    assert!(bounds.covered.is_some() && bounds.bias < 0.0 && bounds.largest > 0.5, "{bounds:?}");
+    assert!(predicted.accuracy.iter().all(|one| one.model != "linear interference"), "no pair was measured before");
+}
+
+/// Where the response grows by the same time for each client of the other, that is all there is to know.
+#[test]
+fn what_each_client_adds_is_a_baseline_where_pairs_were_measured() {
+    let calibrated = run(&EXPERIMENT.replace("[10, 30, 60]", "[10, 60]"), 1.0, 0.0, |_, _| {});
+    let held_out = run(&EXPERIMENT.replace("[10, 30, 60]", "[30]"), 1.0, 0.0, |_, _| {});
+    let predicted = predict(&calibrated, Some(&held_out), &request(None, Model::Idd)).expect("all is there");
+    let linear = predicted.accuracy.iter().find(|one| one.model == "linear interference" && one.of == "short");
+    let linear = linear.expect("two pairs were measured");
+    assert!(linear.is_calibrated && linear.count == 1 && linear.mean_absolute < 0.05, "{linear:?}");
 }
 
 #[test]
@@ -129,7 +147,7 @@ fn mixes_that_were_measured_teach_how_requests_slow_each_other_down() {
     // Beside its own mixes the model is not judged: it has seen them.
     let own = predict(&calibrated, None, &request(None, Model::Idd)).expect("all is there");
     assert!(own.mixes[0].is_calibration && own.accuracy.is_empty(), "{own:?}");
-    assert!(own.mixes[0].cautions.iter().any(|caution| caution.contains("adjusted by mixes")));
+    assert!(own.mixes[0].cautions.iter().any(|caution| caution.starts_with("calibrated: adjusted by mixes")));
 }
 
 #[test]
@@ -154,6 +172,28 @@ fn what_was_not_measured_is_marked() {
     let (p50, p95) = (percentiles["p50"].expect("enough"), percentiles["p95"].expect("enough"));
     assert!(p50.value < short.response_ms.expect("has clients").value && p95.value > p50.value, "{percentiles:?}");
     assert!(predicted.mixes[2].cautions.iter().any(|caution| caution.contains("demands are as alone")));
+}
+
+/// Where the target has CPU priorities and workloads have different ones, the simulation serves the higher one first.
+#[test]
+fn the_simulation_knows_cpu_priorities() {
+    let target =
+        "[target]\nurl = \"postgres:\"\noptions = { cpu_policy = \"cpu-prio\" }\n[[workload]]\nname = \"short\"";
+    let equal = alone_only(EXPERIMENT).replace("clients = 40", "clients = 2");
+    let ranked = equal.replace("[[workload]]\nname = \"short\"", &format!("{target}\npriority = \"high\""));
+    let of = |text: &str, model: Model| {
+        let predicted = predict(&run(text, 1.0, 0.0, |_, _| {}), None, &request(Some("long.clients=60"), model));
+        predicted.expect("known key").mixes.remove(0)
+    };
+    let (high, equal) = (of(&ranked, Model::Des), of(&equal, Model::Des));
+    let response = |mix: &PredictedMix, at: usize| mix.workloads[at].response_ms.expect("has clients").value;
+    assert!(response(&high, 0) < 0.6 * response(&equal, 0), "{high:?}");
+    assert!(response(&high, 1) > 1.03 * response(&equal, 1), "the other pays: {high:?}");
+    assert!(high.cautions.iter().any(|caution| caution.contains("simulated as strict")), "{high:?}");
+    let unranked = of(&ranked, Model::Idd);
+    assert!(unranked.cautions.iter().any(|caution| caution.contains("only --model des")), "{unranked:?}");
+    let shares = ranked.replace("priority = \"high\"", "priority = \"high:0.1\"");
+    assert!(of(&shares, Model::Des).cautions.iter().any(|caution| caution.contains("several CPU priorities")));
 }
 
 #[test]
@@ -229,6 +269,11 @@ fn the_table_fits_into_80_columns() {
         let predicted = predict(&alone, Some(&together), &request(None, model)).expect("all is there");
         let text = crate::table::prediction::render(&predicted);
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains("40 x short + 10 x long") && text.contains("no change (6 figures)"), "{text}");
+        assert!(
+            text.contains("40 x short + 10 x long")
+                && text.contains("no change (6 figures)")
+                && text.contains("Mean responses of any request"),
+            "{text}"
+        );
     }
 }

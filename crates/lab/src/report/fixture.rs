@@ -192,6 +192,7 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
         runs_left: 0,
         claims: Vec::new(),
         line: None,
+        verified: None,
         checks: None,
         warnings,
     };

@@ -3,7 +3,7 @@
 use super::{sweep, wrap};
 use crate::advise::{Advice, Standing, Tried};
 use crate::predict::{CachePair, CacheShared};
-use crate::results::Interval;
+use crate::results::{Interval, Verified};
 use crate::units::{MISSING, duration_us, percent, plain, rate};
 
 /// Columns for what was tried.
@@ -41,10 +41,18 @@ pub fn render(advice: &Advice) -> String {
         out.push("What cache partitioning would bring".to_owned());
         out.extend(advice.cache.iter().flat_map(|pair| wrap(&partitioned(pair), "  ", "    ")));
     }
+    if let Some(verified) = &advice.verified {
+        out.extend(measured(verified));
+    }
     if !advice.cautions.is_empty() {
         out.push(String::new());
         out.push("To know of it".to_owned());
         out.extend(advice.cautions.iter().flat_map(|caution| wrap(caution, "  - ", "    ")));
+    }
+    if !advice.pitfalls.is_empty() {
+        out.push(String::new());
+        out.push("Where such measurements mislead".to_owned());
+        out.extend(advice.pitfalls.iter().flat_map(|pitfall| wrap(pitfall, "  - ", "    ")));
     }
     out.push(String::new());
     out.join("\n")
@@ -69,6 +77,38 @@ fn partitioned(pair: &CachePair) -> String {
     let setting = if setting.is_empty() { setting } else { format!("{setting}: ") };
     let workloads: Vec<String> = pair.workloads.iter().map(one).collect();
     format!("{setting}with the masks of their classes {}", workloads.join("; "))
+}
+
+/// What was advised and its neighbour, as measured.
+fn measured(verified: &Verified) -> Vec<String> {
+    let mut out = vec![String::new()];
+    out.extend(wrap(&verified.sentence, "", "  "));
+    for one in &verified.settings {
+        let time = |interval: Option<Interval>| with_range(interval, |ms| duration_us(ms * 1e3));
+        let per_s = |interval: Option<Interval>| with_range(interval, rate);
+        let text = format!(
+            "{}={}: {} predicted, {} measured; {} {} per s predicted, {} measured",
+            verified.key,
+            one.value,
+            time(one.predicted_ms),
+            time(one.measured_ms),
+            verified.maximise,
+            per_s(one.predicted_per_s),
+            per_s(one.measured_per_s)
+        );
+        out.extend(wrap(&text, "  ", "    "));
+        out.extend(one.why_not.iter().flat_map(|why| wrap(why, "    ", "    ")));
+    }
+    out
+}
+
+/// `18 ms (17 ms to 19 ms)`.
+fn with_range(interval: Option<Interval>, write: impl Fn(f64) -> String) -> String {
+    let Some(interval) = interval else { return MISSING.to_owned() };
+    match interval.low.zip(interval.high) {
+        Some((low, high)) => format!("{} ({} to {})", write(interval.value), write(low), write(high)),
+        None => write(interval.value),
+    }
 }
 
 fn headline(advice: &Advice) -> String {

@@ -2,7 +2,7 @@
 
 use super::{sweep, wrap};
 use crate::predict::cache::cautions;
-use crate::predict::{Accuracy, CachePair, CacheShared, PredictedMix, PredictedWorkload, Predictions};
+use crate::predict::{ALL, Accuracy, CachePair, CacheShared, MIX, PredictedMix, PredictedWorkload, Predictions};
 use crate::results::Interval;
 use crate::units::{MISSING, duration_us, percent, rate, significant};
 
@@ -30,11 +30,7 @@ pub fn render(predictions: &Predictions) -> String {
     }
     if !predictions.accuracy.is_empty() {
         out.push(String::new());
-        out.push(format!(
-            "{:<WIDTH$}{:>10}{:>10}{:>10}{:>12}",
-            "Mean responses", "error", "largest", "bias", "covered"
-        ));
-        out.extend(predictions.accuracy.iter().map(errors));
+        out.extend(errors(&predictions.accuracy));
     }
     out.push(String::new());
     out.join("\n")
@@ -134,12 +130,33 @@ fn workload(one: &PredictedWorkload) -> String {
     line
 }
 
-fn errors(accuracy: &Accuracy) -> String {
+/// Columns for the name of a way to predict.
+const WAY_WIDTH: usize = 38;
+
+/// How far off each way to predict is, by whose responses.
+fn errors(all: &[Accuracy]) -> Vec<String> {
+    let mut out = Vec::new();
+    for (at, one) in all.iter().enumerate() {
+        if at == 0 || all[at - 1].of != one.of {
+            let whose = match one.of.as_str() {
+                ALL => "Mean responses".to_owned(),
+                MIX => "Mean responses of any request".to_owned(),
+                name => format!("Mean responses of {name}"),
+            };
+            out.push(format!("{whose:<WAY_WIDTH$}{:>10}{:>10}{:>10}{:>10}", "error", "largest", "bias", "covered"));
+        }
+        out.push(error_line(one));
+    }
+    out
+}
+
+fn error_line(accuracy: &Accuracy) -> String {
     let covered = accuracy.covered.map_or_else(|| MISSING.to_owned(), percent);
     let sign = if accuracy.bias < 0.0 { "-" } else { "+" };
+    let calibrated = if accuracy.is_calibrated { ", calibrated" } else { "" };
     format!(
-        "{:<WIDTH$}{:>10}{:>10}{:>10}{covered:>12}",
-        format!("  {} ({} figures)", accuracy.model, accuracy.count),
+        "{:<WAY_WIDTH$}{:>10}{:>10}{:>10}{covered:>10}",
+        format!("  {}{calibrated} ({} figures)", accuracy.model, accuracy.count),
         percent(accuracy.mean_absolute),
         percent(accuracy.largest),
         format!("{sign}{} %", significant(accuracy.bias.abs() * 100.0)),

@@ -1,16 +1,25 @@
 //! One solution of a mix: demands that depend on throughputs, which depend on demands, until both agree.
 
+use super::pool::{self, Pooled};
 use super::slowdown::{Own, others_shares};
 use super::{Caution, Disk, LOCK_SHARE_MAX, Machine, Member, Mix, Refused, Slowdown};
 use crate::demand::{Demand, Figure};
 use crate::mva::{self, Solution};
 use crate::network::{Class, Network, Service, Station};
 
-/// The stations of every mix.
-pub(super) const STATIONS: [&str; 3] = ["cpu", "disk", "log"];
+/// The stations of every mix. The last two are delays: waiting for a turn at the cores, and for one of the database's threads.
+pub(super) const STATIONS: [&str; 5] = ["cpu", "disk", "log", "turns", "threads"];
+/// Positions among them.
+pub(super) const CPU: usize = 0;
+pub(super) const THREADS: usize = 4;
+
+/// Upkeep of the machine is a class of its own behind those of the mix, with one client that needs a core for this long at a time.
+const UPKEEP_S: f64 = 0.01;
+/// Less upkeep than this, in cores, is left out.
+const UPKEEP_MIN: f64 = 0.001;
 
 const STEPS_MAX: usize = 200;
-/// CPU seconds settle to this part of themselves.
+/// CPU seconds, and delays over response times, settle to this part of themselves.
 const TOLERANCE: f64 = 1e-8;
 /// Where a step does not bring demands nearer to each other by this factor, later steps are half as long.
 const PROGRESS: f64 = 0.7;
@@ -24,6 +33,9 @@ pub(super) struct Solved {
     pub(super) solution: Solution,
     /// CPU seconds of a request in the mix, relative to alone.
     pub(super) cpu_factors: Vec<f64>,
+    /// How busy the database's threads for queries are, 0 to 1; `None` if no request waits for one.
+    threads_utilisation: Option<f64>,
+    state: State,
     demands: Vec<Demand>,
     others: Vec<f64>,
 }
@@ -31,14 +43,84 @@ pub(super) struct Solved {
 impl Solved {
     /// Mean seconds of a response of a class; 0 without clients.
     pub(super) fn response_s(&self, class: usize) -> f64 {
-        self.solution.classes[class].response_s.unwrap_or(0.0)
+        let figures = &self.solution.classes[class];
+        let Some(cycle_s) = figures.response_s else { return 0.0 };
+        let between_s = self.demands[class].between_share() * figures.residence_s[CPU];
+        cycle_s - between_s - figures.residence_s[THREADS] + self.state.pooled[class].wait_s
     }
 
     /// Mean seconds of a response of any class.
     pub(super) fn mean_response_s(&self) -> f64 {
-        let throughput: f64 = self.solution.classes.iter().map(|class| class.throughput).sum();
-        let weighted = |class: usize| self.solution.classes[class].throughput * self.response_s(class);
-        (0..self.solution.classes.len()).map(weighted).sum::<f64>() / throughput
+        let of = |class: usize| self.solution.classes[class].throughput;
+        // Upkeep answers no requests.
+        let classes = 0..self.demands.len();
+        let throughput: f64 = classes.clone().map(of).sum();
+        classes.map(|class| of(class) * self.response_s(class)).sum::<f64>() / throughput
+    }
+
+    /// How many times as long as its CPU seconds a request of a class is at the cores; 1 if it needs none.
+    pub(super) fn stretch(&self, class: usize) -> f64 {
+        stretch(&self.network, &self.solution, class)
+    }
+
+    /// The network with every client, where waiting for a thread is a delay.
+    pub(super) fn network_of_all_clients(self, mix: &Mix) -> Network {
+        let mut classes = self.network.classes().to_vec();
+        for ((class, member), pooled) in classes.iter_mut().zip(&mix.members).zip(&self.state.pooled) {
+            class.population = member.population;
+            class.demands_s[THREADS] = pooled.wait_s;
+        }
+        Network::new(self.network.stations().to_vec(), classes)
+            .expect("the same demands, and delays that were solved for")
+    }
+
+    /// The station, or the threads, of the highest utilisation; `None` without load.
+    pub(super) fn bottleneck(&self) -> Option<&'static str> {
+        let station = self.solution.bottleneck();
+        let busy = station.and_then(|at| self.solution.stations[at].utilisation).unwrap_or(0.0);
+        match self.threads_utilisation {
+            Some(threads) if threads > busy => Some(STATIONS[THREADS]),
+            _ => station.map(|at| STATIONS[at]),
+        }
+    }
+}
+
+fn stretch(network: &Network, solution: &Solution, class: usize) -> f64 {
+    let demand_s = network.classes()[class].demands_s[CPU];
+    if demand_s > 0.0 { solution.classes[class].residence_s[CPU] / demand_s } else { 1.0 }
+}
+
+/// What depends on the solution of the network that it makes.
+#[derive(Clone)]
+struct State {
+    cpu_s: Vec<f64>,
+    turns_s: Vec<f64>,
+    pooled: Vec<Pooled>,
+}
+
+impl State {
+    /// Moves a part of the way to another state.
+    fn approach(&mut self, next: &State, step: f64) {
+        let go = |now: &mut f64, next: f64| *now += step * (next - *now);
+        for class in 0..self.cpu_s.len() {
+            go(&mut self.cpu_s[class], next.cpu_s[class]);
+            go(&mut self.turns_s[class], next.turns_s[class]);
+            go(&mut self.pooled[class].delay_s, next.pooled[class].delay_s);
+            go(&mut self.pooled[class].wait_s, next.pooled[class].wait_s);
+        }
+    }
+
+    /// How far apart two states are: CPU seconds relative to themselves, delays to what a request takes altogether.
+    fn distance(&self, next: &State, solution: &Solution) -> f64 {
+        let of_class = |class: usize| {
+            let cpu_s = (next.cpu_s[class] - self.cpu_s[class]).abs() / self.cpu_s[class].max(f64::MIN_POSITIVE);
+            let whole_s = solution.classes[class].residence_s.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+            let turns_s = (next.turns_s[class] - self.turns_s[class]).abs() / whole_s;
+            let delay_s = (next.pooled[class].delay_s - self.pooled[class].delay_s).abs() / whole_s;
+            let wait_s = (next.pooled[class].wait_s - self.pooled[class].wait_s).abs() / whole_s;
+            cpu_s.max(turns_s).max(delay_s).max(wait_s)
+        };
+        (0..self.cpu_s.len()).map(of_class).fold(0.0, f64::max)
     }
 }
 
@@ -47,34 +129,44 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
     let demands: Result<Vec<Demand>, _> = mix.members.iter().map(|member| member.alone.demand(without)).collect();
     let demands = demands?;
     check(mix, &demands)?;
-    let own: Result<Vec<Own>, Refused> =
-        mix.members.iter().zip(&demands).map(|(member, demand)| own(mix, member, demand)).collect();
-    let own = own?;
-    let disk_s: Result<Vec<f64>, Refused> =
-        mix.members.iter().zip(&demands).map(|(member, demand)| disk_s(machine, member, demand)).collect();
-    let disk_s = disk_s?;
-    let mut cpu_s: Vec<f64> = own.iter().map(|class| class.cpu_s).collect();
+    let each = || mix.members.iter().zip(&demands);
+    let own = each().map(|(member, demand)| own(mix, member, demand)).collect::<Result<Vec<Own>, Refused>>()?;
+    let disk_s = each().map(|(member, demand)| disk_s(machine, member, demand)).collect::<Result<Vec<f64>, _>>()?;
+    let turn_s: Vec<f64> = mix.members.iter().map(|member| mix.turns.seconds(&member.alone.name, without)).collect();
+    let cores = f64::from(machine.cores);
+    // Each was alone with all of the machine's upkeep, which mixes do not have twice.
+    let upkeep = mix.members.iter().map(|member| member.alone.upkeep_cores(without)).fold(0.0, f64::max);
+    let mut state = State {
+        cpu_s: own.iter().map(|class| class.cpu_s).collect(),
+        turns_s: vec![0.0; own.len()],
+        pooled: vec![Pooled::default(); own.len()],
+    };
     let (mut step, mut last) = (1.0, f64::INFINITY);
     for _ in 0..STEPS_MAX {
-        let network = network(mix, machine, &demands, &cpu_s, &disk_s)?;
+        let network = network(mix, machine, &demands, &state, (&disk_s, upkeep))?;
         let solution = mva::solve(&network)?;
-        let throughputs: Vec<f64> = solution.classes.iter().map(|class| class.throughput).collect();
-        let next = mix.slowdown.mixed_cpu_s(&own, &throughputs, &cpu_s, f64::from(machine.cores));
-        let changes = cpu_s.iter().zip(&next).map(|(now, next)| (next - now).abs() / now.max(f64::MIN_POSITIVE));
-        let change = changes.fold(0.0, f64::max);
+        let members = &solution.classes[..own.len()];
+        let throughputs: Vec<f64> = members.iter().map(|class| class.throughput).collect();
+        let waits = |(class, turn_s): (usize, &f64)| turn_s * (stretch(&network, &solution, class) - 1.0).max(0.0);
+        let pooled = pool::solve(mix, machine, &solution)?;
+        let threads_utilisation = pooled.as_ref().map(|(_, utilisation)| *utilisation);
+        let next = State {
+            cpu_s: mix.slowdown.mixed_cpu_s(&own, &throughputs, &state.cpu_s, cores),
+            turns_s: turn_s.iter().enumerate().map(waits).collect(),
+            pooled: pooled.map_or_else(|| vec![Pooled::default(); own.len()], |(pooled, _)| pooled),
+        };
+        let change = state.distance(&next, &solution);
         if change < TOLERANCE {
             let factor = |(class, cpu_s): (&Own, &f64)| if class.cpu_s > 0.0 { cpu_s / class.cpu_s } else { 1.0 };
-            let cpu_factors = own.iter().zip(&cpu_s).map(factor).collect();
-            let others = others_shares(&throughputs, &cpu_s, f64::from(machine.cores));
-            return Ok(Solved { network, solution, cpu_factors, demands, others });
+            let cpu_factors = own.iter().zip(&state.cpu_s).map(factor).collect();
+            let others = others_shares(&throughputs, &state.cpu_s, cores);
+            return Ok(Solved { network, solution, cpu_factors, threads_utilisation, state, demands, others });
         }
         if change > PROGRESS * last {
             step *= 0.5;
         }
         last = change;
-        for (now, next) in cpu_s.iter_mut().zip(next) {
-            *now += step * (next - *now);
-        }
+        state.approach(&next, step);
     }
     Err(Refused::NotSettled(STEPS_MAX))
 }
@@ -126,29 +218,42 @@ fn network(
     mix: &Mix,
     machine: &Machine,
     demands: &[Demand],
-    cpu_s: &[f64],
-    disk_s: &[f64],
+    state: &State,
+    (disk_s, upkeep): (&[f64], f64),
 ) -> Result<Network, Refused> {
     let disk = match &machine.disk {
         Disk::Busy => Service::Processors { servers: 1 },
         Disk::Probed { rates, .. } => Service::Curve { rates: rates.clone() },
     };
     // Requests that wait for the log share its writes, so that they do not wait for each other.
-    let services = [Service::Processors { servers: machine.cores }, disk, Service::Delay];
+    let cores = Service::Processors { servers: machine.cores };
+    let services = [cores, disk, Service::Delay, Service::Delay, Service::Delay];
     let stations = STATIONS.into_iter().zip(services).map(|(name, service)| Station { name: name.to_owned(), service });
     let class = |at: usize| Class {
         name: mix.members[at].alone.name.clone(),
-        population: mix.members[at].population,
+        population: pool::population(mix, machine, at),
         think_s: mix.members[at].think_s,
-        demands_s: vec![cpu_s[at], disk_s[at], demands[at].log_s.as_ref().copied().unwrap_or(0.0)],
+        demands_s: vec![
+            state.cpu_s[at],
+            disk_s[at],
+            demands[at].log_s.as_ref().copied().unwrap_or(0.0),
+            state.turns_s[at],
+            state.pooled[at].delay_s,
+        ],
     };
-    Ok(Network::new(stations.collect(), (0..mix.members.len()).map(class).collect())?)
+    let upkeep = (upkeep >= UPKEEP_MIN).then(|| Class {
+        name: "upkeep".to_owned(),
+        population: 1,
+        think_s: UPKEEP_S * (1.0 / upkeep.min(1.0) - 1.0),
+        demands_s: vec![UPKEEP_S, 0.0, 0.0, 0.0, 0.0],
+    });
+    Ok(Network::new(stations.collect(), (0..mix.members.len()).map(class).chain(upkeep).collect())?)
 }
 
 /// What to know of a prediction.
 pub(super) fn cautions(mix: &Mix, solved: &Solved) -> Vec<Caution> {
     let mut cautions = Vec::new();
-    if matches!(mix.slowdown, Slowdown::Calibrated(_)) {
+    if mix.is_adjusted() {
         cautions.push(Caution::Calibrated);
     }
     for (at, (member, demand)) in mix.members.iter().zip(&solved.demands).enumerate() {

@@ -1,6 +1,8 @@
 //! The thesis' procedure against numbers worked by hand, ours against its parts and experiments with known truth.
 
-use rand::SeedableRng;
+use std::collections::VecDeque;
+
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::*;
@@ -62,11 +64,15 @@ fn equal_rates_leave_demands_as_they_are() {
 
 fn member(name: &str, population: u32, think_s: f64, blocks: Vec<Block>) -> Member {
     let blocks = blocks.into_iter().map(Some).collect();
-    Member { alone: Alone { name: name.to_owned(), population, blocks }, population, think_s }
+    Member { alone: Alone { name: name.to_owned(), population, blocks }, population, think_s, needs_thread: false }
 }
 
 fn mix(slowdown: Slowdown, members: Vec<Member>) -> Mix {
-    Mix { members, tables_shared: false, slowdown }
+    Mix { members, tables_shared: false, slowdown, turns: Turns::default(), doublings_beyond: 0.0 }
+}
+
+fn machine(cores: u32) -> Machine {
+    Machine { cores, disk: Disk::Busy, query_threads: None }
 }
 
 fn pair() -> Vec<Member> {
@@ -76,7 +82,7 @@ fn pair() -> Vec<Member> {
     ]
 }
 
-const ONE_CORE: Machine = Machine { cores: 1, disk: Disk::Busy };
+const ONE_CORE: Machine = Machine { cores: 1, disk: Disk::Busy, query_threads: None };
 
 #[test]
 fn on_one_core_without_slowdown_it_is_the_model_of_the_thesis() {
@@ -99,13 +105,13 @@ fn more_cores_and_a_deeper_disk_help() {
         predict(&mix(Slowdown::None, pair()), machine).unwrap().classes[0].response_s.unwrap().value
     };
     let one = response_s(&ONE_CORE);
-    let two = response_s(&Machine { cores: 2, disk: Disk::Busy });
+    let two = response_s(&machine(2));
     // The blocks have an operation for each millisecond of a busy disk.
     let disk = Disk::Probed { operation_s: 0.001, rates: vec![1.0, 1.8, 2.4] };
-    let deep = response_s(&Machine { cores: 2, disk });
+    let deep = response_s(&Machine { disk, ..machine(2) });
     assert!(deep < two && two < one, "{deep} {two} {one}");
     let single = Disk::Probed { operation_s: 0.001, rates: vec![1.0] };
-    assert_near(response_s(&Machine { cores: 2, disk: single }), two);
+    assert_near(response_s(&Machine { disk: single, ..machine(2) }), two);
 }
 
 #[test]
@@ -247,7 +253,7 @@ fn intervals_of_predictions_cover_the_truth() {
             member("olap", 2, 0.0, blocks(100, 0.5, 0.1, &mut noise)),
         ]
     };
-    let machine = Machine { cores: 2, disk: Disk::Busy };
+    let machine = machine(2);
     let response_s = |members| predict(&mix(Slowdown::None, members), &machine).unwrap().classes[0].response_s.unwrap();
     let truth = response_s(members(Box::new(|| 1.0))).value;
     let covered = (0..300).filter(|seed| {
@@ -281,4 +287,145 @@ fn between_light_load_and_saturation_the_bound_is_too_low() {
     let bound = thesis::predict(&alone(4, 0.05, 0.05), 1.0, &alone(2, 0.35, 0.35)).unwrap();
     assert_near(bound.model_loc_s, found.classes[0].response_s.unwrap().value);
     assert!(bound.loc_s < 0.8 * truth.value, "{bound:?}");
+}
+
+/// One core that gives every process a slice before the next one runs: mean responses of `shop` clients, who think for 0.1 s on average and whose requests
+/// are four statements of 0.2 ms, each of which waits for its turn, beside `reports` that always compute, 50 ms each.
+fn sliced(shop: usize, reports: usize, seed: u64) -> Vec<f64> {
+    const SLICE_S: f64 = 0.004;
+    const NEEDS: [(u32, f64); 2] = [(4, 0.0002), (1, 0.05)];
+    let mut random = Pcg64::seed_from_u64(seed);
+    let mut think = move || -0.1 * (1.0 - random.random::<f64>()).ln();
+    let mut waking: Vec<(f64, usize)> = (0..shop).map(|client| (think(), client)).collect();
+    let mut queue: VecDeque<usize> = (shop..shop + reports).collect();
+    let class = |client: usize| usize::from(client >= shop);
+    let mut left: Vec<(u32, f64)> = (0..shop + reports).map(|client| NEEDS[class(client)]).collect();
+    let mut began_s = vec![0.0; shop + reports];
+    let (mut now_s, mut sums) = (0.0, [(0.0, 0.0); 2]);
+    while sums.iter().any(|(_, count)| *count < 3_000.0) {
+        let Some(client) = queue.pop_front() else {
+            now_s = waking.iter().map(|(at, _)| *at).fold(f64::INFINITY, f64::min);
+            wake(&mut waking, now_s, &mut queue, &mut began_s);
+            continue;
+        };
+        let ran_s = left[client].1.min(SLICE_S);
+        now_s += ran_s;
+        left[client].1 -= ran_s;
+        wake(&mut waking, now_s, &mut queue, &mut began_s);
+        if left[client].1 > 1e-12 {
+            queue.push_back(client);
+        } else if left[client].0 > 1 {
+            left[client] = (left[client].0 - 1, NEEDS[class(client)].1);
+            queue.push_back(client);
+        } else {
+            let sum = &mut sums[class(client)];
+            *sum = (sum.0 + now_s - began_s[client], sum.1 + 1.0);
+            left[client] = NEEDS[class(client)];
+            match class(client) {
+                0 => waking.push((now_s + think(), client)),
+                _ => {
+                    began_s[client] = now_s;
+                    queue.push_back(client);
+                }
+            }
+        }
+    }
+    sums.iter().map(|(seconds, count)| seconds / count).collect()
+}
+
+/// Clients whose thinking is over ask.
+fn wake(waking: &mut Vec<(f64, usize)>, now_s: f64, queue: &mut VecDeque<usize>, began_s: &mut [f64]) {
+    waking.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let due = waking.partition_point(|(at, _)| *at <= now_s);
+    for (at, client) in waking.drain(..due) {
+        began_s[client] = at;
+        queue.push_back(client);
+    }
+}
+
+/// Two mixes teach how long requests wait for slices; others are then predicted where even sharing is far off.
+#[test]
+fn waits_for_slices_are_learned_from_two_mixes() {
+    let members = |reports: u32| {
+        vec![
+            member("shop", 10, 0.1, vec![block(10_000, 0.0008, 0.0); 3]),
+            Member { population: reports, ..member("reports", 1, 0.0, vec![block(1_000, 0.05, 0.0); 3]) },
+        ]
+    };
+    let lesson = |reports: u32| {
+        let blocks: Vec<Vec<f64>> = (0..3).map(|seed| sliced(10, reports as usize, seed)).collect();
+        let of = |class: usize| blocks.iter().map(|block| Some((block[class] * 1_000.0, 1_000.0))).collect();
+        Lesson { members: members(reports), slowdown: Slowdown::None, responses: vec![of(0), of(1)] }
+    };
+    let turns = Turns::learn(&[lesson(3), lesson(16)], &ONE_CORE);
+    assert!(turns.seconds("shop", None) > 0.004 && turns.seconds("reports", None) == 0.0, "{turns:?}");
+    for reports in [2, 8, 30] {
+        let truth = sliced(10, reports as usize, 99)[0];
+        let predict = |turns: Turns| {
+            let mix = Mix { turns, ..mix(Slowdown::None, members(reports)) };
+            predict(&mix, &ONE_CORE).unwrap().classes[0].response_s.unwrap()
+        };
+        let (learned, even) = (predict(turns.clone()), predict(Turns::default()));
+        assert!((learned.value / truth - 1.0).abs() < 0.1, "{reports}: {learned:?}, in truth {truth}");
+        assert!(even.value < 0.6 * truth, "{reports}: {even:?}, in truth {truth}");
+        assert!(learned.contains(truth), "{reports}: {learned:?}, in truth {truth}");
+    }
+}
+
+#[test]
+fn intervals_are_wider_the_farther_beyond_what_was_measured() {
+    let width = |turns: &Turns, doublings_beyond: f64| {
+        let mix = Mix { doublings_beyond, turns: turns.clone(), ..mix(Slowdown::None, pair()) };
+        let found = predict(&mix, &ONE_CORE).unwrap().classes[0].response_s.unwrap();
+        found.high.zip(found.low).map_or(0.0, |(high, low)| (high / low).ln() / 2.0)
+    };
+    let nothing = Turns::default();
+    assert!(width(&nothing, 0.0) < 1e-9);
+    assert_near(width(&nothing, 2.0), 2.0 * 1.96 * UNADJUSTED_ERROR);
+    let mut learned = Turns::default();
+    learned.error = Some(Residual { deviation: 0.1, degrees_of_freedom: 3.0 });
+    assert!((width(&learned, 0.0) - 0.318).abs() < 1e-3, "Student's t of three degrees of freedom is 3.18");
+    assert_near(width(&learned, 1.0), width(&learned, 0.0) * 2.0_f64.sqrt());
+}
+
+#[test]
+fn a_clients_own_work_is_no_part_of_the_response() {
+    let work = |between_s: f64| {
+        let own = Block { between_s: Ok(between_s * 1_000.0), ..block(1_000, 0.01, 0.0) };
+        let own = Block { response_s: 1_000.0 * (0.01 - between_s), ..own };
+        let found = predict(&mix(Slowdown::None, vec![member("oltp", 4, 0.0, vec![own; 3])]), &ONE_CORE).unwrap();
+        (found.classes[0].throughput.value, found.classes[0].response_s.unwrap().value)
+    };
+    let ((whole_x, whole_s), (x, s)) = (work(0.0), work(0.004));
+    assert_near(whole_x, x);
+    assert_near(whole_s * 0.6, s);
+}
+
+/// Against the simulation, in which the only thread is a lock that queries hold.
+#[test]
+fn queries_wait_for_the_only_thread_on_idle_cores() {
+    for (cores, clients) in [(4, 2), (4, 6), (1, 3), (2, 3)] {
+        let members = |needs_thread| {
+            let olap = member("olap", clients, 0.0, vec![block(1_000, 0.1, 0.0)]);
+            vec![member("oltp", 3, 0.02, vec![block(1_000, 0.01, 0.0)]), Member { needs_thread, ..olap }]
+        };
+        let machine = Machine { query_threads: Some(1), ..machine(cores) };
+        let found = predict(&mix(Slowdown::None, members(true)), &machine).unwrap();
+        let plain = predict(&mix(Slowdown::None, members(false)), &machine).unwrap();
+        let mut settings = des::Settings::plain(&plain.network, 3);
+        settings.lock_sets = vec![1];
+        settings.behaviours[1].locks = vec![des::LockUse { set: 0, share: 1.0, round: 0 }];
+        let truth = des::simulate(&plain.network, &settings).unwrap();
+        for class in [0, 1] {
+            let (found, truth) = (found.classes[class].response_s.unwrap(), truth[class].response_s.unwrap());
+            let error = found.value / truth.value - 1.0;
+            assert!(
+                error.abs() < 0.12,
+                "{cores} cores, {clients} clients, class {class}: {found:?}, in truth {truth:?}"
+            );
+        }
+        if cores == 4 {
+            assert_eq!(found.bottleneck, Some("threads"));
+        }
+    }
 }

@@ -44,6 +44,9 @@ pub struct AdviseOptions {
     /// Whose throughput is to be as high as possible [default: that of --vary, or the last other]
     #[arg(long, value_name = "WORKLOAD")]
     pub maximise: Option<String>,
+    /// Measure the advised value and its neighbour on the same target, into the folder `verify` of the run
+    #[arg(long)]
+    pub verify: bool,
     /// Write settings for a governor that set what was advised, to a new file
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::{BenchmarkError, checked_spec, make_with};
 use crate::benchmark::Benchmark;
 use crate::file::Definitions;
+use crate::instance::{INSTANCE, Instance};
 
 /// The benchmarks of an experiment. Each is made when it is first asked for and the same value from then on, whoever asks:
 /// what a benchmark knows of its clients is in one place, and all runs have the same workload, even if somebody edits its
@@ -47,7 +48,7 @@ impl Catalog {
     }
 
     /// The benchmark of that name at a scale, or its default scale, with those parameters and all others at their defaults;
-    /// and its scale.
+    /// and its scale. The parameter [`INSTANCE`] asks for [another instance](crate::instance) of it.
     pub fn get(
         &self,
         kind: &str,
@@ -63,7 +64,13 @@ impl Catalog {
         if let Some(known) = made.get(&key(scale)) {
             return Ok(known.clone());
         }
-        let (benchmark, its_scale) = make_with(definitions, kind, scale, parameters, *seed)?;
+        let mut own = parameters.clone();
+        let instance = own.remove(INSTANCE);
+        let (benchmark, its_scale) = make_with(definitions, kind, scale, &own, *seed)?;
+        let benchmark: Box<dyn Benchmark> = match instance.as_ref().and_then(Value::as_str) {
+            Some(name) => Box::new(Instance::new(benchmark, name)),
+            None => benchmark,
+        };
         // The default scale is also asked for by its number.
         let one = made.entry(key(Some(its_scale))).or_insert_with(|| (benchmark.into(), its_scale)).clone();
         made.insert(key(scale), one.clone());

@@ -1,0 +1,107 @@
+//! Mixes as the queueing network predicts them from each workload alone, beside what was measured.
+
+use maud::{Markup, html};
+
+use super::layout::{figure_cell, interval_cell, number, section, table, text};
+use super::page::Page;
+use crate::predict::{ALL, Accuracy, MIX, Model, PredictedMix, PredictedWorkload, Predictions, Request, predict};
+use crate::units::{duration_us, percent};
+
+/// Mixes that are listed; `plimsoll predict` prints all.
+const MIXES_MAX: usize = 60;
+
+/// The section; nothing where no mix was measured, or none can be predicted.
+pub(super) fn section_of(page: &Page) -> Markup {
+    let request = Request { vary: None, workloads: Vec::new(), model: Model::Mva };
+    let Ok(predicted) = predict(page.results, None, &request) else { return html! {} };
+    if predicted.mixes.iter().all(|mix| mix.refused.is_some()) {
+        return html! {};
+    }
+    section(
+        &page.id("predicted"),
+        "Mixes, predicted from each alone",
+        html! {
+            p class="lead" {
+                "Mean responses by a queueing network with the needs of each workload alone, adjusted by nothing. A difference is what sharing costs beyond \
+                 waiting for cores and the disk, or what the model does not know. "
+                code { "plimsoll predict" }
+                " predicts other mixes."
+            }
+            (responses(&predicted))
+            (errors(&predicted.accuracy))
+            @if predicted.mixes.len() > MIXES_MAX {
+                p class="note" { (predicted.mixes.len() - MIXES_MAX) " more mixes are not listed." }
+            }
+            @for caution in predicted.cautions() { p class="note" { (caution) } }
+        },
+    )
+}
+
+fn responses(predicted: &Predictions) -> Markup {
+    let columns =
+        [text("Mix"), text("Workload"), number("Predicted"), number("Measured"), number("Error"), text("Bottleneck")];
+    let known = predicted.mixes.iter().filter(|mix| mix.refused.is_none()).take(MIXES_MAX);
+    let rows = known.flat_map(|mix| mix.workloads.iter().map(move |one| (mix, one)));
+    table(
+        "Mean responses, predicted and measured, with 95 % intervals",
+        &columns,
+        html! { @for (mix, one) in rows { (row(mix, one)) } },
+    )
+}
+
+fn row(mix: &PredictedMix, one: &PredictedWorkload) -> Markup {
+    let who: Vec<String> = mix.workloads.iter().map(|one| format!("{} x {}", one.clients, one.name)).collect();
+    let setting: Vec<String> = mix.setting.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let what = std::iter::once(who.join(" + ")).chain(setting).collect::<Vec<_>>().join(", ");
+    let measured = one.measured.and_then(|measured| measured.response_ms);
+    let time = |ms: f64| duration_us(ms * 1e3);
+    let error = one.response_ms.zip(measured).map(|(predicted, measured)| predicted.value / measured.value - 1.0);
+    html! {
+        tr {
+            th scope="row" { (what) }
+            td { (one.name) }
+            (interval_cell(one.response_ms, time))
+            (interval_cell(measured, time))
+            (figure_cell(error.map(signed)))
+            td { (mix.bottleneck.unwrap_or("")) }
+        }
+    }
+}
+
+fn errors(all: &[Accuracy]) -> Markup {
+    let columns = [
+        text("Responses of"),
+        text("Predicted by"),
+        number("Figures"),
+        number("Mean absolute error"),
+        number("Largest"),
+        number("Bias"),
+    ];
+    let of = |one: &Accuracy| match one.of.as_str() {
+        ALL => "all workloads".to_owned(),
+        MIX => "any request of a mix".to_owned(),
+        name => name.to_owned(),
+    };
+    table(
+        "How far predictions are from measurements",
+        &columns,
+        html! {
+            @for one in all {
+                tr {
+                    th scope="row" { (of(one)) }
+                    td { (one.model) @if one.is_calibrated { ", calibrated" } }
+                    (figure_cell(Some(one.count.to_string())))
+                    (figure_cell(Some(percent(one.mean_absolute))))
+                    (figure_cell(Some(percent(one.largest))))
+                    (figure_cell(Some(signed(one.bias))))
+                }
+            }
+        },
+    )
+}
+
+/// `+4.2 %`.
+fn signed(share: f64) -> String {
+    let sign = if share < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", percent(share.abs()))
+}

@@ -1,0 +1,69 @@
+//! Threads that requests of some classes share: a query of the embedded engine runs on one of the engine's threads for queries, and waits
+//! for it while all of them run other queries, even if cores are idle.
+//!
+//! A request holds two things at once, a thread and a part of the cores. The network knows only one station at a time, so two networks are
+//! solved until they agree (the method of surrogate delays; Jacobson and Lazowska 1982). In the first, threads are the
+//! servers, and the service of a request is its time at the cores, which the second network gives. In the second, at most as many requests of a class as there
+//! are threads come to the cores, and a delay stands for the time that they spend without a thread, or a thread without them; it makes
+//! throughputs equal. The thread is taken to be held at the cores only.
+
+use super::{Machine, Mix, Refused};
+use crate::mva::{self, Solution};
+use crate::network::{Class, Network, Service, Station};
+
+/// What the threads do to a class.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Pooled {
+    /// Seconds of its delay in the network of the cores.
+    pub(super) delay_s: f64,
+    /// Seconds that a request waits for a thread.
+    pub(super) wait_s: f64,
+}
+
+/// Clients of a class that the network of the cores has.
+pub(super) fn population(mix: &Mix, machine: &Machine, class: usize) -> u32 {
+    let member = &mix.members[class];
+    match threads(machine).filter(|_| member.needs_thread) {
+        Some(threads) => member.population.min(threads),
+        None => member.population,
+    }
+}
+
+fn threads(machine: &Machine) -> Option<u32> {
+    machine.query_threads.filter(|threads| *threads > 0)
+}
+
+/// Waits for threads, by class, if requests spend these times at the stations of the cores' network; `None` if no class needs to wait for
+/// one. Besides, the utilisation of the threads.
+pub(super) fn solve(mix: &Mix, machine: &Machine, solution: &Solution) -> Result<Option<(Vec<Pooled>, f64)>, Refused> {
+    let Some(threads) = threads(machine) else { return Ok(None) };
+    let needs = |at: &usize| mix.members[*at].needs_thread && mix.members[*at].population > 0;
+    let members: Vec<usize> = (0..mix.members.len()).filter(needs).collect();
+    let clients: u32 = members.iter().map(|at| mix.members[*at].population).sum();
+    if clients <= threads {
+        return Ok(None);
+    }
+    let cores_s = |at: usize| solution.classes[at].residence_s[super::mix::CPU];
+    // What a request spends elsewhere, without the delay itself.
+    let elsewhere_s = |at: usize| {
+        let residences_s = &solution.classes[at].residence_s;
+        residences_s.iter().sum::<f64>() - cores_s(at) - residences_s[super::mix::THREADS]
+    };
+    let class = |at: &usize| Class {
+        name: mix.members[*at].alone.name.clone(),
+        population: mix.members[*at].population,
+        think_s: mix.members[*at].think_s + elsewhere_s(*at),
+        demands_s: vec![cores_s(*at)],
+    };
+    let station = Station { name: "threads".to_owned(), service: Service::Processors { servers: threads } };
+    let of_threads = mva::solve(&Network::new(vec![station], members.iter().map(class).collect())?)?;
+    let mut pooled = vec![Pooled::default(); mix.members.len()];
+    for (at, figures) in members.iter().zip(&of_threads.classes) {
+        let cycle_s = f64::from(population(mix, machine, *at)) / figures.throughput;
+        pooled[*at] = Pooled {
+            delay_s: (cycle_s - mix.members[*at].think_s - elsewhere_s(*at) - cores_s(*at)).max(0.0),
+            wait_s: (figures.residence_s[0] - cores_s(*at)).max(0.0),
+        };
+    }
+    Ok(Some((pooled, of_threads.stations[0].utilisation.unwrap_or(0.0))))
+}

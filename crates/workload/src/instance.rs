@@ -1,0 +1,251 @@
+//! Another instance of a benchmark in the same database: tables of its own, kept apart under a schema name of its own.
+//!
+//! Two shops of different sizes in one server are two databases to their clients, as in McWherter's study of federations (4.3), but
+//! share the server's memory, disk and cores. [`Instance`] is the benchmark with another schema name; while it loads and checks, it
+//! sees the database under that name, too.
+
+use arrow::record_batch::RecordBatch;
+
+use crate::activity::ActivityWatch;
+use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
+use crate::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session};
+use crate::driver::PriorityRule;
+use crate::file::WorkloadFile;
+use crate::freshness::CopyWatch;
+use crate::parallelism::Parallelism;
+use crate::schema::{Schema, TableId};
+
+/// The parameter that names an instance; every benchmark has it.
+pub const INSTANCE: &str = "instance";
+
+/// Names of instances are at most this long, so that names of schemas stay within PostgreSQL's 63 bytes.
+const NAME_LENGTH_MAX: usize = 20;
+
+/// What is wrong with the name of an instance; `None` if nothing is.
+pub fn fault(name: &str) -> Option<String> {
+    let is_good = (1..=NAME_LENGTH_MAX).contains(&name.len())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    (!is_good).then(|| {
+        format!(
+            "`{name}` is not a name of an instance; write 1 to {NAME_LENGTH_MAX} lower-case letters, digits and `_`"
+        )
+    })
+}
+
+/// A benchmark with tables of its own.
+pub(crate) struct Instance {
+    inner: Box<dyn Benchmark>,
+    schema: Schema,
+}
+
+impl Instance {
+    /// The instance of that name.
+    pub(crate) fn new(inner: Box<dyn Benchmark>, name: &str) -> Self {
+        let own = inner.schema();
+        let schema = Schema { name: format!("{}_{name}", own.name).into(), tables: own.tables };
+        Instance { inner, schema }
+    }
+
+    fn seen<'a>(&'a self, database: &'a dyn Database) -> Seen<'a> {
+        Seen { database, schema: &self.schema }
+    }
+}
+
+impl Benchmark for Instance {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn data(&self) -> String {
+        self.inner.data()
+    }
+
+    fn writes(&self) -> Writes {
+        self.inner.writes()
+    }
+
+    fn transactions(&self) -> Vec<&str> {
+        self.inner.transactions()
+    }
+
+    fn priorities(&self) -> Vec<Option<PriorityRule>> {
+        self.inner.priorities()
+    }
+
+    fn is_analytical(&self) -> bool {
+        self.inner.is_analytical()
+    }
+
+    fn estimated_bytes(&self) -> u64 {
+        self.inner.estimated_bytes()
+    }
+
+    fn client_count_max(&self) -> Option<usize> {
+        self.inner.client_count_max()
+    }
+
+    fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
+        self.inner.load(&self.seen(database), progress)
+    }
+
+    fn prepare(&self, database: &dyn Database) -> Result<(), DatabaseError> {
+        self.inner.prepare(&self.seen(database))
+    }
+
+    fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
+        self.inner.client(number, seed)
+    }
+
+    fn queries(&self) -> Vec<(String, String)> {
+        self.inner.queries()
+    }
+
+    fn files(&self) -> Vec<WorkloadFile> {
+        self.inner.files()
+    }
+
+    fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
+        self.inner.check(&self.seen(database))
+    }
+}
+
+/// A database in which the tables of a benchmark are found under the schema of one of its instances.
+struct Seen<'a> {
+    database: &'a dyn Database,
+    schema: &'a Schema,
+}
+
+impl Database for Seen<'_> {
+    fn create(&self, _: &Schema) -> Result<(), DatabaseError> {
+        self.database.create(self.schema)
+    }
+
+    fn drop_tables(&self, _: &Schema) -> Result<(), DatabaseError> {
+        self.database.drop_tables(self.schema)
+    }
+
+    fn load(&self, _: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
+        self.database.load(self.schema, table, batch)
+    }
+
+    fn finish_load(&self, _: &Schema) -> Result<(), DatabaseError> {
+        self.database.finish_load(self.schema)
+    }
+
+    fn session(&self, _: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
+        self.database.session(self.schema)
+    }
+
+    fn session_as(&self, _: &Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
+        self.database.session_as(self.schema, user)
+    }
+
+    fn query_session(&self, _: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
+        self.database.query_session(self.schema, user)
+    }
+
+    fn refresh(&self, _: &Schema) -> Result<(), DatabaseError> {
+        self.database.refresh(self.schema)
+    }
+
+    fn query_threads(&self) -> Vec<i32> {
+        self.database.query_threads()
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.database.footprint()
+    }
+
+    fn proxy(&self) -> Option<i32> {
+        self.database.proxy()
+    }
+
+    fn proxy_counts(&self) -> Result<Vec<ProxyCounts>, DatabaseError> {
+        self.database.proxy_counts()
+    }
+
+    fn data(&self, _: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
+        self.database.data(self.schema)
+    }
+
+    fn note_data(&self, _: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
+        self.database.note_data(self.schema, data)
+    }
+
+    fn run_script(&self, _: &Schema, sql: &str) -> Result<(), DatabaseError> {
+        self.database.run_script(self.schema, sql)
+    }
+
+    fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
+        self.database.activity()
+    }
+
+    fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
+        self.database.freshness()
+    }
+
+    fn parallelism(&self) -> Option<Parallelism> {
+        self.database.parallelism()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.database.warnings()
+    }
+
+    fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
+        self.database.set_option(name, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::memory::MemoryDatabase;
+    use crate::registry::Catalog;
+
+    #[test]
+    fn two_instances_in_one_database_have_tables_and_data_of_their_own() {
+        let (catalog, database) = (Catalog::new(7), MemoryDatabase::new());
+        let stop = AtomicBool::new(false);
+        let progress = LoadProgress { report: &|_, _, _| (), stop: &stop };
+        let get = |scale: f64, instance: Option<&str>| {
+            let parameters: BTreeMap<_, _> =
+                instance.map(|name| (INSTANCE.to_owned(), name.into())).into_iter().collect();
+            let (benchmark, _) = catalog.get("tpcb", Some(scale), &parameters).expect("known");
+            benchmark.load(&database, &progress).expect("memory");
+            benchmark
+        };
+        let (own, other) = (get(1.0, None), get(2.0, Some("fed")));
+        assert_eq!((&*own.schema().name, &*other.schema().name), ("tpcb", "tpcb_fed"));
+        assert_ne!(own.data(), other.data());
+        let rows = |schema: &Schema| {
+            let mut count = 0;
+            database.scan(schema, 0, &mut |_| count += 1).expect("loaded");
+            count
+        };
+        assert_eq!(rows(other.schema()), 2 * rows(own.schema()));
+        for benchmark in [own, other] {
+            let mut client = benchmark.client(0, 1);
+            let mut session = database.session(benchmark.schema()).expect("loaded");
+            client.draw();
+            assert_eq!(client.run(session.as_mut()).expect("no other client"), crate::benchmark::Outcome::Committed);
+            let lines = benchmark.check(&database).expect("readable");
+            assert!(lines.iter().all(|line| line.holds != Some(false)), "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_instances_are_those_of_schemas() {
+        assert_eq!(fault("fed_2"), None);
+        for wrong in ["", "Fed", "fed-2", "f e d", "a_name_that_is_far_too_long"] {
+            assert!(fault(wrong).is_some_and(|why| why.contains("lower-case letters")), "{wrong}");
+        }
+    }
+}
