@@ -1,5 +1,5 @@
-//! What freshness costs: a commit of ten updates with publishing and without, by turns; merging that into a snapshot; and
-//! folding it.
+//! What freshness costs: a commit of ten updates with publishing and without, by turns; merging that into a snapshot; folding it; and
+//! scans of a table with changes (`scans.rs`), which `cargo bench --bench propagation scans` takes alone.
 //!
 //! `cargo bench --bench propagation` prints medians of rounds; each figure is of one thread. Rows are like those of TPC-C's stock
 //! table: a key, four numbers that change, ten texts that do not. Under `cargo test` it runs for a moment.
@@ -19,6 +19,10 @@ use plimsoll_engine::transaction::{Connection, Purpose};
 use plimsoll_engine::value::{ColumnSpec, ColumnType, Value};
 use plimsoll_engine::{Engine, EngineOptions};
 use plimsoll_policy::Priority;
+
+mod propagation {
+    pub mod scans;
+}
 
 /// How much is done: rows of the table, rounds, and commits in each.
 #[derive(Clone, Copy)]
@@ -99,6 +103,14 @@ fn median(mut samples: Vec<f64>) -> f64 {
 
 fn main() {
     let is_bench = std::env::args().any(|argument| argument == "--bench");
+    if !std::env::args().any(|argument| argument == "scans") {
+        print_costs(is_bench);
+    }
+    let (rows, rounds) = if is_bench { (2_000_000, 15) } else { (1_000, 2) };
+    propagation::scans::print(rows, rounds);
+}
+
+fn print_costs(is_bench: bool) {
     let size = if is_bench {
         Size { rows: 500_000, rounds: 41, commits: 2_000 }
     } else {

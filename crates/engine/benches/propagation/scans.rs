@@ -1,0 +1,126 @@
+//! Scans of a table of which a share of the rows has changed since the columns were made, over the same scans without changes, in turns.
+//!
+//! Each scan reads a snapshot that no query has read before, so that it also makes what it merges.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, Int64Array, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::record_batch::RecordBatch;
+use plimsoll_engine::delta::{DeltaOptions, Propagation};
+use plimsoll_engine::query::{QueryEngine, QueryOptions};
+use plimsoll_engine::table::layout::TableSpec;
+use plimsoll_engine::table_set::{TableDeclaration, TableSet};
+use plimsoll_engine::transaction::{Connection, Purpose};
+use plimsoll_engine::value::{ColumnSpec, ColumnType, Value};
+use plimsoll_engine::{Engine, EngineOptions};
+use plimsoll_model::statistics::{Samples, compare_settings};
+use plimsoll_policy::Priority;
+
+/// Shares of rows that have changed.
+const SHARES: [f64; 4] = [0.0, 0.001, 0.01, 0.1];
+
+/// Scans of a table whose `n1` to `n4` and `label` have changed in some rows, and whose `id`, `class` and `note` have not.
+const QUERIES: [(&str, &str); 8] = [
+    ("sum of a changed column", "select sum(n1) from stock"),
+    ("sum of two changed columns", "select sum(n1 + n2) from stock"),
+    ("sum of a column that has not changed", "select sum(class) from stock"),
+    ("condition on a changed column", "select count(*) from stock where n3 > 1000"),
+    ("condition on a column that has not", "select sum(n1) from stock where class < 20"),
+    ("groups in arrays, sums of a changed column", "select class, count(*), sum(n1) from stock group by class"),
+    ("the largest of a changed column", "select id, n2 from stock order by n2 desc limit 10"),
+    ("condition on a changed text", "select count(*) from stock where label like '%7'"),
+];
+
+/// Rows changed by a commit.
+const CHANGES: i64 = 100;
+
+fn declaration() -> TableDeclaration {
+    let number = |name: &'static str| (name, ColumnType::Int64, DataType::Int64);
+    let text = |name: &'static str| (name, ColumnType::Text(12), DataType::Utf8View);
+    let numbers = ["id", "n1", "n2", "n3", "n4", "class"].map(number);
+    let columns: Vec<_> = numbers.into_iter().chain(["label", "note"].map(text)).collect();
+    let spec =
+        |&(name, kind, _): &(&str, ColumnType, DataType)| ColumnSpec { name: name.to_owned(), kind, nullable: false };
+    let spec = TableSpec {
+        name: "stock".to_owned(),
+        columns: columns.iter().map(spec).collect(),
+        primary_key: vec![0],
+        secondary: vec![],
+    };
+    let fields: Vec<Field> = columns.into_iter().map(|(name, _, kind)| Field::new(name, kind, false)).collect();
+    TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
+}
+
+/// A table with this share of its rows changed.
+fn changed(engine: &Arc<Engine>, rows: i64, share: f64) -> TableSet {
+    let options = DeltaOptions { propagation: Propagation::Paused, bytes_max: 8 << 30, ..DeltaOptions::default() };
+    let set = TableSet::create(engine, vec![declaration()]).unwrap().with_propagation(options);
+    let number = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..rows).map(of))) as ArrayRef;
+    let text = || Arc::new(StringViewArray::from_iter_values((0..rows).map(|row| format!("{row:0>11}")))) as ArrayRef;
+    let mixed = |row: i64| row.wrapping_mul(7_919) % 100_003;
+    let columns =
+        vec![number(|row| row), number(mixed), number(mixed), number(mixed), number(mixed), number(|row| row % 100)];
+    let columns = columns.into_iter().chain([text(), text()]).collect();
+    set.load(0, RecordBatch::try_new(Arc::clone(&declaration().arrow), columns).unwrap()).unwrap();
+    set.finish_load().unwrap();
+    let count = (rows as f64 * share) as i64;
+    let mut connection = engine.connect();
+    for first in (0..count).step_by(CHANGES as usize) {
+        connection.begin(Priority::LOW, 0);
+        for change in first..count.min(first + CHANGES) {
+            update(&mut connection, &set, rows / count * change, change);
+        }
+        connection.commit().unwrap();
+    }
+    set
+}
+
+fn update(connection: &mut Connection, set: &TableSet, id: i64, value: i64) {
+    let table = set.rows(0).unwrap().number;
+    let row = connection.find(table, &[Value::Int(id)], Purpose::Write).unwrap().unwrap();
+    (1..=4).for_each(|column| connection.set(table, row, column, Value::Int(value % 100_003)).unwrap());
+    connection.set(table, row, 6, Value::Text(&format!("{value:0>11}"))).unwrap();
+}
+
+/// Nanoseconds that a query takes on a snapshot of its own.
+fn ask(queries: &QueryEngine, connection: &mut Connection, set: &TableSet, sql: &str, has_changes: bool) -> f64 {
+    if has_changes {
+        connection.begin(Priority::LOW, 0);
+        update(connection, set, 0, 1);
+        connection.commit().unwrap();
+    }
+    let snapshot = set.snapshot();
+    let began = Instant::now();
+    queries.query(&snapshot, sql, None).unwrap();
+    began.elapsed().as_nanos() as f64
+}
+
+/// Prints a line for each scan.
+pub fn print(rows: i64, rounds: usize) {
+    let engine = Engine::new(EngineOptions::default());
+    let sets = SHARES.map(|share| changed(&engine, rows, share));
+    let queries = QueryEngine::new(QueryOptions { dop: 1, workers: 1, ..QueryOptions::default() }).unwrap();
+    let mut connection = engine.connect();
+    println!("a scan with 0.1, 1 and 10 % of {rows} rows changed over none, with 95 % intervals");
+    for (name, sql) in QUERIES {
+        let mut times: [Vec<f64>; 4] = [const { Vec::new() }; 4];
+        for round in 0..=rounds {
+            for ((set, share), times) in sets.iter().zip(SHARES).zip(&mut times) {
+                let time = ask(&queries, &mut connection, set, sql, share > 0.0);
+                // The first finds caches cold.
+                times.extend((round > 0).then_some(time));
+            }
+        }
+        let samples = Samples::complete(&times);
+        let ratio = |share: usize| {
+            let ratio = compare_settings(&samples, share, 0, None).ratio?;
+            let (low, high) = (ratio.low?, ratio.high?);
+            Some(format!("{:.2} ({low:.2} to {high:.2})", ratio.value))
+        };
+        let ratios = (1..SHARES.len()).map(|share| ratio(share).unwrap_or_else(|| "-".to_owned()));
+        let milliseconds = times[0].iter().sum::<f64>() / times[0].len() as f64 / 1e6;
+        println!("{name:<44} {milliseconds:>7.2} ms   {}", ratios.collect::<Vec<_>>().join("   "));
+    }
+}
