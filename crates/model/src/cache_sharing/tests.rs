@@ -14,6 +14,8 @@ const MACHINE: Machine = Machine {
     shared_ns: 20.0,
     memory_ns: 80.0,
     memory_bytes_per_s: 1e12,
+    cores: 64,
+    sibling_slowdown: 1.0,
 };
 const WAYS: u32 = 16;
 /// The lowest ways by which curves are measured.
