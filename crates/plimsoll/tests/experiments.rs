@@ -107,7 +107,13 @@ fn a_run_predicts_mixes_and_advises_a_load() {
 
     let advise = ["advise", "out", "--slo", "reads.p95 < 100s", "--vary", "writes.clients=1..4"];
     let text = printed(&run(&[&advise[..], &["--write", "plimsoll.toml"]].concat(), folder.path()));
-    assert!(text.starts_with("writes.clients=4 keeps reads.p95 < 100s"), "{text}");
+    let first = text.lines().next().unwrap();
+    assert!(first.starts_with("writes.clients=") && first.contains(" keeps reads.p95 < 100s"), "{text}");
+    // Requests this short are mostly noise, so which setting that is differs; it is the one that gives the others most.
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with(['>', '+'])).collect();
+    let most = rows.iter().map(|row| per_s(row)).fold(0.0, f64::max);
+    let chosen: Vec<_> = rows.iter().filter(|row| row.starts_with('>')).map(|row| per_s(row)).collect();
+    assert_eq!((rows.len(), chosen.as_slice()), (4, [most].as_slice()), "{text}");
     let checked = run(&["govern", "--check", "--config", "plimsoll.toml"], folder.path());
     assert_ended(&checked, 0);
     refused(&[&advise[..], &["--write", "plimsoll.toml"]].concat(), folder.path(), "name a file that does not exist");
@@ -115,6 +121,19 @@ fn a_run_predicts_mixes_and_advises_a_load() {
     assert_ended(&run(&broken, folder.path()), 1);
     refused(&["advise", "out", "--slo", "readers.p95 < 1s"], folder.path(), "did you mean `reads`?");
     refused(&["predict", "out", "--vary", "mpl=0..50"], folder.path(), "these can be varied: `reads.clients`");
+}
+
+/// The rate with which a row of a table ends, as in `3.55 M/s`.
+fn per_s(row: &str) -> f64 {
+    let words: Vec<&str> = row.split_whitespace().collect();
+    let [.., value, unit] = words[..] else { panic!("{row}") };
+    let factor = match unit {
+        "/s" => 1.0,
+        "k/s" => 1e3,
+        "M/s" => 1e6,
+        _ => panic!("{row}"),
+    };
+    value.parse::<f64>().unwrap() * factor
 }
 
 /// What is advised is measured on the same target, in a folder of its own, and kept with the run.
@@ -125,12 +144,13 @@ fn advice_is_verified_by_an_experiment_of_its_own() {
     let advise = ["advise", "out", "--slo", "reads.p95 < 100s", "--vary", "writes.clients=1..2", "--verify"];
     let output = run(&advise, folder.path());
     let text = printed(&output);
-    assert!(
-        text.contains("Measured, writes.clients=2 keeps reads.p95 < 100s; its neighbour writes.clients=1"),
-        "{text}"
-    );
+    let (advised, _) = text.split_once(' ').unwrap();
+    let [one, two] = ["writes.clients=1", "writes.clients=2"];
+    let neighbour = if advised == one { two } else { one };
+    let measured = format!("Measured, {advised} keeps reads.p95 < 100s; its neighbour {neighbour} keeps");
+    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(&measured), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    assert!(said(&output).contains("verifying writes.clients=2 and writes.clients=1"), "{}", said(&output));
+    assert!(said(&output).contains(&format!("verifying {advised} and {neighbour}")), "{}", said(&output));
     let read = |file: &str| -> Value { serde_json::from_slice(&fs::read(folder.path().join(file)).unwrap()).unwrap() };
     let results = read("out/results.json");
     assert_eq!(results["verified"]["settings"][0]["verdict"], "holds", "{}", results["verified"]);

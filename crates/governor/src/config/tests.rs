@@ -267,7 +267,7 @@ fn each_mistake_has_its_remedy() {
     check("[preemption]\npolicy = \"powe\"", "there is no policy `powe` (did you mean `pow`?)");
     check("[preemption]\nthreshold = \"1us\"", "`1us` is shorter than 100us");
     check("[preemption]\nreplay_bytes_max = \"1M\"", "`1M` is not a size");
-    check("[log]\nformat = \"jsn\"", "`jsn` is no format (did you mean `json`?)");
+    check("[log]\nformat = \"jsn\"", "`jsn` is not a format (did you mean `json`?)");
     check("[listen]\naddresses = []", "clients cannot connect");
     check("[listen.tls]\ncertificate = \"none.crt\"\nkey = \"none.key\"", "cannot read certificates from ./none.crt");
     check("control = \"localhost\"", "postgres://");

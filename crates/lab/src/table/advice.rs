@@ -16,7 +16,7 @@ pub fn render(advice: &Advice) -> String {
     out.push(String::new());
     let per_s = format!("{} per s", advice.maximise);
     out.push(format!(
-        "{:<WIDTH$}{:>12}{:>20}{:>16}",
+        "{:<WIDTH$}{:>12}{:>22}{:>16}",
         format!("{} (< {})", name.trim(), limit.trim()),
         "predicted",
         "95 %",
@@ -148,6 +148,6 @@ fn lines(advice: &Advice, at: usize, tried: &Tried) -> Vec<String> {
     let throughput = tried.throughput_per_s.map_or_else(|| MISSING.to_owned(), |one| rate(one.value));
     let mut out = if what.chars().count() + 2 <= WIDTH { Vec::new() } else { wrap(&what, standing, "    ") };
     let what = if out.is_empty() { format!("{standing}{what}") } else { String::new() };
-    out.push(format!("{what:<WIDTH$}{:>12}{range:>20}{throughput:>16}", of(tried.percentile_ms)));
+    out.push(format!("{what:<WIDTH$}{:>12}{range:>22}{throughput:>16}", of(tried.percentile_ms)));
     out
 }
