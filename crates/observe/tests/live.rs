@@ -169,7 +169,7 @@ fn the_top_blocker_of_hot_rows_is_found() {
     assert_eq!(standings, [("shop", "important"), ("batch", "low")], "{:?}", observation.classes);
     // Important work waited behind a less important holder that thought: that is what a governor would change.
     let levers = &observation.governor.levers;
-    assert!(levers[1].what.contains("thought") && levers[1].of_important.unwrap() > 0.5, "{levers:?}");
+    assert!(levers[1].what.contains("thinking") && levers[1].of_important.unwrap() > 0.5, "{levers:?}");
     let statement = observation.statements.iter().find(|it| it.part.name.contains("balance + ?")).unwrap();
     assert!(statement.query_id.is_some() && statement.fingerprint.is_some(), "{statement:?}");
     assert!(statement.calls_per_s.is_none_or(|calls| calls > 1.0), "{statement:?}");

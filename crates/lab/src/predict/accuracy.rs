@@ -48,12 +48,15 @@ pub(super) struct Judged {
     ways: Vec<Way>,
 }
 
+/// A predicted mean in seconds, and the ends of its interval.
+type Predicted = (f64, Option<(f64, f64)>);
+
 /// One way to predict a mix.
 struct Way {
     name: &'static str,
     is_calibrated: bool,
-    /// In the order of what was measured: seconds, and the ends of its interval.
-    predicted: Vec<Option<(f64, Option<(f64, f64)>)>>,
+    /// In the order of what was measured.
+    predicted: Vec<Option<Predicted>>,
 }
 
 /// What is known of a mix, for those ways that need no model.

@@ -275,7 +275,7 @@ fn what_cannot_be_simulated_is_refused_with_its_place() {
         "sampling = 1, llc_ways = 30",
         "the mask 0x3fffffff of llc_ways has the ways 0x3ff00000 outside of the cache",
     );
-    check("sampling = 1", "sampling = 1, llc_ways = \"class\"", "`llc_ways` is no operator's");
+    check("sampling = 1", "sampling = 1, llc_ways = \"class\"", "`llc_ways` does not belong to an operator");
     check(
         "sampling = 1",
         "sampling = 1, closids = 1",
