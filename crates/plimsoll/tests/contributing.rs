@@ -28,7 +28,7 @@ fn matching(path: &str) -> Vec<PathBuf> {
             let entries = fs::read_dir(folder).into_iter().flatten().map(|entry| entry.expect("readable").path());
             let is_one = |path: &PathBuf| {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                name.starts_with(before) && name.ends_with(after) && path.is_dir() == !part.contains('.')
+                name.starts_with(before) && name.ends_with(after) && path.is_dir() != part.contains('.')
             };
             entries.filter(is_one).collect()
         };

@@ -130,8 +130,8 @@ mod tests {
     fn bits_are_packed_in_the_order_of_the_values() {
         for rows in [0, 1, 7, 8, 63, 64, 65, 200] {
             let values: Vec<u16> = (0..rows).map(|row| row * 37 % 101).collect();
-            let expected = BooleanBuffer::collect_bool(values.len(), |row| values[row] % 3 == 0);
-            assert_eq!(pack(&values, |value| value % 3 == 0), expected, "{rows} values");
+            let expected = BooleanBuffer::collect_bool(values.len(), |row| values[row].is_multiple_of(3));
+            assert_eq!(pack(&values, |value| value.is_multiple_of(3)), expected, "{rows} values");
         }
     }
 
