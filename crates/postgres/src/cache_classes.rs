@@ -1,8 +1,8 @@
 //! Cache classes of a private server: each backend is in the group of resctrl of its query's class, and its parallel workers with it.
 //!
-//! The class of a query is decided by its plan ([`server_plan`]). The server is asked for the plan of each query template
+//! The class of a query is decided by its plan ([`plan_class`]). The server is asked for the plan of each query template
 //! once, before the template's first run and outside of transactions; literals are not part of a template. Statements of transactions are
-//! sensitive. A backend is moved only when the class changes. [`binding`] makes the groups, [`workers`] finds parallel workers.
+//! sensitive. A backend is moved only when the class changes. [`CacheBinding`] makes the groups, `workers` finds parallel workers.
 //!
 //! Where the kernel cannot divide the cache, the server is not asked for plans, no process is moved, and a warning gives the reason.
 

@@ -1,7 +1,7 @@
 //! Another instance of a benchmark in the same database: tables of its own, kept apart under a schema name of its own.
 //!
 //! Two shops of different sizes in one server are two databases to their clients, as in McWherter's study of federations (4.3), but
-//! share the server's memory, disk and cores. [`Instance`] is the benchmark with another schema name; while it loads and checks, it
+//! share the server's memory, disk and cores. `Instance` is the benchmark with another schema name; while it loads and checks, it
 //! sees the database under that name, too.
 
 use arrow::record_batch::RecordBatch;
