@@ -23,6 +23,7 @@ use plimsoll_machine::resctrl::class_groups::{CacheHome, ClassGroups, ClassSubje
 use plimsoll_machine::resctrl::is_of_plimsoll;
 use plimsoll_policy::cache_use::CacheUse;
 
+use super::REFUSED_FOR;
 use super::groups::SETTLED;
 use super::server::is_postgres;
 use crate::governor::Governor;
@@ -32,9 +33,6 @@ use made::{Made, describe, make};
 
 /// How often the groups are read back.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
-
-/// How long nothing is tried after it was not possible.
-pub(super) const REFUSED_FOR: Duration = Duration::from_secs(60);
 
 /// See the module.
 #[derive(Debug)]

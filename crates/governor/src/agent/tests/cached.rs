@@ -12,9 +12,9 @@ use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_testing::says;
 
 use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
-use crate::agent::cache::{LOOK_EVERY, REFUSED_FOR};
+use crate::agent::cache::LOOK_EVERY;
 use crate::agent::groups::SETTLED;
-use crate::agent::{Agent, EVERY};
+use crate::agent::{Agent, EVERY, REFUSED_FOR};
 use crate::registry::SessionCard;
 use crate::settings::{CpuShare, Settings};
 
