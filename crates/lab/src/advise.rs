@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use crate::predict::{
     CachePair, Model, PERCENTILES, PredictError, PredictedMix, Request as Prediction, Vary, alone, cache,
-    check_workload, predict,
+    check_workload, predict, without,
 };
 use crate::results::{Interval, Latency, Results, Verified};
 use crate::summary::TOGETHER;
@@ -125,7 +125,7 @@ pub enum Standing {
 /// One value that was tried.
 #[derive(Debug, Clone, Serialize)]
 pub struct Tried {
-    /// Swept settings that are not loads.
+    /// Swept settings that are not loads, without the varied key.
     pub setting: BTreeMap<String, Value>,
     /// The varied key's value.
     pub value: u32,
@@ -233,7 +233,7 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     let promised =
         Promised { workload: own, percentile: name, factor: anchor.measured_ms / anchor.simulated_ms, limit_ms };
     let mixes = predicted.mixes.iter().zip(vary.values.iter().cycle());
-    let tried: Vec<Tried> = mixes.map(|(mix, value)| tried(mix, *value, &promised, &maximise)).collect();
+    let tried: Vec<Tried> = mixes.map(|(mix, value)| tried(mix, (&vary.key, *value), &promised, &maximise)).collect();
     let throughput = |at: usize| tried[at].throughput_per_s.map_or(0.0, |throughput| throughput.value);
     let kept = (0..tried.len()).filter(|at| tried[*at].standing == Standing::Kept);
     let best = kept.max_by(|a, b| throughput(*a).total_cmp(&throughput(*b)).then(b.cmp(a)));
@@ -269,7 +269,7 @@ struct Promised<'a> {
     limit_ms: f64,
 }
 
-fn tried(mix: &PredictedMix, value: u32, promised: &Promised<'_>, maximise: &str) -> Tried {
+fn tried(mix: &PredictedMix, (key, value): (&str, u32), promised: &Promised<'_>, maximise: &str) -> Tried {
     let of = |name: &str| mix.workloads.iter().find(|one| one.name == name);
     let own = of(promised.workload);
     let simulated = own.and_then(|own| *own.percentiles_ms.as_ref()?.get(promised.percentile)?);
@@ -290,7 +290,7 @@ fn tried(mix: &PredictedMix, value: u32, promised: &Promised<'_>, maximise: &str
     };
     let too_few = "the simulation answered too few requests for this percentile".to_owned();
     Tried {
-        setting: mix.setting.clone(),
+        setting: without(&mix.setting, key),
         value,
         standing,
         percentile_ms: interval,

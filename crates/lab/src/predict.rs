@@ -27,6 +27,7 @@ pub use accuracy::Accuracy;
 pub(crate) use accuracy::{ALL, MIX};
 pub use cache::{CachePair, CacheShared};
 use inputs::{Inputs, Setting};
+pub(crate) use points::without;
 use points::{Asked, Measured};
 pub use points::{Vary, VaryError};
 

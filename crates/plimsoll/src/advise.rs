@@ -45,7 +45,7 @@ pub fn run(options: &AdviseOptions) -> Result<ExitCode, Failure> {
 fn write(file: &Path, advised: &Advice) -> Result<(), Failure> {
     let text = settings_file(advised).ok_or_else(|| {
         Failure::Input(anyhow::anyhow!(
-            "{} was not written: a governor can only set how many of a workload run at once, and no such number keeps {}",
+            "{} was not written: of what was varied a governor can only set how many of a workload run at once and the degree of its queries, and no such number keeps {}",
             file.display(),
             advised.slo
         ))

@@ -4,16 +4,26 @@ use super::Advice;
 use crate::units::significant;
 
 /// The text of `plimsoll.toml`; `None` where nothing that was advised is a governor's to set: there is no best value, or what was varied is
-/// not the clients of a workload.
+/// neither the clients of a workload nor the degree of queries.
 pub fn settings_file(advice: &Advice) -> Option<String> {
     let best = &advice.tried[advice.best?];
-    let low = advice.key.strip_suffix(".clients")?;
+    let is_degree = advice.key == "dop";
+    let low = if is_degree { advice.maximise.as_str() } else { advice.key.strip_suffix(".clients")? };
     let high = advice.slo.split('.').next()?;
     let percentile = best.percentile_ms.map_or_else(String::new, |ms| format!(" ({} ms)", significant(ms.value)));
     // With nobody of the lower class the governor has nobody to let in, and 1 is its smallest limit.
     let (mpl, none) = match best.value {
         0 => (1, "\n# Even one of them is predicted to break it; 1 is the least that a class can have."),
         value => (value, ""),
+    };
+    // A query of degree n has n - 1 workers beside its own process.
+    let lever = match is_degree {
+        true => format!(
+            "# At a degree of {mpl} {} is predicted to be kept{percentile}.\nworkers_max = {}",
+            advice.slo,
+            mpl - 1
+        ),
+        false => format!("# With {mpl} at once {} is predicted to be kept{percentile}.{none}\nmpl = {mpl}", advice.slo),
     };
     Some(format!(
         r#"# Proposed by plimsoll advise, to keep {slo}.
@@ -32,8 +42,7 @@ priority = "high"
 [[class]]
 name = "low"
 priority = "low"
-# With {mpl} at once {slo} is predicted to be kept{percentile}.{none}
-mpl = {mpl}
+{lever}
 
 # EDIT: how the sessions of `{high}` and `{low}` are known; here by application_name.
 [[rule]]

@@ -28,6 +28,21 @@ fn the_most_load_that_keeps_the_promise_is_found() {
     assert!(file.contains(&format!("\nmpl = {}\n", best.value)) && file.contains("keep short.p95"), "{file}");
 }
 
+/// A degree of queries is advised as a number of clients is, and is a limit of parallel workers for a governor.
+#[test]
+fn a_degree_is_advised_from_those_that_were_measured() {
+    let text = alone_only(EXPERIMENT).replace("[10, 30, 60]", "[10]").replace("[sweep]", "[sweep]\ndop = [1, 2]");
+    let alone = run(&text, 1.0, 0.005, |_, _| {});
+    let request = request("short.p95 < 10s", Some("dop=1,2"));
+    let advice = advise(&alone, &request).expect("known");
+    assert_eq!((advice.key.as_str(), advice.tried.len()), ("dop", 2));
+    let best = advice.tried[advice.best.expect("ten seconds are long")].value;
+    let file = settings_file(&advice).expect("workers are a governor's to limit");
+    assert!(file.contains(&format!("\nworkers_max = {}\n", best - 1)) && !file.contains("mpl ="), "{file}");
+    let verification = Verification::of(&alone, &advice, &request.slo).expect("a value keeps it");
+    assert!(verification.text().contains("dop = [") && verification.words().contains(" and dop="), "both are measured");
+}
+
 /// A run that has swept the cache says what partitioning would bring, too.
 #[test]
 fn what_cache_partitioning_would_bring_each_pair_is_said() {

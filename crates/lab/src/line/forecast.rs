@@ -1,8 +1,9 @@
 //! What each lever would do, by the fluid model of [`plimsoll_model::shares`], and in which order they are worth measuring.
 //!
 //! A workload wants as many cores as it used alone. What it gets of the cores over what it wants is what it keeps of its throughput,
-//! times the part of its loss in the study that dividing cores does not explain (caches, locks, disks), which no lever here is taken to
-//! mend. Without CPU figures nothing is predicted, and levers come in the order of their list.
+//! times the part of its loss in the study that dividing cores does not explain (caches, locks, disks). No lever is taken to mend that but
+//! cache classes, which are taken to mend all of it: the most that they can. Without CPU figures nothing is predicted, and levers come in
+//! the order of their list.
 //!
 //! Worth most: those predicted to let the protected workload keep what it is to keep, by what the others keep then; after them the rest,
 //! by what the protected one keeps.
@@ -102,7 +103,10 @@ impl Machine {
             None => divided(self.cores, &demands),
             Some((protected, others)) => self.apart(&demands, protected, others),
         };
-        let keeps = |(class, got): (&Class, f64)| (class.name.clone(), (got / class.used * class.unexplained).min(1.0));
+        let keeps = |(class, got): (&Class, f64)| {
+            let unexplained = if effect.divides_cache { 1.0 } else { class.unexplained };
+            (class.name.clone(), (got / class.used * unexplained).min(1.0))
+        };
         self.classes.iter().zip(got).map(keeps).collect()
     }
 

@@ -25,10 +25,12 @@ pub(super) struct Effect {
     pub(super) clients: Option<f64>,
     /// Cores of the protected workload and of the others.
     pub(super) split: Option<(f64, f64)>,
+    /// Whether the cache is divided between classes of operators.
+    pub(super) divides_cache: bool,
 }
 
 impl Effect {
-    pub(super) const NONE: Effect = Effect { weight: 1.0, dop: None, clients: None, split: None };
+    pub(super) const NONE: Effect = Effect { weight: 1.0, dop: None, clients: None, split: None, divides_cache: false };
 }
 
 /// The weight of `SCHED_IDLE` over that of nice 0 (Linux: 3 and 1024).
@@ -50,7 +52,29 @@ pub(super) fn of(results: &Results, protect: &str) -> Vec<Lever> {
     let others = if is_embedded { embedded(results, protect, other, analytical) } else { governed(results, other) };
     let both = others.iter().filter_map(|lever| Some(lever.clone().with(other, dop.clone()?)));
     let both: Vec<Lever> = both.collect();
-    dop.into_iter().chain(others).chain(both).collect()
+    let apart =
+        cache_classes(results).into_iter().chain(if analytical { folded_by_queries(results, other) } else { None });
+    dop.into_iter().chain(others).chain(both).chain(apart).collect()
+}
+
+/// Operators that may fill only the part of the cache that their class uses again, where the cache can be divided and is not yet.
+fn cache_classes(results: &Results) -> Option<Lever> {
+    let mut here = results.machine.capabilities.iter();
+    let can = here.any(|one| one.name == "llc_ways" && one.available);
+    (can && own(results, "cache_classes").as_deref() == Some("off")).then(|| {
+        let effect = Effect { divides_cache: true, ..Effect::NONE };
+        let lever = Lever::new("cache classes".to_owned(), &[("cache_classes", "on".to_owned())], effect);
+        lever.done_by(&["[target.options]: cache_classes = \"on\""])
+    })
+}
+
+/// Queries that bring their copy up to date themselves, so that no thread does so beside transactions.
+fn folded_by_queries(results: &Results, other: &str) -> Option<Lever> {
+    (own(results, "propagation").as_deref() == Some("background")).then(|| {
+        let words = format!("{other} bringing its copy up to date itself");
+        let lever = Lever::new(words, &[("propagation", "before_query".to_owned())], Effect::NONE);
+        lever.done_by(&["[target.options]: propagation = \"before_query\""])
+    })
 }
 
 fn is_analytical(results: &Results, workload: &str) -> bool {

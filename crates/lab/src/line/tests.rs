@@ -163,3 +163,45 @@ fn levers_are_ranked_by_what_dividing_cores_would_leave() {
     // Nice 10 is enough, and leaves the others more than all that is stronger.
     assert_eq!(attempt.words(), ["olap at nice 10"]);
 }
+
+/// Each keeps less than half of its speed, which dividing cores alone does not explain. Cache classes are considered only where the cache
+/// can be divided, and then as what mends all of the rest.
+#[test]
+fn cache_classes_are_predicted_to_mend_what_dividing_cores_does_not_explain() {
+    let options = options();
+    let truth: Truth = |name, alone, swept| helped(name, alone, swept) * if alone { 1.0 } else { 0.8 };
+    let mut first = run(&study(&options).experiment(lengths()), 0.0, truth);
+    first.machine.cores_usable = 2;
+    first.experiment.settings.insert("target.cache_classes".to_owned(), "off".into());
+    let wanted = Wanted { protect: None, slo: SLO, measured_max: 1 };
+    let considered = |results: &Results| {
+        let attempt = Attempt::consider(results, &wanted).expect("both ran");
+        attempt.line.tried.into_iter().find(|one| one.words == "cache classes").map(|one| one.predicted)
+    };
+    assert_eq!(considered(&first), None, "the cache cannot be divided here");
+    let capability = plimsoll_machine::facts::Capability {
+        name: "llc_ways".to_owned(),
+        available: true,
+        reason: String::new(),
+        remedy: None,
+    };
+    first.machine.capabilities.push(capability);
+    let predicted = considered(&first).expect("it can now");
+    assert!((predicted["oltp"] - 0.5).abs() < 0.01, "{predicted:?}");
+}
+
+/// On the embedded engine queries can bring their copy up to date themselves, for transactions that are to be protected.
+#[test]
+fn who_folds_changes_is_a_lever_where_transactions_are_protected() {
+    let options = options();
+    let mut first = run(&study(&options).experiment(lengths()), 0.0, helped);
+    first.machine.cores_usable = 2;
+    first.experiment.settings.insert("target.url".to_owned(), "embedded:".into());
+    first.experiment.settings.insert("target.propagation".to_owned(), "background".into());
+    let considered = |protect: &str| {
+        let wanted = Wanted { protect: Some(protect.to_owned()), slo: SLO, measured_max: 1 };
+        let attempt = Attempt::consider(&first, &wanted).expect("both ran");
+        attempt.line.tried.iter().any(|one| one.options.get("propagation").is_some_and(|how| how == "before_query"))
+    };
+    assert!(considered("oltp") && !considered("olap"), "transactions read no copy");
+}

@@ -1,5 +1,6 @@
 //! Which mixes are asked for: those of a `--vary` key, or those that were measured.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use serde::Serialize;
@@ -8,10 +9,14 @@ use super::inputs::{Inputs, Setting, base_of};
 use super::{PredictError, Request, check_workload};
 use crate::experiment::range;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
+use crate::units;
 use crate::wording::{choices, did_you_mean};
 
 /// More mixes than this are a slip of the pen.
 const VALUES_MAX: usize = 1000;
+
+/// The key of the cores that all workloads share, whose effect the model knows.
+const CORES: &str = "cores";
 
 /// A key and the values that it is to have: `olap.clients=1..50`, `cores=2,4,8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -173,39 +178,70 @@ fn measured(inputs: &Inputs<'_>, results: &Results, is_calibration: bool) -> Vec
 /// Whether a measured mix is among the values that are asked for.
 fn is_within(mix: &Asked, vary: Option<&Vary>) -> bool {
     vary.is_none_or(|vary| {
+        if let Some(value) = mix.base.get(&vary.key) {
+            return value.as_u64().is_some_and(|value| vary.values.iter().any(|wanted| u64::from(*wanted) == value));
+        }
         let of_member = mix.members.iter().find(|member| vary.key == format!("{}.clients", member.name));
         of_member.is_none_or(|member| vary.values.contains(&member.clients))
     })
 }
 
-/// These workloads together, with each value of the key.
+/// These workloads together, with each value of the key: clients of one of them, cores, or a setting that was swept, such as `dop`. What a
+/// setting does to a workload alone is not predicted, so each of its values must have been measured.
 fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<Asked>, PredictError> {
+    let bases = inputs.bases();
     let own: Vec<String> = names.iter().map(|name| format!("{name}.clients")).collect();
-    let known = || own.iter().map(String::as_str).chain(["cores"]);
-    if !known().any(|key| key == vary.key) {
+    let swept: BTreeSet<&str> = bases.iter().flat_map(|base| base.keys()).map(String::as_str).collect();
+    let swept = swept.into_iter().filter(|key| *key != CORES);
+    let known: Vec<&str> = own.iter().map(String::as_str).chain([CORES]).chain(swept).collect();
+    if !known.contains(&vary.key.as_str()) {
         return Err(VaryError::Unknown {
             key: vary.key.clone(),
-            hint: did_you_mean(&vary.key, known()),
-            known: choices(known()),
+            hint: did_you_mean(&vary.key, known.iter().copied()),
+            known: choices(known),
         }
         .into());
     }
-    if vary.key == "cores" && vary.values.contains(&0) {
+    if vary.key == CORES && vary.values.contains(&0) {
         return Err(VaryError::Values { key: vary.key.clone(), why: "nothing runs on 0 cores".to_owned() }.into());
     }
-    let mut mixes = Vec::new();
-    for base in inputs.bases() {
-        for value in &vary.values {
-            let member = |(name, key): (&&String, &String)| AskedMember {
-                name: (*name).clone(),
-                clients: if *key == vary.key { *value } else { inputs.usual_clients(name) },
-                think_s: inputs.think_s(&inputs.results.points[0].setting, name),
-                measured: None,
-            };
-            let members = names.iter().zip(&own).map(member).collect();
-            let cores = (vary.key == "cores").then_some(*value);
-            mixes.push(Asked { base: base.clone(), members, cores, is_calibration: false });
+    let mix = |base: &Setting, value: u32| {
+        let member = |(name, key): (&&String, &String)| AskedMember {
+            name: (*name).clone(),
+            clients: if *key == vary.key { value } else { inputs.usual_clients(name) },
+            think_s: inputs.think_s(&inputs.results.points[0].setting, name),
+            measured: None,
+        };
+        let members = names.iter().zip(&own).map(member).collect();
+        let cores = (vary.key == CORES).then_some(value);
+        Asked { base: base.clone(), members, cores, is_calibration: false }
+    };
+    if vary.key == CORES || own.contains(&vary.key) {
+        return Ok(bases.iter().flat_map(|base| vary.values.iter().map(|value| mix(base, *value))).collect());
+    }
+    let mut rests: Vec<Setting> = Vec::new();
+    for base in &bases {
+        let rest = without(base, &vary.key);
+        if !rests.contains(&rest) {
+            rests.push(rest);
         }
     }
+    let mut mixes = Vec::new();
+    for (rest, value) in rests.iter().flat_map(|rest| vary.values.iter().map(move |value| (rest, *value))) {
+        let is_it =
+            |base: &&Setting| base[&vary.key].as_u64() == Some(u64::from(value)) && without(base, &vary.key) == *rest;
+        let base = bases.iter().filter(|base| base.contains_key(&vary.key)).find(is_it).ok_or_else(|| {
+            let measured: BTreeSet<String> =
+                bases.iter().filter_map(|base| base.get(&vary.key)).map(units::value).collect();
+            let why = format!("{value} was not measured; the run has swept {}", choices(&measured));
+            VaryError::Values { key: vary.key.clone(), why }
+        })?;
+        mixes.push(mix(base, value));
+    }
     Ok(mixes)
+}
+
+/// Settings but for one.
+pub(crate) fn without(setting: &Setting, key: &str) -> Setting {
+    setting.iter().filter(|(own, _)| *own != key).map(|(own, value)| (own.clone(), value.clone())).collect()
 }

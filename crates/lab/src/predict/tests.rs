@@ -248,6 +248,21 @@ fn what_is_missing_is_named_with_what_would_measure_it() {
     assert!(predicted.mixes[0].refused.as_deref().is_some_and(|why| why.contains("at least 20")), "{predicted:?}");
 }
 
+/// A setting that was swept is varied over what was measured alone at each of its values: here at two degrees that need the same.
+#[test]
+fn a_swept_setting_is_varied_over_its_measured_values() {
+    let swept = alone_only(EXPERIMENT).replace("[sweep]", "[sweep]\ndop = [1, 2]");
+    let alone = run(&swept, 1.0, 0.0, |_, _| {});
+    let request = |vary| request(Some(vary), Model::Mva);
+    let predicted = predict(&alone, None, &request("dop=2,1")).expect("both were measured");
+    let degrees: Vec<_> = predicted.mixes.iter().map(|mix| mix.setting["dop"].as_u64()).collect();
+    assert_eq!(degrees, [Some(2), Some(1)]);
+    assert!(predicted.mixes.iter().all(|mix| mix.refused.is_none() && mix.workloads.len() == 2), "{predicted:?}");
+    let refused = predict(&alone, None, &request("dop=3")).expect_err("it was not").to_string();
+    assert!(refused.contains("3 was not measured; the run has swept `1` and `2`"), "{refused}");
+    assert!(predict(&alone, None, &request("dpo=1")).expect_err("a slip").to_string().contains("did you mean `dop`?"));
+}
+
 #[test]
 fn a_key_and_its_values_are_read() {
     let check = |text: &str, key: &str, values: &[u32]| {
