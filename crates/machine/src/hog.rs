@@ -12,7 +12,7 @@
 mod bandwidth;
 mod cpu;
 mod crew;
-mod disk;
+pub(crate) mod disk;
 mod llc;
 pub mod pirate;
 mod process;
@@ -106,7 +106,7 @@ pub enum HogError {
         error: std::io::Error,
     },
     /// The disk has no room for the file.
-    #[error("the disk of {} has no room for a hog's file of {needed_mib} MiB: {error}", folder.display())]
+    #[error("the disk of {} has no room for a file of {needed_mib} MiB: {error}", folder.display())]
     DiskFull {
         /// The folder.
         folder: PathBuf,
@@ -116,7 +116,7 @@ pub enum HogError {
         error: std::io::Error,
     },
     /// The folder is on no disk, or its file system cannot be written to directly.
-    #[error("{} is not a place for a disk hog: {why}", folder.display())]
+    #[error("{} is not a place to measure a disk or to load it: {why}", folder.display())]
     Folder {
         /// The folder.
         folder: PathBuf,

@@ -35,6 +35,7 @@ pub mod cpu_time;
 pub mod describe;
 pub mod device;
 pub mod disk_group;
+pub mod disk_speed;
 pub mod disk_watch;
 pub mod facts;
 pub mod frequency;

@@ -1,6 +1,6 @@
 //! The needs of a request of a class, from measurements of the class alone.
 //!
-//! A demand is what all requests of a window used, divided by their number (`D = U / X`): CPU seconds, disk operations, instructions. It is
+//! A demand is what all requests of a window used, divided by their number (`D = U / X`): CPU seconds, seconds of the disk, instructions. It is
 //! taken over all blocks together, so that a block counts by its requests. A demand that was not measured stays missing, with the reason.
 //!
 //! Intervals come from the blocks: [`jackknife`] asks what a figure would be without each of them. The figure can be anything that
@@ -28,10 +28,8 @@ pub struct Block {
     pub cpu_s: Figure,
     /// Cores that were busy with anything else meanwhile, on average: upkeep, and looking.
     pub upkeep_cores: f64,
-    /// Seconds in which the data disk was busy, with however many operations at once.
-    pub disk_busy_s: Figure,
-    /// Operations of the data disk.
-    pub disk_operations: Figure,
+    /// Seconds in which the data disk was busy; where its curve is known, as long as its operations would take one after the other.
+    pub disk_s: Figure,
     /// Seconds that requests waited for the log.
     pub log_s: Figure,
     /// Seconds that requests waited for locks.
@@ -63,10 +61,8 @@ pub struct Demand {
     pub response_s: f64,
     /// CPU seconds.
     pub cpu_s: Figure,
-    /// Seconds of a busy disk.
-    pub disk_busy_s: Figure,
-    /// Disk operations.
-    pub disk_operations: Figure,
+    /// Seconds of the disk.
+    pub disk_s: Figure,
     /// Seconds waiting for the log.
     pub log_s: Figure,
     /// Seconds waiting for locks.
@@ -82,7 +78,7 @@ pub struct Demand {
 impl Demand {
     /// The share of the time at the cores, 0 to 1, that is the client's own between requests and no part of the response; 0 if unknown.
     pub(crate) fn between_share(&self) -> f64 {
-        let elsewhere: f64 = [&self.disk_busy_s, &self.log_s, &self.lock_s].into_iter().flatten().sum();
+        let elsewhere: f64 = [&self.disk_s, &self.log_s, &self.lock_s].into_iter().flatten().sum();
         let at_cores_s = (self.response_s - elsewhere).max(0.0);
         let between_s = self.between_s.as_ref().map_or(0.0, |seconds| seconds.max(0.0));
         if between_s > 0.0 { between_s / (between_s + at_cores_s) } else { 0.0 }
@@ -127,8 +123,7 @@ impl Alone {
         Ok(Demand {
             response_s: used().map(|block| block.response_s).sum::<f64>() / requests as f64,
             cpu_s: mean(|block| &block.cpu_s),
-            disk_busy_s: mean(|block| &block.disk_busy_s),
-            disk_operations: mean(|block| &block.disk_operations),
+            disk_s: mean(|block| &block.disk_s),
             log_s: mean(|block| &block.log_s),
             lock_s: mean(|block| &block.lock_s),
             instructions: mean(|block| &block.instructions),
@@ -170,8 +165,7 @@ pub(crate) mod tests {
             response_s: all * (cpu_s + disk_s),
             cpu_s: Ok(all * cpu_s),
             upkeep_cores: 0.0,
-            disk_busy_s: Ok(all * disk_s),
-            disk_operations: Ok(all * disk_s * 1_000.0),
+            disk_s: Ok(all * disk_s),
             log_s: Ok(0.0),
             lock_s: Ok(0.0),
             instructions: Err("no counters".to_owned()),
@@ -189,7 +183,7 @@ pub(crate) mod tests {
         let alone = alone(vec![Some(block(30, 0.1, 0.0)), None, Some(block(10, 0.5, 0.2))]);
         let demand = alone.demand(None).unwrap();
         assert!((demand.cpu_s.unwrap() - 0.2).abs() < 1e-12);
-        assert!((demand.disk_operations.unwrap() - 50.0).abs() < 1e-9);
+        assert!((demand.disk_s.unwrap() - 0.05).abs() < 1e-12);
         assert_eq!(demand.instructions, Err("no counters".to_owned()));
         assert!((alone.demand(Some(2)).unwrap().cpu_s.unwrap() - 0.1).abs() < 1e-12);
         assert_eq!(alone.demand(Some(0)), Err(TooFew { class: "oltp".to_owned(), requests: 10 }));

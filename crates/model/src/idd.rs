@@ -54,10 +54,8 @@ pub struct Machine {
 pub enum Disk {
     /// One server; a request needs the seconds for which it kept the disk busy alone. All there is without a probe.
     Busy,
-    /// Its own curve, probed; a request needs its operations.
-    Probed {
-        /// Seconds of an operation at depth 1.
-        operation_s: f64,
+    /// Its own curve, probed; a request needs the seconds that its operations take one after the other.
+    Curve {
         /// Operations per second at depth 1, 2, … relative to depth 1; never falling.
         rates: Vec<f64>,
     },

@@ -432,9 +432,14 @@ pub struct MachineOptions {
     /// Undo limits that a killed plimsoll has left
     #[arg(long, conflicts_with = "probe")]
     pub restore: bool,
-    /// Measure the memory's speed and keep it for reports: latencies, bandwidths, latencies under load
+    /// Measure the speed of memory and disk and keep it for reports and predictions: latencies, bandwidths, latencies under load, reads
+    /// per second by queue depth
     #[arg(long)]
     pub probe: bool,
+    /// With --probe: a folder on the disk to measure; a file of up to 1 GiB is made there and removed [default: the folder for temporary
+    /// files]
+    #[arg(long, value_name = "DIR", requires = "probe")]
+    pub folder: Option<PathBuf>,
     /// With --probe: a quick measurement of a few seconds
     #[arg(long, requires = "probe")]
     pub quick: bool,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use plimsoll_machine::disk_speed::DiskSpeed;
 use plimsoll_machine::hog::pirate::{Validation, validate};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::{default_state_folder, restore_left_over};
@@ -41,6 +42,10 @@ pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
 struct Probed {
     /// How fast the memory is.
     memory_speed: MemorySpeed,
+    /// How fast the disk of the folder is; `None` if it was not measured.
+    disk_speed: Option<DiskSpeed>,
+    /// Why there is no `disk_speed`.
+    why_no_disk_speed: Option<String>,
     /// Where that is kept; `None` if it could not be.
     kept_in: Option<PathBuf>,
     /// Whether a hog can hold a part of the last level cache here; `None` if that was not tried, or could not be.
@@ -49,15 +54,20 @@ struct Probed {
     why_no_llc_hog: Option<String>,
 }
 
-/// Measures how fast the memory is and keeps it for the reports of this machine.
+/// Measures how fast the memory and a disk are and keeps it for reports and predictions of this machine.
 fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let machine = MachineFacts::of(&Host::real());
     let measured = Options::of(&machine, options.quick);
     let progress = Progress::new();
     let mut show = |share: f64, step: &str| progress.show(step, (share * 1000.0) as u64, 1000);
     let speed = MemorySpeed::measure(&measured, &mut show);
+    progress.restart();
+    let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
+    let disk = DiskSpeed::measure(&folder, options.quick, &mut show);
+    let (disk_speed, why_no_disk_speed) =
+        disk.map_or_else(|error| (None, Some(error.to_string())), |disk| (Some(disk), None));
     // Kept before what comes next, which takes as long again and may be stopped.
-    let kept = memory_speed::keep(&speed, &machine);
+    let kept = memory_speed::keep(&speed, disk_speed.as_ref(), &machine);
     let llc_hog = if options.quick {
         Err("not tried with --quick".to_owned())
     } else {
@@ -67,7 +77,7 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     progress.clear();
     let kept_in = kept.as_ref().ok().cloned().flatten();
     let (llc_hog, why_no_llc_hog) = llc_hog.map_or_else(|why| (None, Some(why)), |found| (Some(found), None));
-    let probed = Probed { memory_speed: speed, kept_in, llc_hog, why_no_llc_hog };
+    let probed = Probed { memory_speed: speed, disk_speed, why_no_disk_speed, kept_in, llc_hog, why_no_llc_hog };
     if options.json {
         print_json(&probed)?;
     } else {
@@ -81,6 +91,13 @@ impl fmt::Display for Probed {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "Memory of this machine: the median of several rounds (lowest to highest)")?;
         write!(out, "{}", self.memory_speed)?;
+        match (&self.disk_speed, &self.why_no_disk_speed) {
+            (Some(disk), _) => {
+                let name = disk.device.as_deref().unwrap_or("a disk whose name is not known");
+                write!(out, "\nDisk of {} ({name}), past the page cache\n{disk}", disk.folder.display())?;
+            }
+            (None, why) => writeln!(out, "\nThe disk was not measured: {}", why.as_deref().unwrap_or("not known"))?,
+        }
         writeln!(out, "\nDoes a hog take the requested part of the last-level cache?")?;
         match (&self.llc_hog, &self.why_no_llc_hog) {
             (Some(found), _) => write!(out, "{found}")?,
@@ -88,7 +105,7 @@ impl fmt::Display for Probed {
         }
         match &self.kept_in {
             Some(file) => writeln!(out, "\nkept for the reports of this machine in {}", file.display()),
-            None => writeln!(out, "\nnot kept: the memory's figures will not be in reports"),
+            None => writeln!(out, "\nnot kept: these figures will not be in reports"),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! How fast the memory of this machine is, kept from `plimsoll machine --probe` to the experiments after it.
+//! How fast the memory and a disk of this machine are, kept from `plimsoll machine --probe` to the experiments after it.
 
 use std::path::PathBuf;
 
 use plimsoll_lab::fingerprint::machine_fingerprint;
 use plimsoll_machine::MachineFacts;
+use plimsoll_machine::disk_speed::DiskSpeed;
 use plimsoll_machine::memory_speed::{KeepError, KeptSpeed, MemorySpeed, state_folder};
 
 use crate::provenance::Beginning;
@@ -24,9 +25,13 @@ pub fn kept(machine: &MachineFacts) -> (Option<KeptSpeed>, Option<String>) {
 }
 
 /// Keeps what was measured. `None` if there is no folder to keep it in.
-pub fn keep(speed: &MemorySpeed, machine: &MachineFacts) -> Result<Option<PathBuf>, KeepError> {
+pub fn keep(
+    speed: &MemorySpeed,
+    disk: Option<&DiskSpeed>,
+    machine: &MachineFacts,
+) -> Result<Option<PathBuf>, KeepError> {
     let provenance = Beginning::now().provenance();
-    let keep =
-        |folder: PathBuf| speed.save(&folder, &machine_fingerprint(machine), &provenance.started, &provenance.version);
+    let (started, version) = (&provenance.started, &provenance.version);
+    let keep = |folder: PathBuf| speed.save(disk, &folder, &machine_fingerprint(machine), started, version);
     folder().map(keep).transpose()
 }

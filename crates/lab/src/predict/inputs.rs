@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_machine::disk_speed::DiskSpeed;
 use plimsoll_model::demand::{Alone, Block, Figure};
 use plimsoll_model::idd::{Calibration, Disk, LOCK_SHARE_MAX, Lesson, Machine, Member, Mix, Slowdown, Turns};
 use plimsoll_policy::Priority;
@@ -11,10 +12,13 @@ use serde_json::Value;
 use super::PredictError;
 use super::points::{Asked, AskedMember};
 use crate::analysis::cells::{Cell, Cells};
-use crate::results::{Point, Results, WorkloadResult};
+use crate::results::{Device, Point, Results, WorkloadResult};
 
 /// By how much windows may be off Little's law, so that the model still learns from them: twice what claims allow, since it averages them.
 const LITTLES_DIFFERENCE_MAX: f64 = 0.1;
+
+/// Limits of the disk, with which its curve is another one.
+const DISK_LIMITS: [&str; 4] = ["read_mb_s", "write_mb_s", "read_iops", "write_iops"];
 
 /// Swept settings.
 pub(super) type Setting = BTreeMap<String, Value>;
@@ -133,7 +137,8 @@ impl<'a> Inputs<'a> {
         for run in &cell.runs {
             let point = &self.results.points[*run];
             let clients = Clients { cores: self.cores(point), never_pause: is_steady && !pauses };
-            blocks[self.cells.block(*run)] = block(point, self.cells.result(cell, *run), &clients, self.is_in_memory());
+            let disk = if self.is_in_memory() { DiskUse::None } else { DiskUse::Of(self.disk(&base_of(cell.setting))) };
+            blocks[self.cells.block(*run)] = block(point, self.cells.result(cell, *run), &clients, disk);
         }
         Alone { name: cell.workload.to_owned(), population: self.clients(cell).unwrap_or(0), blocks }
     }
@@ -321,7 +326,22 @@ impl<'a> Inputs<'a> {
 
     /// The same as it was in these runs.
     pub(super) fn machine_of(&self, base: &Setting) -> Machine {
-        Machine { cores: self.cores_at(base), disk: Disk::Busy, query_threads: self.queries_at_once(base) }
+        let disk = match self.disk(base) {
+            Some(disk) => Disk::Curve { rates: disk.rates() },
+            None => Disk::Busy,
+        };
+        Machine { cores: self.cores_at(base), disk, query_threads: self.queries_at_once(base) }
+    }
+
+    /// The disk as it was probed. `None` if it was not, if the machine has several, whose figures come as one sum, or if the runs could
+    /// read or write only so much of it.
+    fn disk(&self, base: &Setting) -> Option<&DiskSpeed> {
+        let is_limited = |key: &&str| {
+            let limit = base.get(*key).or_else(|| self.results.experiment.settings.get(&format!("machine.{key}")));
+            limit.is_some_and(|limit| !limit.is_null() && limit.as_str() != Some("unlimited"))
+        };
+        let disk = self.results.memory_speed.as_ref()?.disk.as_ref()?;
+        (disk.is_only && !DISK_LIMITS.iter().any(|key| is_limited(key))).then_some(disk)
     }
 
     /// What each arm of this run with several workloads has shown of one of them: its CPU seconds beside alone, over the share
@@ -371,9 +391,27 @@ struct Clients {
     never_pause: bool,
 }
 
+/// What a workload can have used of a disk.
+enum DiskUse<'a> {
+    /// Nothing: all is in this process.
+    None,
+    /// A disk, whose curve may be known.
+    Of(Option<&'a DiskSpeed>),
+}
+
+/// Seconds of the disk per second: in which it was busy, times how much faster than one after the other it answered as many operations at
+/// once as it then had. Those are, by Little's law, the sum of their times over the time in which there were any.
+pub(super) fn disk_s_per_s(device: &Device, probed: Option<&DiskSpeed>) -> Option<f64> {
+    let busy = device.io_busy?;
+    let Some(probed) = probed else { return Some(busy) };
+    let of = |per_s: Option<f64>, ms: Option<f64>| Some(per_s? * ms.unwrap_or(0.0) * 1e-3);
+    let waiting = of(device.reads_per_s, device.read_ms)? + of(device.writes_per_s, device.write_ms)?;
+    Some(if busy > 0.0 { busy * probed.rate((waiting / busy).max(1.0)) } else { 0.0 })
+}
+
 /// What a window of a workload alone has shown. CPU seconds are those of a server's processes for the workload and of its clients, if the kernel
 /// accounts for them by process, and the rest is upkeep; otherwise all that the machine spent. The disk's are all of the machine's.
-fn block(point: &Point, result: &WorkloadResult, clients: &Clients, is_in_memory: bool) -> Option<Block> {
+fn block(point: &Point, result: &WorkloadResult, clients: &Clients, disk: DiskUse<'_>) -> Option<Block> {
     // Requests that began or ended outside of the window count by their part in it.
     let within = result.all.throughput_per_s * point.window_s;
     let latency = result.all.latency_us?;
@@ -384,7 +422,6 @@ fn block(point: &Point, result: &WorkloadResult, clients: &Clients, is_in_memory
             rate.map(|rate| rate * point.window_s * completed / within).ok_or_else(|| why_missing(point, sensor))
         };
         let device = &point.device;
-        let operations = device.reads_per_s.zip(device.writes_per_s).map(|(reads, writes)| reads + writes);
         let lock_s = result.lock_wait.map(|wait| wait.wait_s);
         let lock_s = lock_s.or_else(|| Some(result.all.time_share?.lock? * response_s));
         // Each client is at work for the whole window, with its requests or between them.
@@ -400,8 +437,10 @@ fn block(point: &Point, result: &WorkloadResult, clients: &Clients, is_in_memory
             cpu_s: own_cpu_s
                 .unwrap_or_else(|| sum(device.cpu_busy.map(|busy| busy * f64::from(clients.cores)), "cpu_time")),
             upkeep_cores: upkeep_s / point.window_s,
-            disk_busy_s: if is_in_memory { Ok(0.0) } else { sum(device.io_busy, "devices") },
-            disk_operations: sum(operations, "devices"),
+            disk_s: match disk {
+                DiskUse::None => Ok(0.0),
+                DiskUse::Of(probed) => sum(disk_s_per_s(device, probed), "devices"),
+            },
             log_s: unknown("waits for the log"),
             lock_s: lock_s.ok_or_else(|| "the target does not tell lock waits".to_owned()),
             instructions: unknown("instructions in kernel mode"),

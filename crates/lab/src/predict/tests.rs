@@ -1,12 +1,15 @@
 //! Predictions of machines whose truth is known: each is a queueing network, whose solutions stand in for measurements.
 
+use plimsoll_machine::disk_speed::{DepthPoint, DiskSpeed};
+use plimsoll_machine::memory_speed::Figure;
 use plimsoll_model::mva;
 use plimsoll_model::network::{Class, Network, Service, Station};
 
 use super::*;
 use crate::analysis::made_up::{Noise, measure, plan, results};
 use crate::plan::Setting;
-use crate::results::{LockWait, Results, TimeShare, WorkloadResult};
+use crate::predict::inputs::disk_s_per_s;
+use crate::results::{Device, LockWait, Results, TimeShare, WorkloadResult};
 
 /// Short transactions and long ones, without pauses, and what each needs of the cores, seconds.
 pub(crate) const EXPERIMENT: &str = r#"
@@ -261,6 +264,33 @@ fn a_swept_setting_is_varied_over_its_measured_values() {
     let refused = predict(&alone, None, &request("dop=3")).expect_err("it was not").to_string();
     assert!(refused.contains("3 was not measured; the run has swept `1` and `2`"), "{refused}");
     assert!(predict(&alone, None, &request("dpo=1")).expect_err("a slip").to_string().contains("did you mean `dop`?"));
+}
+
+/// A disk that was busy half of the time with four operations at once, which it serves three times as fast as one after the other, has done the
+/// work of one and a half seconds per second.
+#[test]
+fn a_disk_that_serves_several_at_once_has_done_more_than_it_was_busy() {
+    let point = |(depth, rate): (u32, f64)| DepthPoint { depth, reads_per_s: Figure::of("1/s", &[rate]).expect("one") };
+    let disk = DiskSpeed {
+        folder: "/data".into(),
+        device: Some("vda".to_owned()),
+        is_only: true,
+        file_mib: 256,
+        points: [(1, 1_000.0), (4, 3_000.0)].map(point).into(),
+    };
+    let device = Device {
+        io_busy: Some(0.5),
+        reads_per_s: Some(900.0),
+        read_ms: Some(2.0),
+        writes_per_s: Some(100.0),
+        write_ms: Some(2.0),
+        ..Device::default()
+    };
+    assert_eq!(disk_s_per_s(&device, None), Some(0.5));
+    assert!((disk_s_per_s(&device, Some(&disk)).expect("measured") - 1.5).abs() < 1e-9);
+    let idle = Device { io_busy: Some(0.0), reads_per_s: Some(0.0), read_ms: None, ..device };
+    assert_eq!(disk_s_per_s(&idle, Some(&disk)), Some(0.0));
+    assert_eq!(disk_s_per_s(&Device { reads_per_s: None, ..device }, Some(&disk)), None, "not measured is not 0");
 }
 
 #[test]

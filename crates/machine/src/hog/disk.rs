@@ -72,7 +72,7 @@ impl HogKind for Disk {
 
     fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError> {
         let block = block_for(strength * 1e6);
-        let file = Arc::new(make_file(&place.folder, self.writes)?);
+        let file = Arc::new(make_file(&place.folder, FILE_BYTES, !self.writes)?);
         let tally = Arc::new(Tally::default());
         let (inside, cores, writes) = (Arc::clone(&tally), place.cores.clone(), self.writes);
         let crew = Crew::start(1, move |index| {
@@ -91,9 +91,9 @@ fn block_for(rate: f64) -> u64 {
     wanted.clamp(BLOCK_MIN, BLOCK_MAX).next_power_of_two().min(BLOCK_MAX)
 }
 
-/// A file with room for all of it and no name. One that is to be read has been written: what was never written is not read
+/// A file with room for all of its bytes and no name. One that is to be read is written: what was never written is not read
 /// from a disk.
-fn make_file(folder: &Path, writes: bool) -> Result<File, HogError> {
+pub(crate) fn make_file(folder: &Path, bytes: u64, is_to_be_read: bool) -> Result<File, HogError> {
     let no_place = |why: String| HogError::Folder { folder: folder.to_owned(), why };
     if let Some(name) = memory_file_system(folder).map_err(|error| no_place(format!("{error}")))? {
         return Err(no_place(format!("it lies in memory ({name}); give a folder on a disk")));
@@ -102,25 +102,25 @@ fn make_file(folder: &Path, writes: bool) -> Result<File, HogError> {
         Some(Errno::INVAL | Errno::OPNOTSUPP) => {
             no_place("its file system has no direct transfers (O_DIRECT); give a folder on a local disk".to_owned())
         }
-        Some(Errno::NOSPC | Errno::DQUOT) => disk_full(folder, error),
+        Some(Errno::NOSPC | Errno::DQUOT) => disk_full(folder, bytes, error),
         _ => no_place(format!("{error}")),
     })?;
-    match fallocate(&file, FallocateFlags::empty(), 0, FILE_BYTES) {
+    match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
         // A file system that cannot reserve finds out while writing.
         Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => {}
-        Err(error) => return Err(disk_full(folder, error.into())),
+        Err(error) => return Err(disk_full(folder, bytes, error.into())),
     }
-    if !writes {
+    if is_to_be_read {
         let block = Buffer::new(BLOCK_MAX as usize).map_err(|error| HogError::Memory { error })?;
-        for offset in (0..FILE_BYTES).step_by(BLOCK_MAX as usize) {
-            file.write_all_at(block.bytes(), offset).map_err(|error| disk_full(folder, error))?;
+        for offset in (0..bytes).step_by(BLOCK_MAX as usize) {
+            file.write_all_at(block.bytes(), offset).map_err(|error| disk_full(folder, bytes, error))?;
         }
     }
     Ok(file)
 }
 
-fn disk_full(folder: &Path, error: io::Error) -> HogError {
-    HogError::DiskFull { folder: folder.to_owned(), needed_mib: FILE_BYTES >> 20, error }
+fn disk_full(folder: &Path, bytes: u64, error: io::Error) -> HogError {
+    HogError::DiskFull { folder: folder.to_owned(), needed_mib: bytes >> 20, error }
 }
 
 /// A new file for direct transfers that has no name: it disappears with this process however that ends.
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn folders_that_are_no_place() {
-        let error = |folder: &str| make_file(Path::new(folder), true).unwrap_err().to_string();
+        let error = |folder: &str| make_file(Path::new(folder), FILE_BYTES, false).unwrap_err().to_string();
         assert!(error("/no/such/folder").contains("No such file"), "{}", error("/no/such/folder"));
         if memory_file_system(Path::new("/dev/shm")).is_ok_and(|found| found == Some("tmpfs")) {
             assert!(error("/dev/shm").contains("lies in memory (tmpfs)"), "{}", error("/dev/shm"));
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_as_such() {
-        let told = disk_full(Path::new("/data"), Errno::NOSPC.into()).to_string();
-        assert!(told.starts_with("the disk of /data has no room for a hog's file of 128 MiB: "), "{told}");
+        let told = disk_full(Path::new("/data"), FILE_BYTES, Errno::NOSPC.into()).to_string();
+        assert!(told.starts_with("the disk of /data has no room for a file of 128 MiB: "), "{told}");
     }
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::MemorySpeed;
+use crate::disk_speed::DiskSpeed;
 
 /// Figures as they are kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct KeptSpeed {
     pub program_version: String,
     /// The figures.
     pub speed: MemorySpeed,
+    /// How fast a disk is, by the same probe; `None` if it was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskSpeed>,
 }
 
 /// Why figures could not be kept or found again.
@@ -68,9 +72,10 @@ impl MemorySpeed {
         Ok((kept.machine_key == machine_key).then_some(kept))
     }
 
-    /// Keeps the figures in `folder`, which is made if it is not there; whole or not at all. Gives the file.
+    /// Keeps the figures, with those of a disk, in `folder`, which is made if it is not there; whole or not at all. Gives the file.
     pub fn save(
         &self,
+        disk: Option<&DiskSpeed>,
         folder: &Path,
         machine_key: &str,
         measured_at: &str,
@@ -82,6 +87,7 @@ impl MemorySpeed {
             measured_at: measured_at.to_owned(),
             program_version: program_version.to_owned(),
             speed: self.clone(),
+            disk: disk.cloned(),
         };
         let text = serde_json::to_string_pretty(&kept).expect("figures are numbers and text");
         let write = || {
@@ -113,7 +119,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state/plimsoll");
         assert_eq!(MemorySpeed::load(&state, "AMD EPYC/2").unwrap(), None);
-        let path = example().save(&state, "AMD EPYC/2", "2026-01-02T03:04:05Z", "0.1.0").unwrap();
+        let path = example().save(None, &state, "AMD EPYC/2", "2026-01-02T03:04:05Z", "0.1.0").unwrap();
         assert_eq!(path, state.join("memory-speed-AMD_EPYC_2.json"));
         let kept = MemorySpeed::load(&state, "AMD EPYC/2").unwrap().unwrap();
         assert_eq!((kept.measured_at.as_str(), kept.program_version.as_str()), ("2026-01-02T03:04:05Z", "0.1.0"));
@@ -129,7 +135,7 @@ mod tests {
         let error = MemorySpeed::load(folder.path(), "a").unwrap_err().to_string();
         assert!(error.contains("measure again"), "{error}");
         fs::write(folder.path().join("file"), "").unwrap();
-        let error = example().save(&folder.path().join("file"), "a", "", "").unwrap_err().to_string();
+        let error = example().save(None, &folder.path().join("file"), "a", "", "").unwrap_err().to_string();
         assert!(error.contains("cannot write"), "{error}");
     }
 

@@ -131,7 +131,7 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
     check(mix, &demands)?;
     let each = || mix.members.iter().zip(&demands);
     let own = each().map(|(member, demand)| own(mix, member, demand)).collect::<Result<Vec<Own>, Refused>>()?;
-    let disk_s = each().map(|(member, demand)| disk_s(machine, member, demand)).collect::<Result<Vec<f64>, _>>()?;
+    let disk_s = each().map(|(member, demand)| disk_s(member, demand)).collect::<Result<Vec<f64>, _>>()?;
     let turn_s: Vec<f64> = mix.members.iter().map(|member| mix.turns.seconds(&member.alone.name, without)).collect();
     let cores = f64::from(machine.cores);
     // Each was alone with all of the machine's upkeep, which mixes do not have twice.
@@ -205,13 +205,8 @@ fn own(mix: &Mix, member: &Member, demand: &Demand) -> Result<Own, Refused> {
 }
 
 /// Seconds of the disk for a request, at depth 1.
-fn disk_s(machine: &Machine, member: &Member, demand: &Demand) -> Result<f64, Refused> {
-    match machine.disk {
-        Disk::Busy => needed(member, "seconds of a busy disk", &demand.disk_busy_s),
-        Disk::Probed { operation_s, .. } => {
-            Ok(operation_s * needed(member, "disk operations", &demand.disk_operations)?)
-        }
-    }
+fn disk_s(member: &Member, demand: &Demand) -> Result<f64, Refused> {
+    needed(member, "seconds of the disk", &demand.disk_s)
 }
 
 fn network(
@@ -223,7 +218,7 @@ fn network(
 ) -> Result<Network, Refused> {
     let disk = match &machine.disk {
         Disk::Busy => Service::Processors { servers: 1 },
-        Disk::Probed { rates, .. } => Service::Curve { rates: rates.clone() },
+        Disk::Curve { rates } => Service::Curve { rates: rates.clone() },
     };
     // Requests that wait for the log share its writes, so that they do not wait for each other.
     let cores = Service::Processors { servers: machine.cores };

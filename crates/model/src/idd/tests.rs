@@ -106,11 +106,10 @@ fn more_cores_and_a_deeper_disk_help() {
     };
     let one = response_s(&ONE_CORE);
     let two = response_s(&machine(2));
-    // The blocks have an operation for each millisecond of a busy disk.
-    let disk = Disk::Probed { operation_s: 0.001, rates: vec![1.0, 1.8, 2.4] };
+    let disk = Disk::Curve { rates: vec![1.0, 1.8, 2.4] };
     let deep = response_s(&Machine { disk, ..machine(2) });
     assert!(deep < two && two < one, "{deep} {two} {one}");
-    let single = Disk::Probed { operation_s: 0.001, rates: vec![1.0] };
+    let single = Disk::Curve { rates: vec![1.0] };
     assert_near(response_s(&Machine { disk: single, ..machine(2) }), two);
 }
 
