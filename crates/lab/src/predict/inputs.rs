@@ -17,8 +17,16 @@ use crate::results::{Device, Point, Results, WorkloadResult};
 /// By how much windows may be off Little's law, so that the model still learns from them: twice what claims allow, since it averages them.
 const LITTLES_DIFFERENCE_MAX: f64 = 0.1;
 
-/// Limits of the disk, with which its curve is another one.
-const DISK_LIMITS: [&str; 4] = ["read_mb_s", "write_mb_s", "read_iops", "write_iops"];
+/// What a disk did per second.
+type DiskRate = fn(&Device) -> Option<f64>;
+
+/// Limits of the disk, each with what it limits.
+const DISK_LIMITS: [(&str, DiskRate); 4] = [
+    ("read_mb_s", |device| device.read_mb_s),
+    ("write_mb_s", |device| device.write_mb_s),
+    ("read_iops", |device| device.reads_per_s),
+    ("write_iops", |device| device.writes_per_s),
+];
 
 /// Swept settings.
 pub(super) type Setting = BTreeMap<String, Value>;
@@ -137,8 +145,8 @@ impl<'a> Inputs<'a> {
         for run in &cell.runs {
             let point = &self.results.points[*run];
             let clients = Clients { cores: self.cores(point), never_pause: is_steady && !pauses };
-            let disk = if self.is_in_memory() { DiskUse::None } else { DiskUse::Of(self.disk(&base_of(cell.setting))) };
-            blocks[self.cells.block(*run)] = block(point, self.cells.result(cell, *run), &clients, disk);
+            let disk = self.disk(&base_of(cell.setting));
+            blocks[self.cells.block(*run)] = block(point, self.cells.result(cell, *run), &clients, &disk);
         }
         Alone { name: cell.workload.to_owned(), population: self.clients(cell).unwrap_or(0), blocks }
     }
@@ -327,21 +335,27 @@ impl<'a> Inputs<'a> {
     /// The same as it was in these runs.
     pub(super) fn machine_of(&self, base: &Setting) -> Machine {
         let disk = match self.disk(base) {
-            Some(disk) => Disk::Curve { rates: disk.rates() },
-            None => Disk::Busy,
+            DiskModel::Probed(disk) => Disk::Curve { rates: disk.rates() },
+            DiskModel::None | DiskModel::Busy | DiskModel::Limited(_) => Disk::Busy,
         };
         Machine { cores: self.cores_at(base), disk, query_threads: self.queries_at_once(base) }
     }
 
-    /// The disk as it was probed. `None` if it was not, if the machine has several, whose figures come as one sum, or if the runs could
-    /// read or write only so much of it.
-    fn disk(&self, base: &Setting) -> Option<&DiskSpeed> {
-        let is_limited = |key: &&str| {
-            let limit = base.get(*key).or_else(|| self.results.experiment.settings.get(&format!("machine.{key}")));
-            limit.is_some_and(|limit| !limit.is_null() && limit.as_str() != Some("unlimited"))
+    /// How the disk of these runs is modelled: by its curve if it was probed, unless the machine has several, whose figures come as one sum.
+    fn disk(&self, base: &Setting) -> DiskModel<'_> {
+        if self.is_in_memory() {
+            return DiskModel::None;
+        }
+        let limit = |(key, rate): (&str, DiskRate)| {
+            let set = base.get(key).or_else(|| self.results.experiment.settings.get(&format!("machine.{key}")));
+            set.and_then(Value::as_f64).map(|limit| (limit, rate))
         };
-        let disk = self.results.memory_speed.as_ref()?.disk.as_ref()?;
-        (disk.is_only && !DISK_LIMITS.iter().any(|key| is_limited(key))).then_some(disk)
+        let limits: Vec<(f64, DiskRate)> = DISK_LIMITS.into_iter().filter_map(limit).collect();
+        if !limits.is_empty() {
+            return DiskModel::Limited(limits);
+        }
+        let probed = self.results.memory_speed.as_ref().and_then(|kept| kept.disk.as_ref());
+        probed.filter(|disk| disk.is_only).map_or(DiskModel::Busy, DiskModel::Probed)
     }
 
     /// What each arm of this run with several workloads has shown of one of them: its CPU seconds beside alone, over the share
@@ -391,27 +405,45 @@ struct Clients {
     never_pause: bool,
 }
 
-/// What a workload can have used of a disk.
-enum DiskUse<'a> {
-    /// Nothing: all is in this process.
+/// How a disk is modelled.
+pub(super) enum DiskModel<'a> {
+    /// Nothing uses one: all is in this process.
     None,
-    /// A disk, whose curve may be known.
-    Of(Option<&'a DiskSpeed>),
+    /// By the seconds in which it was busy.
+    Busy,
+    /// By its curve.
+    Probed(&'a DiskSpeed),
+    /// By what it may do per second. The kernel holds back what is beyond, and the disk itself is idle meanwhile.
+    Limited(Vec<(f64, DiskRate)>),
 }
 
-/// Seconds of the disk per second: in which it was busy, times how much faster than one after the other it answered as many operations at
-/// once as it then had. Those are, by Little's law, the sum of their times over the time in which there were any.
-pub(super) fn disk_s_per_s(device: &Device, probed: Option<&DiskSpeed>) -> Option<f64> {
-    let busy = device.io_busy?;
-    let Some(probed) = probed else { return Some(busy) };
-    let of = |per_s: Option<f64>, ms: Option<f64>| Some(per_s? * ms.unwrap_or(0.0) * 1e-3);
-    let waiting = of(device.reads_per_s, device.read_ms)? + of(device.writes_per_s, device.write_ms)?;
-    Some(if busy > 0.0 { busy * probed.rate((waiting / busy).max(1.0)) } else { 0.0 })
+impl DiskModel<'_> {
+    /// Seconds of the disk per second. `None` if they were not measured.
+    ///
+    /// By its curve they are those in which it was busy, times how much faster than one after the other it answered as many operations at once
+    /// as it then had: by Little's law, the sum of their times over the time in which there were any. Under limits they are the part that was
+    /// used of the scarcest one.
+    pub(super) fn seconds_per_s(&self, device: &Device) -> Option<f64> {
+        match self {
+            DiskModel::None => Some(0.0),
+            DiskModel::Busy => device.io_busy,
+            DiskModel::Probed(disk) => {
+                let of = |per_s: Option<f64>, ms: Option<f64>| Some(per_s? * ms.unwrap_or(0.0) * 1e-3);
+                let waiting = of(device.reads_per_s, device.read_ms)? + of(device.writes_per_s, device.write_ms)?;
+                let busy = device.io_busy?;
+                Some(if busy > 0.0 { busy * disk.rate((waiting / busy).max(1.0)) } else { 0.0 })
+            }
+            DiskModel::Limited(limits) => {
+                let parts = limits.iter().map(|(limit, rate)| Some(rate(device)? / limit));
+                parts.collect::<Option<Vec<f64>>>().map(|parts| parts.into_iter().fold(0.0, f64::max))
+            }
+        }
+    }
 }
 
 /// What a window of a workload alone has shown. CPU seconds are those of a server's processes for the workload and of its clients, if the kernel
 /// accounts for them by process, and the rest is upkeep; otherwise all that the machine spent. The disk's are all of the machine's.
-fn block(point: &Point, result: &WorkloadResult, clients: &Clients, disk: DiskUse<'_>) -> Option<Block> {
+fn block(point: &Point, result: &WorkloadResult, clients: &Clients, disk: &DiskModel<'_>) -> Option<Block> {
     // Requests that began or ended outside of the window count by their part in it.
     let within = result.all.throughput_per_s * point.window_s;
     let latency = result.all.latency_us?;
@@ -437,10 +469,7 @@ fn block(point: &Point, result: &WorkloadResult, clients: &Clients, disk: DiskUs
             cpu_s: own_cpu_s
                 .unwrap_or_else(|| sum(device.cpu_busy.map(|busy| busy * f64::from(clients.cores)), "cpu_time")),
             upkeep_cores: upkeep_s / point.window_s,
-            disk_s: match disk {
-                DiskUse::None => Ok(0.0),
-                DiskUse::Of(probed) => sum(disk_s_per_s(device, probed), "devices"),
-            },
+            disk_s: sum(disk.seconds_per_s(device), "devices"),
             log_s: unknown("waits for the log"),
             lock_s: lock_s.ok_or_else(|| "the target does not tell lock waits".to_owned()),
             instructions: unknown("instructions in kernel mode"),

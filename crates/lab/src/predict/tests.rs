@@ -8,7 +8,7 @@ use plimsoll_model::network::{Class, Network, Service, Station};
 use super::*;
 use crate::analysis::made_up::{Noise, measure, plan, results};
 use crate::plan::Setting;
-use crate::predict::inputs::disk_s_per_s;
+use crate::predict::inputs::DiskModel;
 use crate::results::{Device, LockWait, Results, TimeShare, WorkloadResult};
 
 /// Short transactions and long ones, without pauses, and what each needs of the cores, seconds.
@@ -286,11 +286,16 @@ fn a_disk_that_serves_several_at_once_has_done_more_than_it_was_busy() {
         write_ms: Some(2.0),
         ..Device::default()
     };
-    assert_eq!(disk_s_per_s(&device, None), Some(0.5));
-    assert!((disk_s_per_s(&device, Some(&disk)).expect("measured") - 1.5).abs() < 1e-9);
+    assert_eq!(DiskModel::Busy.seconds_per_s(&device), Some(0.5));
+    let probed = DiskModel::Probed(&disk);
+    assert!((probed.seconds_per_s(&device).expect("measured") - 1.5).abs() < 1e-9);
     let idle = Device { io_busy: Some(0.0), reads_per_s: Some(0.0), read_ms: None, ..device };
-    assert_eq!(disk_s_per_s(&idle, Some(&disk)), Some(0.0));
-    assert_eq!(disk_s_per_s(&Device { reads_per_s: None, ..device }, Some(&disk)), None, "not measured is not 0");
+    assert_eq!(probed.seconds_per_s(&idle), Some(0.0));
+    assert_eq!(probed.seconds_per_s(&Device { reads_per_s: None, ..device }), None, "not measured is not 0");
+    // Held back by the kernel, the disk is less busy than the limit is used.
+    let limited =
+        DiskModel::Limited(vec![(1_000.0, |device| device.reads_per_s), (1_000.0, |device| device.writes_per_s)]);
+    assert_eq!(limited.seconds_per_s(&device), Some(0.9));
 }
 
 #[test]
