@@ -20,11 +20,6 @@
 //!
 //! Source: McWherter, *Sharing DBMS among Multiple Users while Providing Performance Isolation*, 2.7.2.
 
-mod cpu_prio;
-mod cpu_prio_inherit;
-mod none;
-mod p_cpu;
-
 use std::fmt::Debug;
 
 use crate::{Priority, Requester, Stance, Verdict};
@@ -90,22 +85,124 @@ pub trait CpuScheduler: Debug + Send + Sync {
 }
 
 /// Every CPU scheduler there is, in the order of the table in the module documentation.
-pub static CPU_SCHEDULERS: &[&dyn CpuScheduler] =
-    &[&none::NoCpuScheduling, &cpu_prio::CpuPrio, &cpu_prio_inherit::CpuPrioInherit, &p_cpu::PreemptiveCpu];
+pub static CPU_SCHEDULERS: &[&dyn CpuScheduler] = &[&NONE, &CPU_PRIO, &CPU_PRIO_INHERIT, &P_CPU];
 
 /// The CPU scheduler of that name, if there is one.
 pub fn cpu_scheduler(name: &str) -> Option<&'static dyn CpuScheduler> {
     CPU_SCHEDULERS.iter().copied().find(|scheduler| scheduler.name() == name)
 }
 
-/// The nice value under all schedulers that know priorities: 0 for high and above, 19 for what is below.
+/// The nice value of what is below high priority, under all schedulers that know priorities; that of high priority is 0.
 ///
 /// MW 2.7.2 has -20 and +20. Values below 0 are for administrators, and a machine where the threads of a database go
 /// before everything else is hard to stop; with 0 and 19 high priority still has 68 times the weight of low (1024 to 15
 /// in Linux, which gives each step a factor of about 1.25).
-fn nice_by_priority(priority: Priority) -> i32 {
-    if priority >= Priority::HIGH { 0 } else { 19 }
+const NICE_OF_LOW: i32 = 19;
+
+/// A scheduler with two nice values, and one verdict on every holder below the requester.
+#[derive(Debug)]
+struct ByPriority {
+    name: &'static str,
+    about: &'static str,
+    nice_of_low: i32,
+    on_lower_holder: CpuVerdict,
 }
+
+impl CpuScheduler for ByPriority {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn about(&self) -> &'static str {
+        self.about
+    }
+
+    fn nice(&self, priority: Priority) -> i32 {
+        if priority >= Priority::HIGH { 0 } else { self.nice_of_low }
+    }
+
+    fn verdict(&self, requester: &Requester, holder: &Stance) -> CpuVerdict {
+        if holder.priority < requester.priority { self.on_lower_holder } else { CpuVerdict::Wait }
+    }
+
+    fn leaves_holders_alone(&self) -> bool {
+        self.on_lower_holder == CpuVerdict::Wait
+    }
+}
+
+/// Every thread is equal. The "Default" of MW 2.7.3.
+///
+/// ```
+/// use plimsoll_policy::{Priority, cpu_scheduler};
+///
+/// let none = cpu_scheduler("none").expect("listed");
+/// assert_eq!(none.nice(Priority::LOW), none.nice(Priority::HIGH));
+/// ```
+static NONE: ByPriority = ByPriority {
+    name: "none",
+    about: "every thread is equal",
+    nice_of_low: 0,
+    on_lower_holder: CpuVerdict::Wait,
+};
+
+/// Threads of high priority get nearly all of a core that they and others want. CPU-Prio of MW 2.7.2.
+///
+/// A high-priority transaction that waits for a lock gains nothing: its holder may be a thread that gets no core.
+/// `cpu-prio-inherit` solves this.
+///
+/// ```
+/// use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, cpu_scheduler};
+///
+/// let cpu_prio = cpu_scheduler("cpu-prio").expect("listed");
+/// assert_eq!((cpu_prio.nice(Priority::LOW), cpu_prio.nice(Priority::HIGH)), (19, 0));
+/// let requester = Requester { priority: Priority::HIGH, rollbacks: 0 };
+/// let holder = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
+/// assert_eq!(cpu_prio.verdict(&requester, &holder), CpuVerdict::Wait);
+/// ```
+static CPU_PRIO: ByPriority = ByPriority {
+    name: "cpu-prio",
+    about: "high-priority threads first",
+    nice_of_low: NICE_OF_LOW,
+    on_lower_holder: CpuVerdict::Wait,
+};
+
+/// As `cpu-prio`, but a low-priority holder that blocks a high-priority transaction gets its share of the cores.
+/// CPU-Prio-Inherit of MW 2.7.2.
+///
+/// ```
+/// use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, cpu_scheduler};
+///
+/// let inherit = cpu_scheduler("cpu-prio-inherit").expect("listed");
+/// let requester = Requester { priority: Priority::HIGH, rollbacks: 0 };
+/// let holder = |priority| Stance { priority, waiting: false, rollbacks: 0 };
+/// assert_eq!(inherit.verdict(&requester, &holder(Priority::LOW)), CpuVerdict::Inherit);
+/// // It has what it is to get.
+/// assert_eq!(inherit.verdict(&requester, &holder(Priority::HIGH)), CpuVerdict::Wait);
+/// ```
+static CPU_PRIO_INHERIT: ByPriority = ByPriority {
+    name: "cpu-prio-inherit",
+    about: "high-priority threads first; a thread that blocks one becomes one",
+    nice_of_low: NICE_OF_LOW,
+    on_lower_holder: CpuVerdict::Inherit,
+};
+
+/// As `cpu-prio`, but a low-priority holder that blocks a high-priority transaction is rolled back. P-CPU of MW 2.7.2.
+///
+/// ```
+/// use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, cpu_scheduler};
+///
+/// let p_cpu = cpu_scheduler("p-cpu").expect("listed");
+/// let requester = |priority| Requester { priority, rollbacks: 0 };
+/// let holder = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
+/// assert_eq!(p_cpu.verdict(&requester(Priority::HIGH), &holder), CpuVerdict::Preempt);
+/// assert_eq!(p_cpu.verdict(&requester(Priority::LOW), &holder), CpuVerdict::Wait);
+/// ```
+static P_CPU: ByPriority = ByPriority {
+    name: "p-cpu",
+    about: "high-priority threads first; a transaction that blocks one is rolled back",
+    nice_of_low: NICE_OF_LOW,
+    on_lower_holder: CpuVerdict::Preempt,
+};
 
 #[cfg(test)]
 mod tests {

@@ -135,6 +135,38 @@ pub fn lock_scheduler(name: &str) -> Option<Arc<dyn LockScheduler>> {
     LOCK_SCHEDULERS.iter().find_map(|kind| (kind.make)(name))
 }
 
+/// What the schedulers that know priorities share: the most urgent waiter first, and one verdict on every holder below the
+/// requester.
+#[derive(Debug)]
+struct ByPriority {
+    name: Cow<'static, str>,
+    on_lower_holder: Verdict,
+}
+
+impl ByPriority {
+    fn new(name: impl Into<Cow<'static, str>>, on_lower_holder: Verdict) -> Arc<dyn LockScheduler> {
+        Arc::new(ByPriority { name: name.into(), on_lower_holder })
+    }
+}
+
+impl LockScheduler for ByPriority {
+    fn name(&self) -> Cow<'static, str> {
+        self.name.clone()
+    }
+
+    fn rank(&self, requester: &Requester) -> Rank {
+        Rank::by_priority(requester.priority)
+    }
+
+    fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
+        if holder.priority < requester.priority { self.on_lower_holder } else { Verdict::Wait }
+    }
+
+    fn leaves_holders_alone(&self) -> bool {
+        self.on_lower_holder == Verdict::Wait
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,14 +187,23 @@ mod tests {
         pairs
     }
 
-    /// Checks a scheduler that ranks by priority and has one verdict on whoever is below the requester.
-    pub(super) fn check_priority_scheduler(scheduler: &dyn LockScheduler, on_whoever_is_below: Verdict) {
-        for (requester, holder) in pairs() {
-            let expect = if holder.priority < requester.priority { on_whoever_is_below } else { Verdict::Wait };
-            assert_eq!(scheduler.verdict(&requester, &holder), expect, "{requester:?} {holder:?}");
-            let other = Requester { priority: holder.priority, rollbacks: 7 };
-            let order = scheduler.rank(&requester).cmp(&scheduler.rank(&other));
-            assert_eq!(order, holder.priority.cmp(&requester.priority), "{requester:?} {other:?}");
+    #[test]
+    fn schedulers_by_priority_serve_high_first_and_have_one_verdict_on_whoever_is_below() {
+        for (name, on_whoever_is_below) in [
+            ("nprio", Verdict::Wait),
+            ("nprio-inherit", Verdict::Inherit),
+            ("pabort", Verdict::Preempt),
+            ("pow", Verdict::PreemptIfWaiting),
+            ("cr(300ms)", Verdict::PreemptAfter(Duration::from_millis(300))),
+        ] {
+            let scheduler = lock_scheduler(name).expect("listed");
+            for (requester, holder) in pairs() {
+                let expect = if holder.priority < requester.priority { on_whoever_is_below } else { Verdict::Wait };
+                assert_eq!(scheduler.verdict(&requester, &holder), expect, "{name} {requester:?} {holder:?}");
+                let other = Requester { priority: holder.priority, rollbacks: 7 };
+                let order = scheduler.rank(&requester).cmp(&scheduler.rank(&other));
+                assert_eq!(order, holder.priority.cmp(&requester.priority), "{name} {requester:?} {other:?}");
+            }
         }
     }
 

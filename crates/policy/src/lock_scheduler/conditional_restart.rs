@@ -1,22 +1,8 @@
 //! `cr(d)`, conditional restart: priority queues, and a transaction that blocks a high-priority one is rolled back
 //! after `d`.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-use std::time::Duration;
-
-use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
+use super::{ByPriority, LockSchedulerKind, Verdict};
 use crate::length::{parse_length, write_length};
-
-pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
-    name: "cr(d)",
-    about: "the most urgent waiter first; a transaction that blocks a more urgent one for longer than d is rolled back",
-    example: "cr(300ms)",
-    make: |name| {
-        let reprieve = parse_length(name.strip_prefix("cr(")?.strip_suffix(')')?)?;
-        (!reprieve.is_zero()).then(|| Arc::new(ConditionalRestart { reprieve }) as Arc<dyn LockScheduler>)
-    },
-};
 
 /// Serves waiters as `nprio` does, and rolls a low-priority transaction back that still blocks a high-priority one
 /// after a reprieve. CR300 of MW 3.8.3, where the reprieve is 300 ms.
@@ -39,38 +25,21 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// assert_eq!(conditional_restart.verdict(&requester(Priority::LOW), &low), Verdict::Wait);
 /// assert!(conditional_restart.rank(&requester(Priority::HIGH)) < conditional_restart.rank(&requester(Priority::LOW)));
 /// ```
-#[derive(Debug)]
-pub(super) struct ConditionalRestart {
-    /// How long a holder may go on being in the way: whole microseconds, at least one.
-    reprieve: Duration,
-}
-
-impl LockScheduler for ConditionalRestart {
-    /// With the reprieve in the largest unit that needs no fraction, so that equal reprieves have equal names.
-    fn name(&self) -> Cow<'static, str> {
-        format!("cr({})", write_length(self.reprieve)).into()
-    }
-
-    fn rank(&self, requester: &Requester) -> Rank {
-        Rank::by_priority(requester.priority)
-    }
-
-    fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
-        if holder.priority < requester.priority { Verdict::PreemptAfter(self.reprieve) } else { Verdict::Wait }
-    }
-}
+pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
+    name: "cr(d)",
+    about: "the most urgent waiter first; a transaction that blocks a more urgent one for longer than d is rolled back",
+    example: "cr(300ms)",
+    make: |name| {
+        let reprieve = parse_length(name.strip_prefix("cr(")?.strip_suffix(')')?)?;
+        // In the largest unit that needs no fraction, so that equal reprieves have equal names.
+        let name = format!("cr({})", write_length(reprieve));
+        (!reprieve.is_zero()).then(|| ByPriority::new(name, Verdict::PreemptAfter(reprieve)))
+    },
+};
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::check_priority_scheduler;
-    use super::*;
     use crate::lock_scheduler;
-
-    #[test]
-    fn whoever_is_below_has_the_reprieve() {
-        let reprieve = Duration::from_millis(300);
-        check_priority_scheduler(&ConditionalRestart { reprieve }, Verdict::PreemptAfter(reprieve));
-    }
 
     #[test]
     fn names_are_read_and_written_in_the_largest_unit() {

@@ -1,16 +1,6 @@
 //! `nprio`: non-preemptive priority queues.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use super::{LockScheduler, LockSchedulerKind, Rank, Requester};
-
-pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
-    name: "nprio",
-    about: "the most urgent waiter first",
-    example: "nprio",
-    make: |name| (name == "nprio").then(|| Arc::new(NPrio) as _),
-};
+use super::{ByPriority, LockSchedulerKind, Verdict};
 
 /// Serves high-priority waiters before low-priority ones, and takes nothing from holders. NP-LQ of MW 2.7.2, NPrio of
 /// MW 3.6.1.
@@ -28,31 +18,9 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// assert!(nprio.rank(&requester(Priority::HIGH)) < nprio.rank(&requester(Priority::LOW)));
 /// assert_eq!(nprio.verdict(&requester(Priority::HIGH), &holder), Verdict::Wait);
 /// ```
-#[derive(Debug)]
-pub(super) struct NPrio;
-
-impl LockScheduler for NPrio {
-    fn name(&self) -> Cow<'static, str> {
-        KIND.name.into()
-    }
-
-    fn rank(&self, requester: &Requester) -> Rank {
-        Rank::by_priority(requester.priority)
-    }
-
-    fn leaves_holders_alone(&self) -> bool {
-        true
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::tests::check_priority_scheduler;
-    use super::*;
-    use crate::Verdict;
-
-    #[test]
-    fn high_goes_first_and_nobody_is_preempted() {
-        check_priority_scheduler(&NPrio, Verdict::Wait);
-    }
-}
+pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
+    name: "nprio",
+    about: "the most urgent waiter first",
+    example: "nprio",
+    make: |name| (name == "nprio").then(|| ByPriority::new("nprio", Verdict::Wait)),
+};

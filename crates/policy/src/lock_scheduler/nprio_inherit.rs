@@ -1,16 +1,6 @@
 //! `nprio-inherit`: priority queues, and a transaction that blocks a high-priority one inherits its priority.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
-
-pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
-    name: "nprio-inherit",
-    about: "the most urgent waiter first; a transaction that blocks a more urgent one becomes as urgent",
-    example: "nprio-inherit",
-    make: |name| (name == "nprio-inherit").then(|| Arc::new(NPrioInherit) as _),
-};
+use super::{ByPriority, LockSchedulerKind, Verdict};
 
 /// Serves waiters as `nprio` does, and gives a low-priority transaction that blocks a high-priority one its priority
 /// for the rest of its life, so that it waits less and is through sooner. NP-LQ-Inherit of MW 2.7.2, NPrioinher of MW
@@ -36,30 +26,9 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// // A transaction does not inherit the priority that it has.
 /// assert_eq!(inherit.verdict(&requester(high), &holder(high, false)), Verdict::Wait);
 /// ```
-#[derive(Debug)]
-pub(super) struct NPrioInherit;
-
-impl LockScheduler for NPrioInherit {
-    fn name(&self) -> Cow<'static, str> {
-        KIND.name.into()
-    }
-
-    fn rank(&self, requester: &Requester) -> Rank {
-        Rank::by_priority(requester.priority)
-    }
-
-    fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
-        if holder.priority < requester.priority { Verdict::Inherit } else { Verdict::Wait }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::tests::check_priority_scheduler;
-    use super::*;
-
-    #[test]
-    fn whoever_is_below_inherits() {
-        check_priority_scheduler(&NPrioInherit, Verdict::Inherit);
-    }
-}
+pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
+    name: "nprio-inherit",
+    about: "the most urgent waiter first; a transaction that blocks a more urgent one becomes as urgent",
+    example: "nprio-inherit",
+    make: |name| (name == "nprio-inherit").then(|| ByPriority::new("nprio-inherit", Verdict::Inherit)),
+};

@@ -1,16 +1,6 @@
 //! `pabort`: priority queues, and a transaction that blocks a high-priority one is rolled back at once.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
-
-pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
-    name: "pabort",
-    about: "the most urgent waiter first; a transaction that blocks a more urgent one is rolled back at once",
-    example: "pabort",
-    make: |name| (name == "pabort").then(|| Arc::new(PAbort) as _),
-};
+use super::{ByPriority, LockSchedulerKind, Verdict};
 
 /// Serves waiters as `nprio` does, and rolls a low-priority transaction back that blocks a high-priority one. P-LQ of
 /// MW 2.7.2, PAbort (preemptive abort) of MW 3.6.1.
@@ -30,30 +20,9 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// assert_eq!(pabort.verdict(&requester(Priority::LOW), &running), Verdict::Wait);
 /// assert!(pabort.rank(&requester(Priority::HIGH)) < pabort.rank(&requester(Priority::LOW)));
 /// ```
-#[derive(Debug)]
-pub(super) struct PAbort;
-
-impl LockScheduler for PAbort {
-    fn name(&self) -> Cow<'static, str> {
-        KIND.name.into()
-    }
-
-    fn rank(&self, requester: &Requester) -> Rank {
-        Rank::by_priority(requester.priority)
-    }
-
-    fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
-        if holder.priority < requester.priority { Verdict::Preempt } else { Verdict::Wait }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::tests::check_priority_scheduler;
-    use super::*;
-
-    #[test]
-    fn whoever_is_below_is_rolled_back() {
-        check_priority_scheduler(&PAbort, Verdict::Preempt);
-    }
-}
+pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
+    name: "pabort",
+    about: "the most urgent waiter first; a transaction that blocks a more urgent one is rolled back at once",
+    example: "pabort",
+    make: |name| (name == "pabort").then(|| ByPriority::new("pabort", Verdict::Preempt)),
+};

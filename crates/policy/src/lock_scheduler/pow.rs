@@ -1,17 +1,7 @@
 //! `pow`, Preempt-On-Wait: priority queues, and a transaction that blocks a high-priority one is rolled back when it
 //! waits itself.
 
-use std::borrow::Cow;
-use std::sync::Arc;
-
-use super::{LockScheduler, LockSchedulerKind, Rank, Requester, Stance, Verdict};
-
-pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
-    name: "pow",
-    about: "the most urgent waiter first; a transaction that blocks a more urgent one is rolled back if it waits itself, then or later",
-    example: "pow",
-    make: |name| (name == "pow").then(|| Arc::new(PreemptOnWait) as _),
-};
+use super::{ByPriority, LockSchedulerKind, Verdict};
 
 /// Serves waiters as `nprio` does, and rolls a low-priority transaction that blocks a high-priority one back if and
 /// only if it waits for a lock itself, then or later. MW 3.8.1.
@@ -36,30 +26,9 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// let low = Requester { priority: Priority::LOW, rollbacks: 0 };
 /// assert!(pow.rank(&high) < pow.rank(&low));
 /// ```
-#[derive(Debug)]
-pub(super) struct PreemptOnWait;
-
-impl LockScheduler for PreemptOnWait {
-    fn name(&self) -> Cow<'static, str> {
-        KIND.name.into()
-    }
-
-    fn rank(&self, requester: &Requester) -> Rank {
-        Rank::by_priority(requester.priority)
-    }
-
-    fn verdict(&self, requester: &Requester, holder: &Stance) -> Verdict {
-        if holder.priority < requester.priority { Verdict::PreemptIfWaiting } else { Verdict::Wait }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::tests::check_priority_scheduler;
-    use super::*;
-
-    #[test]
-    fn whoever_is_below_is_rolled_back_when_it_waits() {
-        check_priority_scheduler(&PreemptOnWait, Verdict::PreemptIfWaiting);
-    }
-}
+pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
+    name: "pow",
+    about: "the most urgent waiter first; a transaction that blocks a more urgent one is rolled back if it waits itself, then or later",
+    example: "pow",
+    make: |name| (name == "pow").then(|| ByPriority::new("pow", Verdict::PreemptIfWaiting)),
+};
