@@ -138,12 +138,8 @@ impl CpuScheduler for ByPriority {
 /// let none = cpu_scheduler("none").expect("listed");
 /// assert_eq!(none.nice(Priority::LOW), none.nice(Priority::HIGH));
 /// ```
-static NONE: ByPriority = ByPriority {
-    name: "none",
-    about: "every thread is equal",
-    nice_of_low: 0,
-    on_lower_holder: CpuVerdict::Wait,
-};
+static NONE: ByPriority =
+    ByPriority { name: "none", about: "every thread is equal", nice_of_low: 0, on_lower_holder: CpuVerdict::Wait };
 
 /// Threads of high priority get nearly all of a core that they and others want. CPU-Prio of MW 2.7.2.
 ///

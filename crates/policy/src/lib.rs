@@ -65,8 +65,8 @@ pub use parallelism::{
     PipelineFacts, QueryRun, TemplateFigures, parallelism_policy, query_template,
 };
 pub use preemption::{
-    Action, Activity, Cycle, CycleLoss, Edge, Outlook, PREEMPTION_POLICIES, PreemptionKind, PreemptionPolicy, Price,
-    Rules, Standing, StayTimes, WaitGraph, cycles, decide, waiters_behind,
+    Action, Activity, Cycle, CycleLoss, Edge, Outlook, PreemptionKind, PreemptionPolicy, Price, Rules, Standing,
+    StayTimes, WaitGraph, cycles, decide, preemption_policies, waiters_behind,
 };
 pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use sole_governor::{GovernorAtServer, Place, stands_by_for};

@@ -42,7 +42,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::Priority;
+use crate::{PreemptionKind, Priority};
 
 /// A place in a lock's queue: lower is served first, equal places in order of arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -122,8 +122,10 @@ pub struct LockSchedulerKind {
     pub about: &'static str,
     /// A name that can be used as it is.
     pub example: &'static str,
+    /// The policies by which a governor decides as it does; none if it would have to order the queues of a server.
+    pub at_server: &'static [PreemptionKind],
     /// Makes it from its name; `None` if that is not its name.
-    make: fn(&str) -> Option<Arc<dyn LockScheduler>>,
+    pub(crate) make: fn(&str) -> Option<Arc<dyn LockScheduler>>,
 }
 
 /// Every scheduler there is, in the order of the table in the module documentation.

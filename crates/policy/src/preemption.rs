@@ -17,14 +17,14 @@
 //! Whatever a scheduler answers, no transaction is rolled back for one of equal or lower priority, nor while it is
 //! [promoted](crate::StarvationBound). Transactions of the lowest priority cause no rollbacks.
 //!
-//! The policies that can be chosen:
+//! The policies that can be chosen, each in the list of its [scheduler](LockSchedulerKind::at_server):
 //!
 //! | name | rule |
 //! |---|---|
 //! | never | no transaction is rolled back |
-//! | track | as pow, but it is only counted |
-//! | pow | a transaction that blocks a more urgent one and waits itself is rolled back |
 //! | pabort | a transaction that blocks a more urgent one is rolled back |
+//! | pow | a transaction that blocks a more urgent one and waits itself is rolled back |
+//! | track | as pow, but it is only counted |
 //! | after(d) | a transaction that blocks a more urgent one for longer than d is rolled back |
 //!
 //! Source: McWherter, *Sharing DBMS among Multiple Users while Providing Performance Isolation*, 3.8.
@@ -37,7 +37,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{CpuScheduler, LockScheduler, Priority, StarvationBound, lock_scheduler};
+use crate::{CpuScheduler, LOCK_SCHEDULERS, LockScheduler, LockSchedulerKind, Priority, StarvationBound};
 
 pub use cycle::{Cycle, cycles};
 pub use look::{decide, waiters_behind};
@@ -149,37 +149,28 @@ pub enum Action {
     },
 }
 
-/// One line of the list of policies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// A policy of a governor, in the list of the scheduler that decides for it.
+#[derive(Debug)]
 pub struct PreemptionKind {
-    /// The name, with the parameter that is to be put in: `pow`, `after(d)`.
+    /// The name, with the parameter that is to be put in: `pow`, `after(d)`. The parameter is the scheduler's.
     pub name: &'static str,
     /// What is done, in a few words, for people.
     pub about: &'static str,
     /// A name that can be used as it is.
     pub example: &'static str,
+    /// Whether what the scheduler decides is done; otherwise it is only counted.
+    pub acts: bool,
 }
 
 /// Every policy there is, in the order of the table in the module documentation.
-pub const PREEMPTION_POLICIES: [PreemptionKind; 5] = [
-    PreemptionKind { name: "never", about: "no transaction is rolled back", example: "never" },
-    PreemptionKind { name: "track", about: "as pow, but it is only counted", example: "track" },
-    PreemptionKind {
-        name: "pow",
-        about: "a transaction that blocks a more urgent one and waits itself is rolled back",
-        example: "pow",
-    },
-    PreemptionKind {
-        name: "pabort",
-        about: "a transaction that blocks a more urgent one is rolled back",
-        example: "pabort",
-    },
-    PreemptionKind {
-        name: "after(d)",
-        about: "a transaction that blocks a more urgent one for longer than d is rolled back",
-        example: "after(50ms)",
-    },
-];
+pub fn preemption_policies() -> impl Iterator<Item = &'static PreemptionKind> {
+    LOCK_SCHEDULERS.iter().flat_map(|scheduler| scheduler.at_server)
+}
+
+/// A name without its parameter: `cr` of `cr(300ms)`.
+fn word(name: &str) -> &str {
+    name.split('(').next().unwrap_or(name)
+}
 
 /// A policy that was chosen.
 ///
@@ -193,21 +184,19 @@ pub const PREEMPTION_POLICIES: [PreemptionKind; 5] = [
 /// ```
 #[derive(Debug, Clone)]
 pub struct PreemptionPolicy {
+    kind: &'static PreemptionKind,
     scheduler: Arc<dyn LockScheduler>,
-    acts: bool,
-    watches: bool,
 }
 
 impl PreemptionPolicy {
     /// The policy of that name; `None` if there is none.
     pub fn parse(name: &str) -> Option<Self> {
-        let (scheduler, acts, watches) = match name {
-            "never" => (lock_scheduler("standard"), false, false),
-            "track" => (lock_scheduler("pow"), false, true),
-            "pow" | "pabort" => (lock_scheduler(name), true, true),
-            _ => (lock_scheduler(&format!("cr{}", name.strip_prefix("after")?)), true, true),
+        let make = |scheduler: &LockSchedulerKind, kind: &'static PreemptionKind| {
+            let parameter = name.strip_prefix(word(kind.name))?;
+            let scheduler = (scheduler.make)(&format!("{}{parameter}", word(scheduler.name)))?;
+            Some(PreemptionPolicy { kind, scheduler })
         };
-        Some(PreemptionPolicy { scheduler: scheduler?, acts, watches })
+        LOCK_SCHEDULERS.iter().find_map(|scheduler| scheduler.at_server.iter().find_map(|kind| make(scheduler, kind)))
     }
 
     /// Who decides.
@@ -217,28 +206,25 @@ impl PreemptionPolicy {
 
     /// Whether what is decided is done; otherwise it is only counted.
     pub fn acts(&self) -> bool {
-        self.acts
+        self.kind.acts
     }
 
     /// Whether what is decided is counted only: nothing is done to any transaction.
     pub fn only_tracks(&self) -> bool {
-        self.watches && !self.acts
+        self.watches() && !self.acts()
     }
 
     /// Whether there is anything to decide, so that waits must be looked at.
     pub fn watches(&self) -> bool {
-        self.watches
+        !self.scheduler.leaves_holders_alone()
     }
 }
 
 impl fmt::Display for PreemptionPolicy {
     /// The name, with lengths in the largest unit that needs no fraction.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.watches, self.acts) {
-            (false, _) => f.write_str("never"),
-            (true, false) => f.write_str("track"),
-            (true, true) => f.write_str(&self.scheduler.name().replace("cr(", "after(")),
-        }
+        let scheduler = self.scheduler.name();
+        write!(f, "{}{}", word(self.kind.name), &scheduler[word(&scheduler).len()..])
     }
 }
 
@@ -259,12 +245,13 @@ mod tests {
         let documentation = include_str!("preemption.rs");
         let rows: Vec<&str> = documentation.lines().filter(|line| line.starts_with("//! | ")).skip(1).collect();
         let told: Vec<String> =
-            PREEMPTION_POLICIES.iter().map(|kind| format!("//! | {} | {} |", kind.name, kind.about)).collect();
+            preemption_policies().map(|kind| format!("//! | {} | {} |", kind.name, kind.about)).collect();
         assert_eq!(rows, told);
-        for kind in PREEMPTION_POLICIES {
+        for kind in preemption_policies() {
             let policy = PreemptionPolicy::parse(kind.example).expect("listed");
             assert_eq!(policy.to_string(), kind.example);
-            assert_eq!(policy.watches(), !policy.scheduler().leaves_holders_alone(), "{}", kind.name);
+            assert_eq!(policy.watches(), kind.name != "never", "{}", kind.name);
+            assert_eq!(policy.acts(), !["never", "track"].contains(&kind.name), "{}", kind.name);
         }
     }
 
@@ -273,7 +260,19 @@ mod tests {
         for (name, written) in [("after(1000ms)", Some("after(1s)")), ("after(500us)", Some("after(500us)"))] {
             assert_eq!(PreemptionPolicy::parse(name).map(|policy| policy.to_string()).as_deref(), written);
         }
-        for name in ["", "after", "after()", "after(0ms)", "after(5)", "cr(50ms)", "standard", "nprio", "wdl", "POW"] {
+        for name in [
+            "",
+            "after",
+            "after()",
+            "after(0ms)",
+            "after(5)",
+            "cr(50ms)",
+            "standard",
+            "nprio",
+            "wdl",
+            "POW",
+            "track(5ms)",
+        ] {
             assert!(PreemptionPolicy::parse(name).is_none(), "{name}");
         }
     }

@@ -243,6 +243,8 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS};
+
     use super::*;
 
     #[test]
@@ -347,6 +349,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_had_is_refused_with_what_can() {
+        let either = |names: Vec<&str>| format!("`{}`", names.join("` or `"));
+        let locks = either(LOCK_SCHEDULERS.iter().map(|kind| kind.example).collect());
+        let cores = either(CPU_SCHEDULERS.iter().map(|scheduler| scheduler.name()).collect());
         for (url, option, expect) in [
             ("postgress:", None, "there is no target `postgress:`; use `embedded:`"),
             ("postgres:", Some("shared_bufers=1GB"), "did you mean `shared_buffers`?"),
@@ -359,11 +364,11 @@ mod tests {
             ("postgres://localhost/shop?sslmod=require", None, "sslmode"),
             ("embedded:", Some("dop"), "has no value; write KEY=VALUE"),
             ("embedded:", Some("lock_polcy=nprio"), "did you mean `lock_policy`?"),
-            ("embedded:", Some("lock_policy=fair"), "it can be `standard` or `nprio` or `nprio-inherit` or `pabort`"),
-            ("embedded:", Some("lock_policy=pwo"), "or `wdl` (did you mean `pow`?)"),
+            ("embedded:", Some("lock_policy=fair"), format!("it can be {locks}").as_str()),
+            ("embedded:", Some("lock_policy=pwo"), format!("{locks} (did you mean `pow`?)").as_str()),
             ("embedded:", Some("lock_policy=cr(300)"), "(did you mean `cr(300ms)`?)"),
             ("embedded:", Some("lock_policy=crr(5ms)"), "(did you mean `cr(300ms)`?)"),
-            ("embedded:", Some("cpu_policy=cpu-pri"), "or `p-cpu` (did you mean `cpu-prio`?)"),
+            ("embedded:", Some("cpu_policy=cpu-pri"), format!("{cores} (did you mean `cpu-prio`?)").as_str()),
             ("embedded:", Some("starvation_bound=0"), "for with 0 everybody would go before everybody"),
             ("embedded:", Some("starvation_bound=-1"), "it can be `none` or a number from 1"),
             ("embedded:", Some("early_lock_release=yes"), "it can be `on` or `off`"),

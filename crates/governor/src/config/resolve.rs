@@ -6,7 +6,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plimsoll_policy::{PREEMPTION_POLICIES, PreemptionPolicy, SpinRule, StarvationBound};
+use plimsoll_policy::{PreemptionPolicy, SpinRule, StarvationBound, preemption_policies};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::problem::{Problem, Problems, listed, suggestion};
@@ -312,7 +312,7 @@ impl Reader<'_> {
 /// The policy of that name.
 pub(crate) fn preemption_policy(name: &str) -> Result<PreemptionPolicy, String> {
     let wrong = || {
-        let known = || PREEMPTION_POLICIES.iter().map(|kind| kind.example);
+        let known = || preemption_policies().map(|kind| kind.example);
         format!("there is no policy `{name}`{}; there are {}", suggestion(name, known()), listed(known()))
     };
     PreemptionPolicy::parse(name).ok_or_else(wrong)

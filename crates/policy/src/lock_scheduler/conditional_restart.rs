@@ -2,6 +2,7 @@
 //! after `d`.
 
 use super::{ByPriority, LockSchedulerKind, Verdict};
+use crate::PreemptionKind;
 use crate::length::{parse_length, write_length};
 
 /// Serves waiters as `nprio` does, and rolls a low-priority transaction back that still blocks a high-priority one
@@ -29,6 +30,12 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "cr(d)",
     about: "the most urgent waiter first; a transaction that blocks a more urgent one for longer than d is rolled back",
     example: "cr(300ms)",
+    at_server: &[PreemptionKind {
+        name: "after(d)",
+        about: "a transaction that blocks a more urgent one for longer than d is rolled back",
+        example: "after(50ms)",
+        acts: true,
+    }],
     make: |name| {
         let reprieve = parse_length(name.strip_prefix("cr(")?.strip_suffix(')')?)?;
         // In the largest unit that needs no fraction, so that equal reprieves have equal names.

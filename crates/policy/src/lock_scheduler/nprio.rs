@@ -22,5 +22,6 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "nprio",
     about: "the most urgent waiter first",
     example: "nprio",
+    at_server: &[],
     make: |name| (name == "nprio").then(|| ByPriority::new("nprio", Verdict::Wait)),
 };

@@ -30,5 +30,6 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "nprio-inherit",
     about: "the most urgent waiter first; a transaction that blocks a more urgent one becomes as urgent",
     example: "nprio-inherit",
+    at_server: &[],
     make: |name| (name == "nprio-inherit").then(|| ByPriority::new("nprio-inherit", Verdict::Inherit)),
 };

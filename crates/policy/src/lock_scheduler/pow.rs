@@ -2,6 +2,7 @@
 //! waits itself.
 
 use super::{ByPriority, LockSchedulerKind, Verdict};
+use crate::PreemptionKind;
 
 /// Serves waiters as `nprio` does, and rolls a low-priority transaction that blocks a high-priority one back if and
 /// only if it waits for a lock itself, then or later. MW 3.8.1.
@@ -30,5 +31,14 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "pow",
     about: "the most urgent waiter first; a transaction that blocks a more urgent one is rolled back if it waits itself, then or later",
     example: "pow",
+    at_server: &[
+        PreemptionKind {
+            name: "pow",
+            about: "a transaction that blocks a more urgent one and waits itself is rolled back",
+            example: "pow",
+            acts: true,
+        },
+        PreemptionKind { name: "track", about: "as pow, but it is only counted", example: "track", acts: false },
+    ],
     make: |name| (name == "pow").then(|| ByPriority::new("pow", Verdict::PreemptIfWaiting)),
 };

@@ -4,11 +4,18 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::{LockScheduler, LockSchedulerKind, Rank, Requester};
+use crate::PreemptionKind;
 
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "standard",
     about: "first come, first served",
     example: "standard",
+    at_server: &[PreemptionKind {
+        name: "never",
+        about: "no transaction is rolled back",
+        example: "never",
+        acts: false,
+    }],
     make: |name| (name == "standard").then(|| Arc::new(Standard) as _),
 };
 

@@ -9,6 +9,7 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "wdl",
     about: "first come, first served; a transaction that waits and is waited for is rolled back",
     example: "wdl",
+    at_server: &[],
     make: |name| (name == "wdl").then(|| Arc::new(WaitDepthLimited) as _),
 };
 

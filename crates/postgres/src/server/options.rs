@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_policy::{
-    CPU_SCHEDULERS, CpuScheduler, PARALLELISM_POLICIES, PREEMPTION_POLICIES, PreemptionPolicy, Target,
-    parallelism_policy,
+    CPU_SCHEDULERS, CpuScheduler, PARALLELISM_POLICIES, PreemptionPolicy, Target, parallelism_policy,
+    preemption_policies,
 };
 use serde_json::Value;
 
@@ -206,10 +206,9 @@ impl Kind {
                 let names = or(["planner"].into_iter().chain(policies).map(|name| format!("`{name}`")).collect());
                 format!("{names}; a degree is from 1 to {DOP_MAX}")
             }
-            Kind::Preemption => or(PREEMPTION_POLICIES
-                .iter()
-                .map(|policy| format!("`{}` ({})", policy.example, policy.about))
-                .collect()),
+            Kind::Preemption => {
+                or(preemption_policies().map(|policy| format!("`{}` ({})", policy.example, policy.about)).collect())
+            }
             Kind::Target => "`none`, `p95 < 20ms` or `p95 < 1.3 x alone`".to_owned(),
             Kind::File => "`none` or the path of a file".to_owned(),
             Kind::Folder => "the absolute path of a folder, without commas, quotes and backslashes".to_owned(),
