@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`url`] says which server, [`connection`] talks to it, [`values`] is how parameters and results look on
 //! the wire, [`session`] and [`database`] are what a workload sees, [`degrees`] says how many processes work on a query, [`plan`] reads what EXPLAIN answers. [`cache_classes`] which part of
-//! the cache. [`server`] is a server of our own, [`governor`] the
+//! the cache, [`parallel_workers`] finds the processes that work for others. [`server`] is a server of our own, [`governor`] the
 //! governor that can be put between it and its clients, [`activity`] a look at what backends do.
 
 pub mod activity;
@@ -13,6 +13,7 @@ pub mod connection;
 pub mod database;
 pub mod degrees;
 pub mod governor;
+pub mod parallel_workers;
 pub mod plan;
 pub mod server;
 pub mod session;

@@ -1,7 +1,7 @@
 //! Parallel workers of backends that are confined: the server's first process forks them when a query begins to use them, so they are looked for
-//! while such a query runs, and brought to its class. Their titles name the process that they work for.
+//! while such a query runs, and brought to its class.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use plimsoll_machine::host::Host;
-use plimsoll_machine::process_share::{children, newest_process, title};
 use plimsoll_policy::cache_class::CacheClass;
 
 use super::CacheBinding;
+use crate::parallel_workers::ParallelWorkers;
 
 /// The time between two looks. A worker lives about as long as its query, which is confined because it reads far more than the
 /// cache holds.
@@ -44,15 +44,6 @@ struct State {
     /// The backends whose queries run with workers, and their classes.
     leaders: BTreeMap<i32, CacheClass>,
     is_over: bool,
-}
-
-/// What the looks so far have found.
-#[derive(Default)]
-struct Seen {
-    /// Children of the server that need no further look: workers that were moved, and all others.
-    settled: BTreeSet<i32>,
-    /// The machine's newest process at the last look that has settled all children.
-    newest: Option<i32>,
 }
 
 impl Workers {
@@ -99,65 +90,24 @@ impl fmt::Debug for Workers {
 }
 
 fn watch(shared: &Shared, server: &Server) {
-    let mut seen = Seen::default();
+    let mut seen = ParallelWorkers::default();
     let mut state = shared.state.lock();
     while !state.is_over {
         if state.leaders.is_empty() {
-            seen = Seen::default();
+            seen = ParallelWorkers::default();
             shared.changed.wait(&mut state);
             continue;
         }
         let leaders = state.leaders.clone();
         drop(state);
-        look(server, &leaders, &mut seen);
+        for (worker, leader) in seen.look(&server.host, server.postmaster, false) {
+            if let Some(class) = leaders.get(&leader) {
+                server.binding.put_process(worker, *class);
+            }
+        }
         state = shared.state.lock();
         if !state.is_over {
             shared.changed.wait_for(&mut state, LOOK_INTERVAL);
         }
-    }
-}
-
-/// Brings workers that have begun since the last look to their leaders' classes.
-fn look(server: &Server, leaders: &BTreeMap<i32, CacheClass>, seen: &mut Seen) {
-    // Read before children are listed: a process that begins in between is found by the next look.
-    let newest = newest_process(&server.host);
-    if newest.is_some() && newest == seen.newest {
-        return;
-    }
-    let Some(children) = children(&server.host, server.postmaster) else { return };
-    seen.settled.retain(|child| children.contains(child));
-    let mut have_titles = true;
-    for child in children {
-        if seen.settled.contains(&child) {
-            continue;
-        }
-        let Some(title) = title(&server.host, child).filter(|title| title.starts_with("postgres: ")) else {
-            // It still has the title of the process that forked it.
-            have_titles = false;
-            continue;
-        };
-        if let Some(class) = leader(&title).and_then(|leader| leaders.get(&leader)) {
-            server.binding.put_process(child, *class);
-        }
-        seen.settled.insert(child);
-    }
-    seen.newest = newest.filter(|_| have_titles);
-}
-
-/// The process that a parallel worker works for, by its title; `None` if the process is no parallel worker.
-fn leader(title: &str) -> Option<i32> {
-    title.rsplit_once("parallel worker for PID ")?.1.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn titles_name_the_leader() {
-        assert_eq!(leader("postgres: parallel worker for PID 4711 "), Some(4711));
-        assert_eq!(leader("postgres: main: parallel worker for PID 12"), Some(12));
-        assert_eq!(leader("postgres: parallel worker for PID 4711 SELECT"), None);
-        assert_eq!(leader("postgres: plimsoll bench [local] SELECT"), None);
     }
 }
