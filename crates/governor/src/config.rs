@@ -1,16 +1,14 @@
 //! `plimsoll.toml`: the operator's file, and how it becomes [`Settings`].
 //!
-//! [`typed`] lists every key. [`read`] reports all the faults it can see at once, each with its place in the file ([`problem`]);
+//! [`typed`] lists every key. [`read`] reports all the faults it can see at once, each with its place in the file;
 //! nothing is changed before the whole file is known to be right. `schema` is the same grammar for editors, `check` the output of
 //! `plimsoll govern --check`.
 
 mod admin;
 pub mod check;
 mod classes;
-mod known_keys;
 mod lenient;
 mod mode;
-pub mod problem;
 pub mod quantity;
 mod resolve;
 pub mod schema;
@@ -24,13 +22,13 @@ use std::path::Path;
 
 pub(crate) use classes::cpu_share;
 pub(crate) use mode::means_nothing_beside;
-pub use problem::ConfigError;
+pub use plimsoll_notation::FileError as ConfigError;
 pub(crate) use resolve::{LOOK_LEAST, preemption_policy};
 
+use plimsoll_notation::{Fault, Problem, Source, wrong_keys};
 use plimsoll_postgres::url::{ServerUrl, account_name};
 
 use crate::settings::Settings;
-use problem::{Fault, Problem, Source};
 use resolve::Resolved;
 
 /// A file longer than this is none of ours.
@@ -109,7 +107,8 @@ fn parse_partly(
 ) -> Result<Config, Box<Unusable>> {
     let source = Source { file: file_name.to_owned(), text: text.to_owned() };
     let unusable = |problems, server, control| Box::new(Unusable { error: source.error(problems), server, control });
-    let mut problems = known_keys::wrong_keys(text).map_err(|problem| unusable(vec![problem], None, None))?;
+    let mut problems =
+        wrong_keys(text, &schema::schema(), &|_, _| None).map_err(|problem| unusable(vec![problem], None, None))?;
     // One fault is reported once, under its most exact description, which is the first.
     let add = |problems: &mut Vec<Problem>, more: Vec<Problem>| {
         for problem in more {

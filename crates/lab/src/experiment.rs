@@ -1,7 +1,7 @@
 //! Experiment files: their text, and how it becomes a [`Plan`](crate::plan::Plan) that can be run.
 //!
 //! [`parse`] reads a file ([`typed`] lists every key); [`resolve`] checks it against the available benchmarks and the target, and
-//! fills in every default. Both report all the faults they can see at once, each with its place in the file ([`problem`]), so
+//! fills in every default. Both report all the faults they can see at once, each with its place in the file, so
 //! that nothing runs before the whole plan is known to be runnable. `schema` is the same grammar for editors.
 
 mod arms;
@@ -9,7 +9,6 @@ mod benchmarks;
 mod claims;
 mod duration;
 mod known_keys;
-pub mod problem;
 mod resolve;
 mod runs;
 pub mod schema;
@@ -23,7 +22,7 @@ pub mod typed;
 mod workloads;
 
 pub(crate) use duration::duration;
-pub use problem::ExperimentError;
+pub use plimsoll_notation::FileError as ExperimentError;
 pub use resolve::{Terms, resolve};
 pub(crate) use runs::REPEATS;
 pub use size::Cores;
@@ -31,11 +30,11 @@ pub(crate) use sweep::range;
 
 use std::path::{Component, Path, PathBuf};
 
+use plimsoll_notation::{At, Problem, Source};
 use plimsoll_workload::file::{WorkloadFile, files_within};
 
 use crate::targets::FILE_OPTIONS;
-use problem::{Problem, Source};
-use typed::{At, TypedExperiment, TypedValue, TypedValues};
+use typed::{TypedExperiment, TypedValue, TypedValues};
 
 /// An experiment file that was read, not yet checked.
 #[derive(Debug, Clone)]
@@ -94,7 +93,7 @@ impl Experiment {
 /// Reads an experiment file. Its name is told in errors.
 pub fn parse(text: &str, file_name: &str) -> Result<Experiment, ExperimentError> {
     let source = Source { file: file_name.to_owned(), text: text.to_owned() };
-    let mut problems = known_keys::wrong_keys(text).map_err(|problem| source.error(vec![problem]))?;
+    let mut problems = known_keys::wrong(text).map_err(|problem| source.error(vec![problem]))?;
     match toml::from_str(text) {
         Ok(typed) if problems.is_empty() => Ok(Experiment { source, typed }),
         Ok(_) => Err(source.error(problems)),

@@ -16,7 +16,7 @@
 //! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform
 //!   together, and [`advise`] finds the load that keeps a promise.
 //! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds what isolates its workloads. [`simulation`] takes
-//!   the place of a database if a cache is simulated. `units` and `wording` write numbers and lists.
+//!   the place of a database if a cache is simulated. `units` writes numbers.
 
 pub mod activity;
 pub mod advise;
@@ -54,4 +54,3 @@ pub mod targets;
 pub mod time_share;
 mod units;
 pub mod until_decided;
-mod wording;

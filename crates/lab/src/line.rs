@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 use crate::results::{Isolation, Line, LineStanding, Results};
 use crate::summary::TOGETHER;
-use crate::wording::{choices, did_you_mean};
 use levers::Lever;
+use plimsoll_notation::{choices, did_you_mean};
 pub(crate) use words::told;
 
 /// The part of its speed that the protected workload is to keep where nobody says how much.

@@ -20,6 +20,7 @@ use plimsoll_model::idd::{self, Caution, Lesson, Mix, Prediction, Turns};
 use plimsoll_model::mva::Method;
 use plimsoll_model::network::Network;
 use plimsoll_model::statistics::Interval as ModelInterval;
+use plimsoll_notation::{choices, did_you_mean};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -32,7 +33,6 @@ use points::{Asked, Measured};
 pub use points::{Vary, VaryError};
 
 use crate::results::{Interval, Results};
-use crate::wording::{choices, did_you_mean};
 
 /// How mixes are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -19,7 +19,7 @@ use plimsoll_lab::reproduction::{self, Exhibit, Measured, page};
 use plimsoll_lab::results::Results;
 use plimsoll_lab::run_directory::{RunDirectory, RunDirectoryError, read_results};
 use plimsoll_lab::until_decided;
-use plimsoll_workload::registry::nearest;
+use plimsoll_notation::nearest;
 
 use crate::arguments::ReproduceOptions;
 use crate::exhibits::{CAUSES, CLAIMS_LOCK, EXHIBITS, Source};

@@ -27,7 +27,6 @@ mod footprint;
 pub mod freshness;
 mod inquiry;
 pub mod instance;
-pub mod json_schema;
 pub mod memory;
 pub mod parallelism;
 mod parts;

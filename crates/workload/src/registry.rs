@@ -6,6 +6,7 @@ mod parameter;
 
 use std::collections::BTreeMap;
 
+use plimsoll_notation::nearest;
 use serde_json::Value;
 
 use crate::benchmark::Benchmark;
@@ -55,27 +56,6 @@ pub static BENCHMARKS: &[Entry] = &[
     group::ENTRY,
     key_join::ENTRY,
 ];
-
-/// The nearest known word as a question to put behind an unknown one; nothing if none is near.
-pub fn suggestion(nearest: &Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
-}
-
-/// What an error says of options that there are: the one that was meant, or all of them, a line each with what it is.
-pub fn meant_or_all<'a>(nearest: &Option<&str>, options: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
-    if nearest.is_some() {
-        return suggestion(nearest);
-    }
-    let lines = options.into_iter().map(|(name, about)| format!("\n  {name}: {about}"));
-    format!("; it has{}", lines.collect::<String>())
-}
-
-/// The nearest of some words, if one is near enough to be what was meant.
-pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let distance = |known: &str| strsim::damerau_levenshtein(&word.to_lowercase(), known);
-    let best = known.into_iter().min_by_key(|known| distance(known))?;
-    (distance(best) <= best.len().div_ceil(3)).then_some(best)
-}
 
 /// The kind and, if it is given, the scale of `NAME` or `NAME:SCALE`. What follows `file:` is a path, which may have colons.
 pub fn kind_and_scale(spec: &str) -> (&str, Option<&str>) {

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_notation::did_you_mean;
+
 use super::answer::{Answer, Column, Refusal};
 use super::command::{COMMANDS, Call, Command};
 use super::compatible::{self, Fixed};
 use super::words::statements;
-use crate::config::problem::suggestion;
 
 /// Statements and portals of one client, each kind; a client that needs more does not read what it prepares.
 const KEPT_MAX: usize = 1000;
@@ -52,7 +53,7 @@ impl Statement {
         // Only the first words: the rest may be long, and may be secret.
         let typed = if is_show { format!("SHOW {unknown}") } else { unknown.to_owned() };
         let typed: String = typed.chars().take(60).collect();
-        let message = format!("this console has no command \"{typed}\"{}", suggestion(unknown, known));
+        let message = format!("this console has no command \"{typed}\"{}", did_you_mean(unknown, known));
         Err(Refusal::new("42601", message).hint("SHOW HELP lists them."))
     }
 

@@ -3,8 +3,10 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
+use plimsoll_notation::At;
+
 use super::resolve::Reader;
-use super::typed::{At, TypedAdmin, TypedAdminUser};
+use super::typed::{TypedAdmin, TypedAdminUser};
 use crate::admin::scram::{Verifier, hash_password};
 use crate::settings::{Admin, AdminUser};
 
@@ -39,22 +41,22 @@ fn user(typed: &At<TypedAdminUser>, read: &mut Reader<'_>) -> Option<AdminUser> 
     let verifier = if let Some(verifier) = &typed.verifier {
         let wrong = |why| format!("this is not a verifier: {why}; `plimsoll govern --hash-password` makes one");
         let parsed = Verifier::parse(verifier.value()).map_err(wrong);
-        read.problems.note(verifier.span(), parsed).map(|_| verifier.value().clone())
+        read.problems.note_at(verifier.span(), parsed).map(|_| verifier.value().clone())
     } else if let Some(file) = &typed.password_file {
         let path = read.path(file);
         let text = read_secret(&path, &mut read.warnings);
-        read.problems.note(file.span(), text.and_then(|text| verifier_of(&text)))
+        read.problems.note_at(file.span(), text.and_then(|text| verifier_of(&text)))
     } else if let Some(variable) = &typed.password_variable {
         let missing = || format!("the environment variable `{}` is not set", variable.value());
         let text = (read.surroundings.environment)(variable.value()).ok_or_else(missing);
-        read.problems.note(variable.span(), text.and_then(|text| verifier_of(&text)))
+        read.problems.note_at(variable.span(), text.and_then(|text| verifier_of(&text)))
     } else {
         let password = typed.password.as_ref()?;
         let warning = format!(
             "the password of `{name}` is in the file in clear text; `plimsoll govern --hash-password` makes a verifier of it"
         );
         read.warnings.push(warning);
-        read.problems.note(password.span(), verifier_of(password.value()))
+        read.problems.note_at(password.span(), verifier_of(password.value()))
     };
     Some(AdminUser { name: name.clone(), verifier: verifier?, may_change: typed.may_change })
 }

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_notation::{At, did_you_mean, listed};
 use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_policy::{ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, Priority, Target};
 
-use super::problem::{listed, suggestion};
 use super::resolve::{Reader, place_of};
-use super::typed::{At, TypedClass, TypedPreemptible, TypedRule, TypedSettings};
+use super::typed::{TypedClass, TypedPreemptible, TypedRule, TypedSettings};
 use crate::settings::{ClassSettings, CpuShare, DiskUse, Held, cache_fault, target_faults};
 use crate::statement::fingerprint;
 use crate::statistics::CLASSES_MAX;
@@ -106,9 +106,9 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     let priority = match &typed.priority {
         Some(priority) => {
             let read_priority = priority.value().parse::<Priority>().map_err(|error| error.to_string());
-            read.problems.note(priority.span(), read_priority)
+            read.problems.note_at(priority.span(), read_priority)
         }
-        None => read.problems.note(place, Err("the key `priority` is missing here; add it".to_owned())),
+        None => read.problems.note_at(place, Err("the key `priority` is missing here; add it".to_owned())),
     };
     let mut class = usual(typed.name.value(), priority.unwrap_or_default());
     let limits = &mut class.limits;
@@ -125,7 +125,7 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     class.idle_in_transaction_timeout = idle.and_then(|length| read.length(length, Duration::from_millis(1)));
     class.settable_by = typed.settable_by.iter().filter_map(|user| read.pattern(user)).collect();
     if let Some(cpu) = &typed.cpu {
-        class.cpu = read.problems.note(cpu.span(), cpu_share(cpu.value())).unwrap_or(class.cpu);
+        class.cpu = read.problems.note_at(cpu.span(), cpu_share(cpu.value())).unwrap_or(class.cpu);
     }
     if let Some(floor) = &typed.cpu_floor_percent {
         class.cpu_floor_percent = cpu_floor(floor, &class, !typed.control_groups.is_empty(), read);
@@ -134,7 +134,7 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
         class.disk = read.word(disk, "use of the disk", &DiskUse::NAMES).unwrap_or(class.disk);
     }
     if let Some(cache) = &typed.cache {
-        class.cache = read.problems.note(cache.span(), CacheUse::parse(cache.value())).unwrap_or(class.cache);
+        class.cache = read.problems.note_at(cache.span(), CacheUse::parse(cache.value())).unwrap_or(class.cache);
     }
     class.control_groups = typed.control_groups.iter().filter_map(|folder| control_group(folder, read)).collect();
     class.replay = typed.replay.unwrap_or(class.replay);
@@ -158,7 +158,7 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     class.workers_max = workers_max.and_then(|workers| read.number(workers, 0..=1024)).map(|workers| workers as u32);
     if let Some(target) = &typed.target {
         let read_target = target.value().parse::<Target>().map_err(|error| error.to_string());
-        class.target = read.problems.note(target.span(), read_target);
+        class.target = read.problems.note_at(target.span(), read_target);
     }
     if let Some(least) = &typed.mpl_min {
         class.mpl_min = read.number(least, 1..=1_000_000).map(|least| least as u32);
@@ -260,10 +260,10 @@ fn check_names(classes: &[At<TypedClass>], read: &mut Reader<'_>) {
 fn named(name: &At<String>, names: &[String], read: &mut Reader<'_>) -> Option<ClassIndex> {
     let place = names.iter().position(|known| known == name.value());
     let wrong = || {
-        let meant = suggestion(name.value(), names.iter().map(String::as_str));
+        let meant = did_you_mean(name.value(), names.iter().map(String::as_str));
         format!("there is no class `{}`{meant}; there are {}", name.value(), listed(names.iter().map(String::as_str)))
     };
-    let place = read.problems.note(name.span(), place.ok_or_else(wrong))?;
+    let place = read.problems.note_at(name.span(), place.ok_or_else(wrong))?;
     u16::try_from(place).ok().map(ClassIndex)
 }
 
@@ -286,7 +286,7 @@ fn rule(typed: &At<TypedRule>, names: &[String], read: &mut Reader<'_>) -> Optio
             let right = digits.value().len() == 16;
             let number = right.then(|| u64::from_str_radix(digits.value(), 16).ok()).flatten();
             let wrong = || format!("`{}` is not a fingerprint; write 16 hexadecimal digits", digits.value());
-            read.problems.note(digits.span(), number.ok_or_else(wrong)).map(Some)
+            read.problems.note_at(digits.span(), number.ok_or_else(wrong)).map(Some)
         }
         (None, Some(statement)) => Some(Some(fingerprint(statement.value().as_bytes()))),
         (None, None) => Some(None),

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use plimsoll_notation::Problem;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::Problem;
 use super::typed::TypedSettings;
 
 /// A file with more values of a wrong type is not a settings file.

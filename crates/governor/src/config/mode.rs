@@ -1,8 +1,7 @@
 //! Keys that have an effect in one mode only: in the connection path, or beside the server.
 
+use plimsoll_notation::Problem;
 use toml::de::{DeTable, DeValue};
-
-use super::problem::Problem;
 
 /// A key: its table (empty for the top), its name, and what it would need or what to do instead.
 type Key = (&'static str, &'static str, &'static str);

@@ -2,23 +2,24 @@
 
 use std::time::Duration;
 
-/// Units and how many microseconds each has.
-const TIME_UNITS: [(&str, u64); 6] =
-    [("us", 1), ("ms", 1_000), ("s", 1_000_000), ("min", 60_000_000), ("h", 3_600_000_000), ("d", 86_400_000_000)];
+use plimsoll_notation::quantity::{TIME_UNITS, scaled, written};
 
 /// Longer is a slip of the pen.
 const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
 
-/// Units and how many bytes each has.
+/// Units and how many bytes each has, those that sizes are written in first, the largest first.
 const SIZE_UNITS: [(&str, u64); 7] = [
-    ("B", 1),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
     ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
     ("kB", 1_000),
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
 ];
+
+/// More is a slip of the pen, too.
+const SIZE_MAX: u64 = 1 << 53;
 
 /// Reads a length of time.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -30,38 +31,19 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 /// Reads a size in bytes.
 pub(super) fn size(text: &str) -> Result<usize, String> {
-    let bytes = scaled(text, &SIZE_UNITS).and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = scaled(text, &SIZE_UNITS).filter(|bytes| *bytes <= SIZE_MAX);
+    let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
     bytes.ok_or_else(|| format!("`{text}` is not a size; write a number and B, KiB, MiB or GiB, as in \"1MiB\""))
-}
-
-/// A number, possibly with a fraction, and a unit.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let trimmed = text.trim();
-    let end = trimmed.find(|character: char| !character.is_ascii_digit() && character != '.')?;
-    let (_, factor) = units.iter().find(|(name, _)| *name == trimmed[end..].trim())?;
-    let number: f64 = trimmed[..end].parse().ok()?;
-    let scaled = (number * *factor as f64).round();
-    // Beyond 2^53 a float is no count any more.
-    (scaled <= (1u64 << 53) as f64).then_some(scaled as u64)
 }
 
 /// Writes a length of time in the largest unit that needs no fraction.
 pub fn write_duration(length: Duration) -> String {
-    let micros = length.as_micros() as u64;
-    // Days and hours only read well as small numbers: 36 h, but 120 s.
-    let fits = |(_, factor): &&(&str, u64)| micros > 0 && micros.is_multiple_of(*factor);
-    let (name, factor) = TIME_UNITS.iter().rev().find(fits).unwrap_or(&TIME_UNITS[2]);
-    format!("{}{name}", micros / factor)
+    written(length.as_micros() as u64, &TIME_UNITS, "s")
 }
 
 /// Writes a size in the largest unit that needs no fraction.
 pub fn write_size(bytes: usize) -> String {
-    let (name, factor) = SIZE_UNITS[..4]
-        .iter()
-        .rev()
-        .find(|(_, unit)| bytes > 0 && (bytes as u64).is_multiple_of(*unit))
-        .unwrap_or(&SIZE_UNITS[0]);
-    format!("{}{name}", bytes as u64 / factor)
+    written(bytes as u64, &SIZE_UNITS[..4], "B")
 }
 
 #[cfg(test)]

@@ -6,11 +6,11 @@ use std::ops::{Range, RangeInclusive};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plimsoll_notation::{At, Problem, Problems, did_you_mean, listed};
 use plimsoll_policy::{PreemptionPolicy, SpinRule, StarvationBound, preemption_policies};
 use plimsoll_postgres::url::ServerUrl;
 
-use super::problem::{Problem, Problems, listed, suggestion};
-use super::typed::{At, TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
+use super::typed::{TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
 use super::{Surroundings, admin, classes, quantity, tls};
 use crate::settings::{Cpu, DiskLimits, Http, Listen, Log, PassingOn, Preemption, Settings};
 
@@ -44,7 +44,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
     let server = match &typed.server {
         Some(url) => read.url(url),
         None if is_beside => control.clone().flatten(),
-        None => read.problems.note(0..0, Err("the key `server` is missing here; add it".to_owned())),
+        None => read.problems.note_at(0..0, Err("the key `server` is missing here; add it".to_owned())),
     };
     let servers = (server.clone(), control.clone().flatten());
     let listen = if is_beside { read.console(&typed.admin) } else { read.listen(&typed.listen) };
@@ -93,8 +93,8 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
     let settings = all();
     let settings = read
         .problems
-        .unless_any(settings)
-        .map(|settings| (settings.expect("nothing was wrong, so everything was resolved"), read.warnings));
+        .check()
+        .map(|()| (settings.expect("nothing was wrong, so everything was resolved"), read.warnings));
     Resolved { settings, server: servers.0, control: servers.1 }
 }
 
@@ -125,7 +125,7 @@ impl Reader<'_> {
 
     /// A length of time of at least that.
     pub(super) fn length(&mut self, typed: &At<String>, least: Duration) -> Option<Duration> {
-        let length = self.problems.note(typed.span(), quantity::duration(typed.value()))?;
+        let length = self.problems.note_at(typed.span(), quantity::duration(typed.value()))?;
         if length < least {
             let least = quantity::write_duration(least);
             self.problems.add(typed.span(), format!("`{}` is shorter than {least}, the shortest", typed.value()));
@@ -144,7 +144,7 @@ impl Reader<'_> {
         let wrong = |error: glob::PatternError| {
             format!("`{}` is not a pattern: {}; write * for any letters, ? for one", typed.value(), error.msg)
         };
-        self.problems.note(typed.span(), glob::Pattern::new(typed.value()).map_err(wrong))
+        self.problems.note_at(typed.span(), glob::Pattern::new(typed.value()).map_err(wrong))
     }
 
     /// One of some words.
@@ -154,7 +154,7 @@ impl Reader<'_> {
             return Some(*value);
         }
         let names = || words.iter().map(|(name, _)| *name);
-        let meant = suggestion(word, names());
+        let meant = did_you_mean(word, names());
         self.problems.add(typed.span(), format!("`{word}` is not a {what}{meant}; there are {}", listed(names())));
         None
     }
@@ -166,7 +166,7 @@ impl Reader<'_> {
 
     fn url(&mut self, typed: &At<String>) -> Option<ServerUrl> {
         let url = ServerUrl::parse_in(typed.value(), self.surroundings.environment);
-        self.problems.note(typed.span(), url.map_err(|error| error.to_string()))
+        self.problems.note_at(typed.span(), url.map_err(|error| error.to_string()))
     }
 
     fn address(&mut self, typed: &At<String>) -> Option<SocketAddr> {
@@ -179,12 +179,12 @@ impl Reader<'_> {
                  \"0.0.0.0:{PORT}\" for every network of this machine"
             )
         };
-        self.problems.note(typed.span(), address.ok_or_else(wrong))
+        self.problems.note_at(typed.span(), address.ok_or_else(wrong))
     }
 
     fn ip(&mut self, typed: &At<String>) -> Option<IpAddr> {
         let wrong = |_| format!("`{}` is not an IP address", typed.value());
-        self.problems.note(typed.span(), typed.value().parse().map_err(wrong))
+        self.problems.note_at(typed.span(), typed.value().parse().map_err(wrong))
     }
 
     fn listen(&mut self, typed: &TypedListen) -> Option<Listen> {
@@ -233,7 +233,7 @@ impl Reader<'_> {
                 typed.value()
             )
         };
-        self.problems.note(typed.span(), SpinRule::parse(typed.value()).ok_or_else(wrong))
+        self.problems.note_at(typed.span(), SpinRule::parse(typed.value()).ok_or_else(wrong))
     }
 
     /// The address of the console beside a server; no client connects there.
@@ -262,14 +262,14 @@ impl Reader<'_> {
 
     fn preemption(&mut self, typed: &TypedPreemption) -> Option<Preemption> {
         let policy = match &typed.policy {
-            Some(policy) => self.problems.note(policy.span(), preemption_policy(policy.value())),
+            Some(policy) => self.problems.note_at(policy.span(), preemption_policy(policy.value())),
             None => PreemptionPolicy::parse("track"),
         };
         let least = LOOK_LEAST;
         let usual = Duration::from_millis(2);
         let rollbacks = self.number_or(typed.rollbacks_max.as_ref(), 0..=1_000_000, 5);
         let replay = typed.replay_bytes_max.as_ref();
-        let replay = replay.and_then(|size| self.problems.note(size.span(), quantity::size(size.value())));
+        let replay = replay.and_then(|size| self.problems.note_at(size.span(), quantity::size(size.value())));
         Some(Preemption {
             threshold: self.length_or(typed.threshold.as_ref(), least, usual),
             look_interval: self.length_or(typed.look_interval.as_ref(), least, usual),
@@ -313,7 +313,7 @@ impl Reader<'_> {
 pub(crate) fn preemption_policy(name: &str) -> Result<PreemptionPolicy, String> {
     let wrong = || {
         let known = || preemption_policies().map(|kind| kind.example);
-        format!("there is no policy `{name}`{}; there are {}", suggestion(name, known()), listed(known()))
+        format!("there is no policy `{name}`{}; there are {}", did_you_mean(name, known()), listed(known()))
     };
     PreemptionPolicy::parse(name).ok_or_else(wrong)
 }

@@ -1,40 +1,13 @@
 //! The grammar of settings files as a JSON schema, which editors complete and check by.
 
+use plimsoll_notation::schema::{resolved, without_null};
 use serde_json::Value;
 
 use super::typed::TypedSettings;
 
 /// The schema. `docs/governor.schema.json` is a copy for editors.
 pub fn schema() -> Value {
-    let mut schema = schemars::schema_for!(TypedSettings).to_value();
-    drop_null(&mut schema);
-    schema
-}
-
-/// Takes null out of what is allowed: TOML has none, what is not wanted is left out.
-fn drop_null(schema: &mut Value) {
-    match schema {
-        Value::Array(items) => items.iter_mut().for_each(drop_null),
-        Value::Object(fields) => {
-            if let Some(Value::Array(types)) = fields.get_mut("type") {
-                types.retain(|name| name != "null");
-                if let [only] = &types[..] {
-                    let only = only.clone();
-                    fields.insert("type".to_owned(), only);
-                }
-            }
-            if let Some(Value::Array(choices)) = fields.get_mut("anyOf") {
-                choices.retain(|choice| choice["type"] != "null");
-                if let [Value::Object(only)] = &choices[..] {
-                    let only = only.clone();
-                    fields.remove("anyOf");
-                    fields.extend(only);
-                }
-            }
-            fields.values_mut().for_each(drop_null);
-        }
-        _ => {}
-    }
+    without_null(schemars::schema_for!(TypedSettings).to_value())
 }
 
 /// Every key with its description, in the order of the file, a table after what stands at the top: `listen.tls.key`,
@@ -57,12 +30,6 @@ fn collect(root: &Value, table: &Value, path: &str, keys: &mut Vec<(String, Stri
             keys.push((path, description.split_whitespace().collect::<Vec<_>>().join(" ")));
         }
     }
-}
-
-/// A schema with its reference followed.
-pub(super) fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
-    let reference = schema.get("$ref").and_then(Value::as_str);
-    reference.and_then(|reference| root.pointer(reference.trim_start_matches('#'))).unwrap_or(schema)
 }
 
 #[cfg(test)]

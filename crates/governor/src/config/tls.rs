@@ -27,12 +27,12 @@ pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<Se
         )),
         false => Ok(found),
     });
-    let certificates = read.problems.note(typed.certificate.span(), certificates);
+    let certificates = read.problems.note_at(typed.certificate.span(), certificates);
     let own = certificates.as_ref().and_then(|all| all.first().cloned());
     let file = read.path(&typed.key);
     let key = PrivateKeyDer::from_pem_file(&file);
     let key = key.map_err(|error| format!("cannot read a private key from {}: {error}", file.display()));
-    let key = read.problems.note(typed.key.span(), key)?;
+    let key = read.problems.note_at(typed.key.span(), key)?;
     let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().expect("ring has the protocols' algorithms");
     let builder = match &typed.client_ca {
@@ -44,14 +44,14 @@ pub(super) fn resolve(typed: &TypedTls, read: &mut Reader<'_>) -> Option<(Arc<Se
                     Err("client_ca needs required = true: clients that do not encrypt show no certificate".to_owned())
                 }
             });
-            builder.with_client_cert_verifier(read.problems.note(file.span(), verifier)?)
+            builder.with_client_cert_verifier(read.problems.note_at(file.span(), verifier)?)
         }
     };
     let built = builder.with_single_cert(certificates?, key);
     let is_of_key = matches!(built, Err(Error::InconsistentKeys(_)));
     let built = built.map_err(|error| unusable(&error, &read.path(&typed.certificate), &file));
     let place = if is_of_key { &typed.key } else { &typed.certificate };
-    let mut config = read.problems.note(place.span(), built)?;
+    let mut config = read.problems.note_at(place.span(), built)?;
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Some((Arc::new(config), own?))
 }

@@ -3,11 +3,10 @@
 //! The descriptions here are also those of the JSON schema and of the table in `docs/governor.md`.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
+use plimsoll_notation::At;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
-use toml::Spanned;
 
 /// The settings of a governor: where clients connect, where the server is, which work is important.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -378,39 +377,4 @@ pub struct TypedLog {
     pub format: Option<At<String>>,
     /// `error`, `warn`, `info`, `debug` or `trace`. The default is `info`.
     pub level: Option<At<String>>,
-}
-
-/// A value and where it stands in the file.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(transparent)]
-pub struct At<T>(Spanned<T>);
-
-impl<T> At<T> {
-    /// The value.
-    pub fn value(&self) -> &T {
-        self.0.get_ref()
-    }
-
-    /// Where it stands, in bytes.
-    pub fn span(&self) -> Range<usize> {
-        self.0.span()
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for At<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
-    }
 }

@@ -1,6 +1,7 @@
 //! Binds the names in a claim to an experiment, and distinguishes numbers from conditions.
 
 use plimsoll_model::knee::SHARES;
+use plimsoll_notation::{choices, did_you_mean};
 use plimsoll_workload::driver::PriorityRule;
 
 use super::ClaimError;
@@ -10,7 +11,6 @@ use super::select::Selection;
 use super::syntax::{Calculation, Call, Expression, Form, Function, Operator, Over, Span, Word};
 use crate::figures::{Asking, Figure as Listed, Of, Read, Times, Unit, given_by};
 use crate::plan::Plan;
-use crate::wording::{choices, did_you_mean};
 
 /// What a claim can speak of.
 #[derive(Debug, Clone, Copy)]

@@ -11,11 +11,12 @@
 //! A NAME is made of letters, digits and `_`; a WORD also of `.`, `:`, `+` and `-`, so that sweep keys, arms and most values
 //! need no quotes. A text in quotes is a WORD too.
 
+use plimsoll_notation::{choices, did_you_mean};
+
 use super::ClaimError;
 use super::syntax::{
     CALCULATIONS, Call, Expression, Form, Function, Mean, Operator, Over, Selector, Span, Word, functions,
 };
-use crate::wording::{choices, did_you_mean};
 
 /// Longer expressions are refused, because their tree could be too deep to walk.
 const LENGTH_MAX: usize = 4000;

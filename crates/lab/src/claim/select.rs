@@ -1,5 +1,6 @@
 //! Finds the measurements that the selectors of a function mean.
 
+use plimsoll_notation::{alternatives, choices, did_you_mean};
 use plimsoll_policy::Priority;
 use plimsoll_workload::driver::PriorityRule;
 use serde_json::Value;
@@ -12,7 +13,6 @@ use super::parse::number_of;
 use super::syntax::{Selector, Span, Word};
 use crate::plan::{Arm, Place, is_target_key};
 use crate::units;
-use crate::wording::{alternatives, choices, did_you_mean};
 
 /// What the selectors of one function say.
 pub(super) struct Selection<'a> {

@@ -1,9 +1,8 @@
 //! The arms that run at each setting.
 
-use super::problem::{Problem, Problems};
-use super::typed::At;
+use plimsoll_notation::{At, Problems, choices, did_you_mean};
+
 use crate::plan::{Arm, PlannedWorkload};
-use crate::wording::{choices, did_you_mean};
 
 /// The arms that are listed; without a list, each workload alone and all of several together.
 pub(super) fn arms(
@@ -21,8 +20,7 @@ pub(super) fn arms(
     }
     let mut arms: Vec<Arm> = Vec::new();
     for word in listed.value() {
-        let members = members(word.value(), &names).map_err(|why| Problem::new(word.span(), why));
-        for members in problems.note(members).unwrap_or_default() {
+        for members in problems.note_at(word.span(), members(word.value(), &names)).unwrap_or_default() {
             // `alone` and `alone:oltp` may both be listed; it runs once.
             if !arms.iter().any(|arm| arm.members == members) {
                 arms.push(arm(members, &names));

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use plimsoll_notation::{At, Problem};
 use plimsoll_workload::benchmark::Benchmark;
 use plimsoll_workload::driver::PriorityRule;
 use plimsoll_workload::registry::{BENCHMARKS, BenchmarkError, Catalog};
 
-use super::problem::Problem;
 use super::sweep::PlacedAxis;
-use super::typed::{At, TypedWorkload};
+use super::typed::TypedWorkload;
 use crate::plan::{Place, PlannedWorkload, WORKLOAD_FIELDS, positions};
 
 /// So many combinations of swept scales and parameters are tried before anything runs; of more, each value once.

@@ -1,7 +1,8 @@
 //! From claims as typed to claims with every name known.
 
-use super::problem::Problem;
-use super::typed::{At, TypedClaim, TypedNear, TypedPublished};
+use plimsoll_notation::{At, Problem};
+
+use super::typed::{TypedClaim, TypedNear, TypedPublished};
 use crate::claim::grade::{FACTOR, NO_EFFECT, Published, Scale};
 use crate::claim::{Claim, ClaimError, Names};
 

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
+use plimsoll_notation::quantity::{TIME_UNITS, scaled};
 use plimsoll_workload::driver::WarmUp;
-
-/// Units and how many seconds each has.
-const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("min", 60.0), ("h", 3600.0)];
 
 /// Longer is a slip of the pen.
 const LENGTH_MAX: Duration = Duration::from_secs(24 * 3600);
@@ -15,16 +13,13 @@ const STEADY_MAX: Duration = Duration::from_secs(60);
 
 /// Reads a length of time. 0 is one.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let trimmed = text.trim();
-    let end = trimmed.find(|character: char| !character.is_ascii_digit() && character != '.').unwrap_or(trimmed.len());
-    let (number, unit) = (&trimmed[..end], trimmed[end..].trim());
     let wrong = || format!("`{text}` is not a length of time; write a number and ms, s, min or h, as in \"5s\"");
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let (_, factor) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-    match Duration::try_from_secs_f64(number * factor) {
-        Ok(length) if length <= LENGTH_MAX => Ok(length),
-        _ => Err(format!("`{text}` is longer than a day; write a shorter time, such as \"20s\"")),
+    // Without days and microseconds.
+    let length = scaled(text, &TIME_UNITS[1..5]).map(Duration::from_micros).ok_or_else(wrong)?;
+    if length <= LENGTH_MAX {
+        return Ok(length);
     }
+    Err(format!("`{text}` is longer than a day; write a shorter time, such as \"20s\""))
 }
 
 /// Reads a warm-up: a length, `steady`, or `steady` and the longest length.

@@ -7,12 +7,13 @@ use std::path::Path;
 use plimsoll_machine::control::{Amount, Limits};
 use plimsoll_machine::facts::cores_usable;
 use plimsoll_machine::host::Host;
+use plimsoll_notation::{Problem, Problems, choices, did_you_mean, within};
 use plimsoll_workload::file::anchored;
 use plimsoll_workload::registry::Catalog;
 
+use super::ExperimentError;
 use super::benchmarks::{Requests, parameter_names};
 use super::claims::{claim, near_problem};
-use super::problem::{ExperimentError, Problem, Problems};
 use super::size::{Cores, sized};
 use super::sweep::PlacedAxis;
 use super::sweep_key::SweepKeys;
@@ -24,7 +25,6 @@ use crate::plan::{
     Arm, Axis, Place, Plan, PlannedWorkload, RunPlan, Setting, WORKLOAD_FIELDS, is_target_key, option_text,
 };
 use crate::targets::{Targets, anchored_option};
-use crate::wording::{choices, did_you_mean};
 
 /// The target that is meant where none is named.
 const DEFAULT_URL: &str = "embedded:";
@@ -80,7 +80,7 @@ pub fn resolve(experiment: &Experiment, terms: &Terms<'_>) -> Result<Plan, Exper
     let mut claims = Vec::new();
     for typed in &experiment.typed.claims {
         let claim = claim(typed, &names).map_err(|(expression, error)| {
-            let place = experiment.source.within(expression.span(), expression.value(), &error.span);
+            let place = within(&experiment.source.text, expression.span(), expression.value(), &error.span);
             Problem::new(place, error.message)
         });
         problems.note(near_problem(typed));
@@ -259,7 +259,7 @@ impl Resolver<'_> {
                 Ok(()) => {
                     choice.options.insert(key.value().clone(), text);
                     let all = owners.iter().try_for_each(|(url, _)| self.check_own(url, &choice.options));
-                    problems.note(all.map_err(|why| Problem::new(value.span(), why)));
+                    problems.note_at(value.span(), all);
                 }
                 Err(why) => problems.add(key.span(), why),
             }
@@ -315,7 +315,7 @@ impl Resolver<'_> {
             }
             let amount = limits::amount(&value.value().json());
             let checked = limits::check(self.host, key.value(), &amount);
-            problems.note(checked.map_err(|why| Problem::new(value.span(), why)));
+            problems.note_at(value.span(), checked);
             limits.insert(key.value().clone(), amount);
         }
         if let Some(cores) = self.confined_to {
@@ -335,8 +335,7 @@ impl Resolver<'_> {
     ) {
         let mut seen: Vec<Place> = Vec::new();
         for (key, value) in &self.typed.quick.set {
-            let Some(place) = problems.note(keys.place(key.value()).map_err(|why| Problem::new(key.span(), why)))
-            else {
+            let Some(place) = problems.note_at(key.span(), keys.place(key.value())) else {
                 continue;
             };
             if axes.iter().any(|axis| axis.place.parts().iter().any(|part| place.parts().contains(part))) {
@@ -354,7 +353,7 @@ impl Resolver<'_> {
                 })
             });
             seen.push(place);
-            problems.note(set.map_err(|why| Problem::new(value.span(), why)));
+            problems.note_at(value.span(), set);
         }
     }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use plimsoll_notation::{At, Problems};
 use plimsoll_workload::driver::WarmUp;
 
 use super::duration::{duration, warmup};
-use super::problem::{Problem, Problems};
-use super::typed::{At, TypedQuick, TypedReload, TypedRun, TypedSearch, TypedServerLost};
+use super::typed::{TypedQuick, TypedReload, TypedRun, TypedSearch, TypedServerLost};
 use crate::plan::{Reload, RunPlan, Search, ServerLost};
 
 /// The seed that is used without one.
@@ -73,7 +73,7 @@ pub(super) fn seed(run: &TypedRun) -> u64 {
 
 fn read<T>(text: &Option<At<String>>, read: fn(&str) -> Result<T, String>, problems: &mut Problems) -> Option<T> {
     let text = text.as_ref()?;
-    problems.note(read(text.value()).map_err(|why| Problem::new(text.span(), why)))
+    problems.note_at(text.span(), read(text.value()))
 }
 
 fn window(text: &str) -> Result<Duration, String> {

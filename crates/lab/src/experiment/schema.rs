@@ -1,6 +1,6 @@
 //! The grammar of experiment files as a JSON schema, which editors complete and check by.
 
-use plimsoll_workload::json_schema::without_null;
+use plimsoll_notation::schema::without_null;
 use serde_json::Value;
 
 use super::typed::TypedExperiment;

@@ -5,18 +5,17 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
+use plimsoll_notation::{At, Problem, Problems, choices, did_you_mean};
 use plimsoll_workload::driver::{ClientOptions, WarmUp};
 
 use super::benchmarks::{Requests, combinations};
-use super::problem::{Problem, Problems};
 use super::resolve::{Resolved, Resolver};
 use super::sweep::PlacedAxis;
 use super::sweep_key::SweepKeys;
-use super::typed::{At, TypedExperiment, TypedQuick, TypedWorkload};
+use super::typed::{TypedExperiment, TypedQuick, TypedWorkload};
 use super::{arms, runs, sweep, workloads};
 use crate::plan::{Arm, Place, PlannedWorkload, Setting, option_text};
 use crate::simulation::{self, Fault, option_names, parameter_names};
-use crate::wording::{choices, did_you_mean};
 
 /// Whether an experiment is to be simulated.
 pub(super) fn is_simulated(typed: &TypedExperiment) -> bool {
@@ -128,7 +127,7 @@ fn check(typed: &TypedExperiment, base: &Setting, axes: &[PlacedAxis], arms: &[A
         let mut setting = base.clone();
         for (axis, position) in axes.iter().zip(&positions) {
             let (value, span) = &axis.values[*position];
-            problems.note(setting.apply(&axis.place, value).map_err(|why| Problem::new(span.clone(), why)));
+            problems.note_at(span.clone(), setting.apply(&axis.place, value));
         }
         for arm in arms {
             if let Err(Fault { place, message }) = simulation::simulation(&setting, &arm.members, 0) {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::typed::{At, TypedExperiment, TypedValue, TypedValues};
+use plimsoll_notation::At;
+
+use super::typed::{TypedExperiment, TypedValue, TypedValues};
 
 /// The word that stands for the number of cores.
 const WORD: &str = "cores";

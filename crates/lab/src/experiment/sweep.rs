@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use plimsoll_notation::{At, Problem, Problems};
 use serde_json::Value;
 
-use super::problem::{Problem, Problems};
 use super::sweep_key::SweepKeys;
-use super::typed::{At, TypedValues};
+use super::typed::TypedValues;
 use crate::plan::{Axis, Place};
 
 /// More values are no sweep but a slip of the pen.
@@ -50,8 +50,8 @@ pub(super) fn axes(
 ) -> Vec<PlacedAxis> {
     let mut axes: Vec<PlacedAxis> = Vec::new();
     for (key, values) in in_order(sweep) {
-        let place = keys.place(key.value()).map_err(|why| Problem::new(key.span(), why));
-        let (place, values) = (problems.note(place), problems.note(listed(key.value(), values)));
+        let place = problems.note_at(key.span(), keys.place(key.value()));
+        let values = problems.note(listed(key.value(), values));
         let (Some(place), Some(values)) = (place, values) else { continue };
         if let Some(other) = axes.iter().find(|axis| axis.place.parts().iter().any(|part| place.parts().contains(part)))
         {
@@ -62,8 +62,8 @@ pub(super) fn axes(
         axes.push(PlacedAxis { key: key.value().clone(), span: key.span(), place, values });
     }
     for (key, values) in in_order(replaced.unwrap_or(&BTreeMap::new())) {
-        let place = keys.place(key.value()).map_err(|why| Problem::new(key.span(), why));
-        let (place, values) = (problems.note(place), problems.note(listed(key.value(), values)));
+        let place = problems.note_at(key.span(), keys.place(key.value()));
+        let values = problems.note(listed(key.value(), values));
         let (Some(place), Some(values)) = (place, values) else { continue };
         match axes.iter_mut().find(|axis| axis.place == place) {
             Some(axis) => axis.values = values,

@@ -1,7 +1,8 @@
 //! What a sweep key changes: an option of the target, a limit of the machine, or a field or parameter of a workload.
 
+use plimsoll_notation::{alternatives, choices, did_you_mean};
+
 use crate::plan::{Place, PlannedWorkload, TARGET_KEY, is_target_key};
-use crate::wording::{alternatives, choices, did_you_mean};
 
 /// Mechanisms that an experiment could sweep, had the target a control for them.
 const MECHANISMS: [&str; 4] = ["dop", "mpl", "parallelism", "cache_classes"];

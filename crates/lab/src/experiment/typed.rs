@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
+use plimsoll_notation::At;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
-use toml::Spanned;
 
 /// An experiment of Plimsoll: what is run at which settings, and what must come out.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -273,28 +273,6 @@ pub enum TypedValues {
     Range(String),
 }
 
-/// A value and where it stands in the file. Equality and order do not look at the place.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(transparent)]
-pub struct At<T>(Spanned<T>);
-
-impl<T> At<T> {
-    /// The value.
-    pub fn value(&self) -> &T {
-        self.0.get_ref()
-    }
-
-    /// Changes the value; its place stays.
-    pub(super) fn change(&mut self, change: impl FnOnce(&mut T)) {
-        change(self.0.get_mut());
-    }
-
-    /// Where it stands, in bytes.
-    pub fn span(&self) -> Range<usize> {
-        self.0.span()
-    }
-}
-
 impl TypedWorkload {
     /// Where the value of a field or parameter stands; where the kind does, if it is not given.
     pub(super) fn place_of(&self, field: &str) -> Range<usize> {
@@ -338,24 +316,6 @@ impl TypedValue {
             TypedValue::Text(value) => value.as_str().into(),
             TypedValue::Texts(values) => values.iter().map(String::as_str).collect(),
         }
-    }
-}
-
-impl<T: JsonSchema> JsonSchema for At<T> {
-    fn inline_schema() -> bool {
-        T::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        T::schema_name()
-    }
-
-    fn schema_id() -> Cow<'static, str> {
-        T::schema_id()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        T::json_schema(generator)
     }
 }
 

@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use plimsoll_notation::{At, Problem, Problems, choices, did_you_mean};
 use plimsoll_workload::driver::{ClientOptions, Delay};
 use plimsoll_workload::instance;
 use plimsoll_workload::registry::Catalog;
 
 use super::benchmarks::parameter_names;
-use super::problem::{Problem, Problems};
 use super::sweep::PlacedAxis;
-use super::typed::{At, TypedValue, TypedWorkload};
+use super::typed::{TypedValue, TypedWorkload};
 use crate::plan::{Place, PlannedWorkload};
-use crate::wording::{choices, did_you_mean};
 
 /// Names that mean something else in sweep keys and arms.
 const RESERVED: [&str; 5] = ["target", "machine", "alone", "together", "pairs"];
@@ -72,7 +71,7 @@ fn workload(at: &At<TypedWorkload>, seed: u64, catalog: &Catalog, problems: &mut
     }
     if let Some(priority) = &typed.priority {
         let set = planned.set("priority", &priority.value().text().into());
-        problems.note(set.map_err(|why| Problem::new(priority.span(), why)));
+        problems.note_at(priority.span(), set);
     }
     if let Some(instance) = &typed.instance {
         let name = instance.value();
@@ -95,7 +94,7 @@ fn workload(at: &At<TypedWorkload>, seed: u64, catalog: &Catalog, problems: &mut
 }
 
 fn set(planned: &mut PlannedWorkload, field: &str, value: &At<TypedValue>, problems: &mut Problems) {
-    problems.note(planned.set(field, &value.value().json()).map_err(|why| Problem::new(value.span(), why)));
+    problems.note_at(value.span(), planned.set(field, &value.value().json()));
 }
 
 /// The fields that are given, but for the priority, by their names in [`crate::plan::WORKLOAD_FIELDS`].

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
+use plimsoll_notation::{choices, did_you_mean};
 use serde::Serialize;
 
 use super::inputs::{Inputs, Setting, base_of};
@@ -10,7 +11,6 @@ use super::{PredictError, Request, check_workload};
 use crate::experiment::range;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
 use crate::units;
-use crate::wording::{choices, did_you_mean};
 
 /// More mixes than this are a slip of the pen.
 const VALUES_MAX: usize = 1000;

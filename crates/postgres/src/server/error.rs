@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use plimsoll_workload::registry::meant_or_all;
+use plimsoll_notation::meant_or_all;
 
 use super::installation::{Installation, SUPPORTED};
 use super::options::known_options;

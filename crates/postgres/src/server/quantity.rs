@@ -2,53 +2,30 @@
 
 use std::time::Duration;
 
+use plimsoll_notation::quantity::{TIME_UNITS, scaled, written};
+
 /// Units of memory, the largest first. As in PostgreSQL they are powers of 1024, and case matters.
 const BYTE_UNITS: [(&str, u64); 5] = [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10), ("B", 1)];
-
-/// Units of time in microseconds, the largest first.
-const TIME_UNITS: [(&str, u64); 6] =
-    [("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("us", 1)];
 
 /// Bytes from a number with its unit. `None` for anything else, also for a bare number: PostgreSQL would take it in a unit
 /// that differs from parameter to parameter (blocks of 8 kB, kB), which is hardly what was meant.
 pub(super) fn parse_bytes(text: &str) -> Option<u64> {
-    parse(text, &BYTE_UNITS)
+    scaled(text, &BYTE_UNITS)
 }
 
 /// Bytes in the largest unit of which they are a whole number.
 pub(super) fn format_bytes(bytes: u64) -> String {
-    format(bytes, &BYTE_UNITS)
+    written(bytes, &BYTE_UNITS, "B")
 }
 
 /// A time from a number with its unit.
 pub(super) fn parse_time(text: &str) -> Option<Duration> {
-    parse(text, &TIME_UNITS).map(Duration::from_micros)
+    scaled(text, &TIME_UNITS).map(Duration::from_micros)
 }
 
 /// A time in the largest unit of which it is a whole number.
 pub(super) fn format_time(time: Duration) -> String {
-    format(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), &TIME_UNITS)
-}
-
-fn parse(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let text = text.trim();
-    let end = text.find(|letter: char| !(letter.is_ascii_digit() || letter == '.'))?;
-    let (number, unit) = text.split_at(end);
-    let (_, factor) = units.iter().find(|(name, _)| *name == unit.trim_start())?;
-    match number.parse::<u64>() {
-        Ok(whole) => whole.checked_mul(*factor),
-        // `1.5GB`; a number that is not finite or too large for the type has no meaning here.
-        Err(_) => {
-            let product = (number.parse::<f64>().ok()? * *factor as f64).round();
-            (product < u64::MAX as f64).then_some(product as u64)
-        }
-    }
-}
-
-fn format(amount: u64, units: &[(&str, u64)]) -> String {
-    let whole = |(_, factor): &&(&str, u64)| amount > 0 && amount.is_multiple_of(*factor);
-    let (unit, factor) = units.iter().find(whole).unwrap_or(&units[units.len() - 1]);
-    format!("{}{unit}", amount / factor)
+    written(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), &TIME_UNITS, "us")
 }
 
 #[cfg(test)]

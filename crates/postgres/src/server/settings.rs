@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use plimsoll_machine::MachineFacts;
 use plimsoll_machine::host::Host;
+use plimsoll_notation::nearest;
 use plimsoll_policy::{CpuScheduler, ParallelismLimits, ParallelismPolicy, cpu_scheduler, parallelism_policy};
-use plimsoll_workload::registry::nearest;
 use serde_json::Value;
 
 use super::error::ServerError;

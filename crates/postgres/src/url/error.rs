@@ -1,6 +1,6 @@
 //! What can be wrong with the URL of a server. No message repeats a password.
 
-use plimsoll_workload::registry::{nearest, suggestion};
+use plimsoll_notation::{listed, nearest, suggestion};
 
 use super::{SslMode, SslNegotiation};
 
@@ -84,10 +84,6 @@ pub enum UrlError {
     /// Nobody to connect as.
     #[error("the URL names no user; write postgres://user@host/database, or set PGUSER")]
     NoUser,
-}
-
-fn listed<'a>(words: impl Iterator<Item = &'a str>) -> String {
-    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 impl UrlError {

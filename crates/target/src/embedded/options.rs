@@ -9,10 +9,10 @@ use plimsoll_engine::delta::{Propagation, Recency, WhenFull};
 use plimsoll_engine::query::jobs::CacheSwitch;
 use plimsoll_engine::query::threads::QueryThreads;
 use plimsoll_machine::placement::CoreSet;
+use plimsoll_notation::{nearest, suggestion};
 use plimsoll_policy::{
     CPU_SCHEDULERS, LOCK_SCHEDULERS, StarvationBound, cpu_scheduler, lock_scheduler, parse_length, write_length,
 };
-use plimsoll_workload::registry::{nearest, suggestion};
 use serde_json::Value;
 
 use super::parallelism::{parallelism, parallelism_name};

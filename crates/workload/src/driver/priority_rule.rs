@@ -3,10 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use plimsoll_notation::{nearest, suggestion};
 use plimsoll_policy::Priority;
 use serde::{Serialize, Serializer};
-
-use crate::registry::{nearest, suggestion};
 
 /// How each request gets its priority.
 #[derive(Debug, Clone, PartialEq)]

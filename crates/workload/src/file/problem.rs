@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use crate::registry::nearest;
+pub(super) use plimsoll_notation::{Problem, did_you_mean as suggestion, listed};
+use plimsoll_notation::{place, within};
 
 /// A workload's file that cannot be used. Several faults are told a line each.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -38,46 +39,19 @@ impl FileError {
     }
 }
 
-/// A fault whose place is still told in bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Problem {
-    /// Where, in bytes of the file.
-    pub(super) span: Range<usize>,
-    /// What is wrong and what to do.
-    pub(super) message: String,
-}
-
-impl Problem {
-    /// A fault at a place.
-    pub(super) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Problem { span, message: message.into() }
-    }
-
-    /// What the reader of TOML found; an unknown key with the nearest that there is.
-    pub(super) fn of_toml(error: &toml::de::Error) -> Self {
-        let message = error.message();
-        let message = match message.strip_prefix("unknown field ") {
-            Some(rest) => {
-                let names: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-                let (unknown, known) = names.split_first().map_or(("", &[][..]), |(first, rest)| (*first, rest));
-                let meant = suggestion(unknown, known.iter().copied());
-                format!("there is no key `{unknown}` here{meant}; there are {}", listed(known.iter().copied()))
-            }
-            None => message.replace("missing field", "there is no").replace("expected i64", "expected a whole number"),
-        };
-        Problem::new(error.span().unwrap_or(0..0), message)
-    }
-}
-
-/// The nearest of the known words as a question to put behind an unknown one; nothing if none is near.
-pub(super) fn suggestion<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(word, known).map_or_else(String::new, |near| format!(" (did you mean `{near}`?)"))
-}
-
-/// Words as a list for people.
-pub(super) fn listed<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
-    if words.is_empty() { "none".to_owned() } else { words.join(", ") }
+/// What the reader of TOML found; an unknown key with the nearest that there is.
+pub(super) fn of_toml(error: &toml::de::Error) -> Problem {
+    let message = error.message();
+    let message = match message.strip_prefix("unknown field ") {
+        Some(rest) => {
+            let names: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+            let (unknown, known) = names.split_first().map_or(("", &[][..]), |(first, rest)| (*first, rest));
+            let meant = suggestion(unknown, known.iter().copied());
+            format!("there is no key `{unknown}` here{meant}; there are {}", listed(known))
+        }
+        None => message.replace("missing field", "there is no").replace("expected i64", "expected a whole number"),
+    };
+    Problem::new(error.span().unwrap_or(0..0), message)
 }
 
 /// A file and its text.
@@ -92,7 +66,7 @@ pub(super) struct Source {
 impl Source {
     /// A fault with its place as people count it.
     pub(super) fn fault(&self, problem: Problem) -> Fault {
-        Fault { file: self.name(), place: Some(self.place(problem.span.start)), message: problem.message }
+        Fault { file: self.name(), place: Some(place(&self.text, problem.span.start)), message: problem.message }
     }
 
     /// The error that these faults make, in the order of the file.
@@ -110,23 +84,12 @@ impl Source {
 
     /// A place as `file:line`.
     pub(super) fn line(&self, byte: usize) -> String {
-        format!("{}:{}", self.path.display(), self.place(byte).0)
-    }
-
-    fn place(&self, byte: usize) -> (usize, usize) {
-        let before = self.text.get(..byte).unwrap_or(&self.text);
-        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+        format!("{}:{}", self.path.display(), place(&self.text, byte).0)
     }
 
     /// The place of a part of a text that stands in the file as a TOML string. Where the string is written with escapes, so
     /// that its bytes are not those of the file, the beginning of the string.
     pub(super) fn within(&self, string: Range<usize>, text: &str, part: usize) -> usize {
-        let typed = self.text.get(string.clone()).unwrap_or_default();
-        // The first line break after three quotes does not belong to the text.
-        let opening = ["\"\"\"\r\n", "\"\"\"\n", "\"\"\"", "'''\r\n", "'''\n", "'''", "\"", "'"];
-        let quotes = opening.iter().find(|quotes| typed.starts_with(**quotes)).map_or(0, |quotes| quotes.len());
-        let is_plain = typed.get(quotes..).is_some_and(|typed| typed.starts_with(text));
-        if is_plain { string.start + quotes + part } else { string.start }
+        within(&self.text, string, text, &(part..part)).start
     }
 }

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 use super::WorkloadFile;
 use super::datum::Datum;
-use super::problem::{FileError, Problem, Source, listed, suggestion};
+use super::problem::{FileError, Problem, Source, listed, of_toml, suggestion};
 use super::program::{BUILT_IN, Check, Definition, Expected, PlacedSql, Program, Tables};
 use super::sql;
 use super::typed::{TypedCheck, TypedFile, TypedScalar, TypedTransaction, TypedWrites};
@@ -77,7 +77,7 @@ pub(super) fn with_setup_file(source: Source) -> Result<Vec<WorkloadFile>, FileE
 }
 
 fn typed(source: &Source) -> Result<TypedFile, FileError> {
-    toml::from_str(&source.text).map_err(|error| source.error([Problem::of_toml(&error)]))
+    toml::from_str(&source.text).map_err(|error| source.error([of_toml(&error)]))
 }
 
 /// The file with the setup, which is named as seen from the file that names it.

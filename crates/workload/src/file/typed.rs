@@ -244,7 +244,7 @@ impl<'de> Deserialize<'de> for TypedStatement {
 /// The grammar of workload files as a JSON schema; `docs/workload.schema.json` is a copy for editors.
 #[cfg(test)]
 pub(super) fn schema() -> serde_json::Value {
-    crate::json_schema::without_null(schemars::schema_for!(TypedFile).to_value())
+    plimsoll_notation::schema::without_null(schemars::schema_for!(TypedFile).to_value())
 }
 
 #[cfg(test)]

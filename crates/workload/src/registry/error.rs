@@ -1,9 +1,10 @@
 //! Why a benchmark that was asked for cannot be had.
 
 use itertools::Itertools;
+use plimsoll_notation::suggestion;
 
+use super::BENCHMARKS;
 use super::parameter::{Parameter, Possible};
-use super::{BENCHMARKS, suggestion};
 
 /// Why there is no such benchmark.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

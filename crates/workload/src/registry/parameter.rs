@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use itertools::Itertools;
+use plimsoll_notation::nearest;
 use serde_json::Value;
-
-use super::nearest;
 
 /// Something that can be set of a benchmark.
 #[derive(Debug, PartialEq)]

@@ -1,10 +1,10 @@
 //! `PAUSE` and `RESUME`.
 
+use plimsoll_notation::{did_you_mean, listed};
 use plimsoll_policy::ClassIndex;
 
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
-use crate::config::problem::{listed, suggestion};
 
 /// From now on no transaction of the class begins; those that run go on. Those that come wait, as long as their class says.
 pub fn pause(call: &Call<'_>) -> Result<Answer, Refusal> {
@@ -38,7 +38,7 @@ fn classes(call: &Call<'_>) -> Result<Vec<ClassIndex>, Refusal> {
         [] => Ok((0..).map(ClassIndex).take(settings.classes.len()).collect()),
         [name] => settings.class_named(name).map(|class| vec![class]).ok_or_else(|| {
             let known = || settings.classes.iter().map(|class| class.name.as_str());
-            let message = format!("there is no class \"{name}\"{}", suggestion(name, known()));
+            let message = format!("there is no class \"{name}\"{}", did_you_mean(name, known()));
             Refusal::new("42704", message).hint(format!("There are {}.", listed(known())))
         }),
         _ => Err(Refusal::new("42601", "name one class, or none for all of them")),

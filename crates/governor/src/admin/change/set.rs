@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use plimsoll_notation::{did_you_mean, listed};
 use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_policy::{ParseTargetError, Target};
 
 use crate::admin::answer::{Answer, Refusal};
 use crate::admin::command::Call;
-use crate::config::problem::{listed, suggestion};
 use crate::config::typed::RETRY_BY_APPLICATION;
 use crate::config::{LOOK_LEAST, cpu_share, means_nothing_beside, preemption_policy, quantity};
 use crate::settings::{ClassSettings, Settings, cache_fault, target_faults};
@@ -80,7 +80,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Refusal>
     if let Some((class, class_key)) = class_key(key) {
         let Some(place) = settings.class_named(class) else {
             let known = settings.classes.iter().map(|class| class.name.as_str());
-            let message = format!("there is no class \"{class}\"{}", suggestion(class, known));
+            let message = format!("there is no class \"{class}\"{}", did_you_mean(class, known));
             return Err(Refusal::new("42704", message));
         };
         let is_beside = settings.is_beside;
@@ -131,7 +131,7 @@ fn apply_to_class(class: &mut ClassSettings, key: &str, value: &str) -> Option<R
 }
 
 fn unknown(key: &str) -> Refusal {
-    let message = format!("there is no setting \"{key}\" that can be set{}", suggestion(key, KEYS));
+    let message = format!("there is no setting \"{key}\" that can be set{}", did_you_mean(key, KEYS));
     let hint = format!("There are {} and, as class.NAME.KEY, {}.", listed(KEYS), listed(CLASS_KEYS));
     Refusal::new("42704", message).hint(hint)
 }

@@ -1,35 +1,42 @@
-//! Finds unknown keys, and tables in place of lists or lists in place of tables, by the schema of settings files.
+//! Finds unknown keys, and tables in place of lists or lists in place of tables, by the schema of a kind of files.
 
 use serde_json::Value;
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue};
 
-use super::problem::{Problem, listed, suggestion};
-use super::schema::{resolved, schema};
+use crate::schema::resolved;
+use crate::{Problem, choices, did_you_mean};
 
-/// Every unknown or misplaced key of a file; an error if the file is no TOML.
-pub(super) fn wrong_keys(text: &str) -> Result<Vec<Problem>, Problem> {
+/// Every unknown or misplaced key of a TOML file by the schema of such files; an error if the file is no TOML. `special` is what there is to
+/// say of an unknown key that only this kind of files knows, by the key and its table: empty for the top, `[class]` for one of several.
+pub fn wrong_keys(
+    text: &str,
+    schema: &Value,
+    special: &dyn Fn(&str, &str) -> Option<String>,
+) -> Result<Vec<Problem>, Problem> {
     let table = DeTable::parse(text).map_err(|error| Problem::of_toml(&error))?;
-    let root = schema();
-    let mut walk = Walk { root: &root, problems: Vec::new() };
-    walk.table(table.get_ref(), &root, "");
+    let mut walk = Walk { root: schema, special, problems: Vec::new() };
+    walk.table(table.get_ref(), schema, "");
     Ok(walk.problems)
 }
 
 struct Walk<'a> {
     root: &'a Value,
+    special: &'a dyn Fn(&str, &str) -> Option<String>,
     problems: Vec<Problem>,
 }
 
 impl<'a> Walk<'a> {
     fn table(&mut self, table: &DeTable<'_>, schema: &'a Value, path: &str) {
-        let Some(properties) = schema.get("properties").and_then(Value::as_object) else { return };
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            return self.free_table(table);
+        };
         for (key, value) in table {
             match properties.get(key.get_ref().as_ref()) {
                 Some(schema) => self.value(key, value.get_ref(), resolved(self.root, schema), path),
                 None => {
                     let message = self.message(key.get_ref(), properties.keys().map(String::as_str), path);
-                    self.problems.push(Problem::new(key.span(), message));
+                    self.wrong(key, message);
                 }
             }
         }
@@ -59,13 +66,26 @@ impl<'a> Walk<'a> {
         }
     }
 
+    /// A table whose keys are names and whose values are no tables.
+    fn free_table(&mut self, table: &DeTable<'_>) {
+        for (key, value) in table {
+            if let DeValue::Table(inner) = value.get_ref() {
+                let within = inner.keys().next().map_or("…", |within| within.get_ref());
+                self.wrong(key, format!("a key with a dot needs quotes; write \"{}.{within}\"", key.get_ref()));
+            }
+        }
+    }
+
     fn wrong(&mut self, key: &Spanned<DeString<'_>>, message: String) {
         self.problems.push(Problem::new(key.span(), message));
     }
 
     fn message<'b>(&self, key: &str, known: impl Iterator<Item = &'b str> + Clone, path: &str) -> String {
+        if let Some(message) = (self.special)(key, path) {
+            return message;
+        }
         let place = if path.is_empty() { "at the top".to_owned() } else { format!("in [{path}]") };
-        let near = suggestion(key, known.clone());
+        let near = did_you_mean(key, known.clone());
         if !near.is_empty() {
             return format!("there is no key `{key}` {place}{near}");
         }
@@ -73,7 +93,7 @@ impl<'a> Walk<'a> {
         if !homes.is_empty() {
             return format!("there is no key `{key}` {place}; it belongs {}", homes.join(" or "));
         }
-        format!("there is no key `{key}` {place}; there are {}", listed(known))
+        format!("there is no key `{key}` {place}; there are {}", choices(known))
     }
 
     /// The tables that do have a key.

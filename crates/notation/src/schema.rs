@@ -32,3 +32,9 @@ fn drop_null(schema: &mut Value) {
         _ => {}
     }
 }
+
+/// A schema with its reference followed; `root` holds the definitions.
+pub fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    reference.and_then(|reference| root.pointer(reference.trim_start_matches('#'))).unwrap_or(schema)
+}

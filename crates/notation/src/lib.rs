@@ -1,0 +1,18 @@
+//! How people write to Plimsoll and how it answers: TOML files with the places of their faults, amounts with units, and the word
+//! that was meant.
+//!
+//! In reading order: [`At`] is a value with its place in a file, [`Problem`] a fault at such a place, and [`Source`] makes a [`FileError`]
+//! of problems, with lines and columns. [`wrong_keys`] finds the keys that a JSON schema ([`schema`]) does not have. [`quantity`] reads and writes
+//! amounts with units. [`nearest`] and its neighbours word the rest of a message.
+
+mod at;
+mod fault;
+mod known_keys;
+pub mod quantity;
+pub mod schema;
+mod words;
+
+pub use at::At;
+pub use fault::{Fault, FileError, Problem, Problems, Source, place, within};
+pub use known_keys::wrong_keys;
+pub use words::{alternatives, choices, did_you_mean, listed, meant_or_all, nearest, suggestion};
