@@ -19,7 +19,7 @@ use crate::governor::Governor;
 use crate::own_process::OwnProcess;
 use crate::registry::Phase;
 use crate::settings::{ClassSettings, Settings};
-use crate::statistics::{ClassStatistics, Counts, Histogram, Statistics};
+use crate::statistics::{ClassCounter, ClassStatistics, Counts, Histogram, Statistics};
 
 /// What the text is, for HTTP.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,93 +31,9 @@ const BOUND_LOGS: std::ops::RangeInclusive<u32> = 6..=26;
 /// What a metric is: name without `plimsoll_` and `_total`, what it means, where it comes from.
 type Of<From> = (&'static str, &'static str, From);
 
-/// Counters of each class.
-const CLASS_COUNTERS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 20] = [
-    ("transactions", "Transactions that ended, by commit, rollback or error.", |class| &class.transactions),
-    ("units", "Units (a query, or all messages up to a Sync) that ended.", |class| &class.units),
-    ("errors", "Errors that clients received.", |class| &class.errors),
-    ("queued", "Transactions that were queued.", |class| &class.queued),
-    (
-        "let_in_beyond_limits",
-        "Transactions admitted beyond the limits, because others waited for their sessions.",
-        |class| &class.let_in,
-    ),
-    ("refused_queue_full", "Transactions refused because the queue was full.", |class| &class.refused_full),
-    ("refused_timeout", "Transactions refused because they had been queued too long.", |class| &class.refused_timeout),
-    ("preempted_waiting", "Transactions rolled back for others while they waited for a lock.", |class| {
-        &class.preempted_waiting
-    }),
-    ("preempted_running", "Transactions rolled back for others while they ran.", |class| &class.preempted_running),
-    ("preempted_idle", "Transactions rolled back for others while they waited for their client.", |class| {
-        &class.preempted_idle
-    }),
-    ("preemptions_too_late", "Preemptions that came too late: the victim had ended the statement.", |class| {
-        &class.preempted_too_late
-    }),
-    (
-        "rollbacks_spared",
-        "Transactions left alone because their rollback would have cost more than it saves.",
-        |class| &class.rollbacks_spared,
-    ),
-    (
-        "rollbacks_in_vain",
-        "Rollbacks after which the transaction that they were done for still waited, for another.",
-        |class| &class.rollbacks_in_vain,
-    ),
-    ("preemptions_tracked", "Preemptions that `track` decided and did not carry out.", |class| {
-        &class.preemptions_tracked
-    }),
-    ("replays_verified", "Replays with the same answers.", |class| &class.replays_verified),
-    ("replays_differed", "Replays with another answer; the client received 40001.", |class| &class.replays_differed),
-    ("replays_unsafe", "Rollbacks without a replay, because it was not safe; the client received 40001.", |class| {
-        &class.replays_unsafe
-    }),
-    (
-        "tags_refused",
-        "Transactions whose tag had no effect: there is no such class, or the user may not choose it.",
-        |class| &class.tags_refused,
-    ),
-    ("idle_ended", "Sessions ended because a transaction waited for its client for too long.", |class| {
-        &class.idle_ended
-    }),
-    ("target_moves", "Moves of other classes' levers for the class's target.", |class| &class.target_moves),
-];
-
-/// Counts of a governor in the connection path only; beside a server they are unknown.
-const IN_PATH_ONLY: [&str; 17] = [
-    "transactions",
-    "units",
-    "errors",
-    "queued",
-    "let_in_beyond_limits",
-    "refused_queue_full",
-    "refused_timeout",
-    "preempted_idle",
-    "replays_verified",
-    "replays_differed",
-    "replays_unsafe",
-    "tags_refused",
-    "transaction_seconds",
-    "unit_seconds",
-    "queue_seconds",
-    "class_queued",
-    "class_paused",
-];
-
-/// Counters of each class, kept in nanoseconds and reported in seconds.
-const CLASS_SECONDS: [Of<fn(&ClassStatistics) -> &AtomicU64>; 3] = [
-    (
-        "tracked_saved_seconds",
-        "Time that transactions waited for others that `track` would have rolled back.",
-        |class| &class.tracked_saved_nanos,
-    ),
-    ("rollback_lost_seconds", "Work of transactions that was thrown away by rollbacks for others.", |class| {
-        &class.rollback_lost_nanos
-    }),
-    ("rollback_won_seconds", "Waiting that rollbacks of others have saved transactions, as expected.", |class| {
-        &class.rollback_won_nanos
-    }),
-];
+/// Gauges and histograms of a governor in the connection path only; beside a server they are unknown.
+const IN_PATH_ONLY: [&str; 5] =
+    ["transaction_seconds", "unit_seconds", "queue_seconds", "class_queued", "class_paused"];
 
 /// Histograms of each class.
 const CLASS_HISTOGRAMS: [Of<fn(&ClassStatistics) -> &Histogram>; 3] = [
@@ -259,7 +175,7 @@ impl Facts {
         }
     }
 
-    /// Whether a metric of classes is known.
+    /// Whether a gauge or histogram of classes is known.
     fn tells(&self, name: &str) -> bool {
         !self.is_beside || !IN_PATH_ONLY.contains(&name)
     }
@@ -282,8 +198,8 @@ pub fn text(governor: &Arc<Governor>) -> String {
 pub fn names() -> Vec<(String, &'static str)> {
     let counter = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}_total"), about);
     let plain = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}"), about);
-    let class_counters = CLASS_COUNTERS.iter().map(|(name, about, _)| counter((name, about)));
-    let class_seconds = CLASS_SECONDS.iter().map(|(name, about, _)| counter((name, about)));
+    let class_counters = ClassStatistics::COUNTERS.iter().map(|of| counter((of.name, of.about)));
+    let class_seconds = ClassStatistics::SECONDS.iter().map(|of| counter((of.name, of.about)));
     let class_gauges = CLASS_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
     let class_histograms = CLASS_HISTOGRAMS.iter().map(|(name, about, _)| plain((name, about)));
     let counters = COUNTERS.iter().map(|(name, about, _)| counter((name, about)));
@@ -345,7 +261,8 @@ impl Collector for Metrics {
 impl Metrics {
     fn classes(&self, facts: &Facts, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let classes = || self.0.statistics.classes();
-        for (name, about, of) in CLASS_COUNTERS.into_iter().filter(|(name, ..)| facts.tells(name)) {
+        let known = |counter: &&ClassCounter| !facts.is_beside || !counter.in_path_only;
+        for ClassCounter { name, about, of, .. } in ClassStatistics::COUNTERS.iter().filter(known) {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
             for class in classes() {
                 let labels = [("class", class.name.as_str())];
@@ -353,7 +270,7 @@ impl Metrics {
             }
         }
         self.aborts(encoder)?;
-        for (name, about, of) in CLASS_SECONDS {
+        for ClassCounter { name, about, of, .. } in ClassStatistics::SECONDS {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
             for class in classes() {
                 let seconds = of(class).load(Relaxed) as f64 / 1e9;

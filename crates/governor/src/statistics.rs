@@ -1,6 +1,7 @@
 //! Counts and times by class.
 
 mod aborts;
+mod class_counters;
 mod histogram;
 
 use std::sync::OnceLock;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use plimsoll_policy::ClassIndex;
 
 pub use aborts::{AbortCause, AbortOutcome, Aborts};
+pub use class_counters::{ClassCounter, ClassStatistics, ClassTotals};
 pub use histogram::{Counts, Histogram};
 
 use crate::registry::Stake;
@@ -45,69 +47,6 @@ pub struct Statistics {
     pub reloads_failed: AtomicU64,
     /// Sessions that are let through ungoverned since the server answered what it had not been asked.
     pub desyncs: AtomicU64,
-}
-
-/// Counts and times of one class since the governor started.
-#[derive(Debug)]
-pub struct ClassStatistics {
-    /// Its name.
-    pub name: String,
-    /// Transactions that ended, whichever way.
-    pub transactions: AtomicU64,
-    /// Units (queries, or all up to a Sync) that ended.
-    pub units: AtomicU64,
-    /// Errors that clients were sent.
-    pub errors: AtomicU64,
-    /// Transactions inside now.
-    pub inside: AtomicU64,
-    /// Transactions that had to wait for admission.
-    pub queued: AtomicU64,
-    /// Transactions refused because the queue was full.
-    pub refused_full: AtomicU64,
-    /// Transactions refused because they had waited too long.
-    pub refused_timeout: AtomicU64,
-    /// Transactions rolled back for others while they waited for a lock, while they ran, while they waited for their client.
-    pub preempted_waiting: AtomicU64,
-    /// See [`preempted_waiting`](Self::preempted_waiting).
-    pub preempted_running: AtomicU64,
-    /// See [`preempted_waiting`](Self::preempted_waiting).
-    pub preempted_idle: AtomicU64,
-    /// Preemptions decided that came too late: the victim had moved on.
-    pub preempted_too_late: AtomicU64,
-    /// Preemptions decided and, by `track`, not carried out.
-    pub preemptions_tracked: AtomicU64,
-    /// Time that transactions of this class would have been spared by preemptions that `track` did not carry out,
-    /// nanoseconds.
-    pub tracked_saved_nanos: AtomicU64,
-    /// Work of transactions of this class that was thrown away by rollbacks for others, nanoseconds.
-    pub rollback_lost_nanos: AtomicU64,
-    /// Waiting that rollbacks of others have saved transactions of this class, as expected when they were decided, nanoseconds.
-    pub rollback_won_nanos: AtomicU64,
-    /// Transactions of this class that the policy would have rolled back, and that were left alone since it would have cost more
-    /// than it saves.
-    pub rollbacks_spared: AtomicU64,
-    /// Rollbacks of this class after which the transaction that they were meant to help still waited, for another one.
-    pub rollbacks_in_vain: AtomicU64,
-    /// Transactions admitted beyond the limits, because others waited for locks that their sessions held.
-    pub let_in: AtomicU64,
-    /// Replays that came out the same.
-    pub replays_verified: AtomicU64,
-    /// Replays in which an answer differed (the client got 40001).
-    pub replays_differed: AtomicU64,
-    /// Rolled back, and not replayed because that would not have been safe (the client got 40001).
-    pub replays_unsafe: AtomicU64,
-    /// Transactions that the server has failed by itself, or that were rolled back to break a cycle.
-    pub aborts: Aborts,
-    /// Tags that gave their transaction no class: there is none of that name, or the user may not choose it.
-    pub tags_refused: AtomicU64,
-    /// Sessions ended because a transaction waited for its client for too long.
-    pub idle_ended: AtomicU64,
-    /// Levers of other classes moved for this class's target.
-    pub target_moves: AtomicU64,
-    /// How many parallel workers the server has allowed one of its sessions last, where nothing is limited; `u64::MAX` before it was asked.
-    pub server_workers: AtomicU64,
-    /// Times.
-    pub times: Times,
 }
 
 /// Times of one class.
@@ -192,42 +131,6 @@ impl Statistics {
     /// Those of every class, in the order of the settings.
     pub fn classes(&self) -> impl Iterator<Item = &ClassStatistics> {
         self.classes.iter().map_while(OnceLock::get)
-    }
-}
-
-impl ClassStatistics {
-    fn new(name: String) -> Self {
-        let zero = AtomicU64::default;
-        ClassStatistics {
-            name,
-            transactions: zero(),
-            units: zero(),
-            errors: zero(),
-            inside: zero(),
-            queued: zero(),
-            refused_full: zero(),
-            refused_timeout: zero(),
-            preempted_waiting: zero(),
-            preempted_running: zero(),
-            preempted_idle: zero(),
-            preempted_too_late: zero(),
-            preemptions_tracked: zero(),
-            tracked_saved_nanos: zero(),
-            rollback_lost_nanos: zero(),
-            rollback_won_nanos: zero(),
-            rollbacks_spared: zero(),
-            rollbacks_in_vain: zero(),
-            let_in: zero(),
-            replays_verified: zero(),
-            replays_differed: zero(),
-            replays_unsafe: zero(),
-            aborts: Aborts::new(),
-            tags_refused: zero(),
-            idle_ended: zero(),
-            target_moves: zero(),
-            server_workers: AtomicU64::new(u64::MAX),
-            times: Times::default(),
-        }
     }
 }
 

@@ -120,7 +120,7 @@ impl Table {
         self.line("");
         self.line(&format!("{:<NAME$} preempted  replayed   40001s  too late  tracked  refused", "since the start"));
         for class in &state.classes {
-            let totals = &class.totals;
+            let totals = &class.totals.counts;
             let columns = format!(
                 "{:>10}{:>10}{:>9}{:>10}{:>9}{:>9}",
                 count(totals.preempted_waiting + totals.preempted_running + totals.preempted_idle),
