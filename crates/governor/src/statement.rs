@@ -1,6 +1,6 @@
 //! What the text of a query says, as far as a governor needs to know.
 //!
-//! Nothing here understands SQL. A text is cut into pieces as PostgreSQL does it ([`lexer`]), and the first few of each
+//! Nothing here understands SQL. A text is cut into pieces as PostgreSQL does it ([`Lexer`](plimsoll_notation::sql::Lexer)), and the first few of each
 //! statement say which command it is. That is enough, because whatever is read wrongly in a text that PostgreSQL cannot read
 //! either does no harm: it carries none of it out. What a function does, or a rule or trigger, cannot be seen from a text; only
 //! functions of PostgreSQL itself and its extensions are known by name.
@@ -9,19 +9,17 @@
 
 mod comment;
 pub(crate) mod effect;
-pub mod lexer;
 pub(crate) mod name;
 mod normal;
 mod reading;
-mod rules;
 
 use std::borrow::Cow;
 
+pub use plimsoll_notation::sql::{Encoding, Strings, TextRules};
 use plimsoll_policy::Unsafe;
 use smallvec::SmallVec;
 
 pub use normal::{fingerprint, normalised};
-pub use rules::{Encoding, Strings, TextRules};
 
 /// Folded names, in order, with repetitions. Few texts have more than one.
 pub type Names<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;

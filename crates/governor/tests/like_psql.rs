@@ -9,8 +9,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use plimsoll_governor::statement::lexer::{Kind, Lexer};
 use plimsoll_governor::statement::{Encoding, Strings, TextRules, read, read_with};
+use plimsoll_notation::sql::{Kind, Lexer};
 use plimsoll_postgres::connection::{Connection, TransactionState};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;

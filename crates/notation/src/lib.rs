@@ -1,15 +1,16 @@
-//! How people write to Plimsoll and how it answers: TOML files with the places of their faults, amounts with units, and the word
-//! that was meant.
+//! How people write to Plimsoll and how it answers: TOML files with the places of their faults, amounts with units, SQL, and the
+//! word that was meant.
 //!
 //! In reading order: [`At`] is a value with its place in a file, [`Problem`] a fault at such a place, and [`Source`] makes a [`FileError`]
 //! of problems, with lines and columns. [`wrong_keys`] finds the keys that a JSON schema ([`schema`]) does not have. [`quantity`] reads and writes
-//! amounts with units. [`nearest`] and its neighbours word the rest of a message.
+//! amounts with units, and [`sql`] cuts SQL into pieces. [`nearest`] and its neighbours word the rest of a message.
 
 mod at;
 mod fault;
 mod known_keys;
 pub mod quantity;
 pub mod schema;
+pub mod sql;
 mod words;
 
 pub use at::At;

@@ -2,27 +2,27 @@
 
 use std::time::Duration;
 
+use plimsoll_notation::quantity::{TIME_UNITS, scaled, written};
+
 /// The longest length that can be written, an hour: longer ones are slips of the pen.
 const LENGTH_MAX: Duration = Duration::from_secs(3600);
 
-/// Units and how many microseconds each has, largest first.
-const UNITS: [(&str, u64); 3] = [("s", 1_000_000), ("ms", 1_000), ("us", 1)];
-
 /// Reads `300ms`: digits and a unit, `s`, `ms` or `us`, and nothing else; at most an hour.
 pub fn parse_length(text: &str) -> Option<Duration> {
-    let unit_at = text.find(|c: char| !c.is_ascii_digit())?;
-    let (_, unit) = UNITS.iter().find(|(name, _)| *name == &text[unit_at..])?;
-    let micros = text[..unit_at].parse::<u64>().ok()?.checked_mul(*unit)?;
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    let micros = scaled(text, units()).filter(|_| is_plain)?;
     Some(Duration::from_micros(micros)).filter(|length| *length <= LENGTH_MAX)
 }
 
 /// Writes whole microseconds in the largest unit that needs no fraction, so that equal lengths are written alike: `1500ms`.
 /// Nothing is `0ms`.
 pub fn write_length(length: Duration) -> String {
-    let micros = length.as_micros() as u64;
-    let unit = UNITS.iter().find(|(_, unit)| micros != 0 && micros.is_multiple_of(*unit));
-    let (name, unit) = unit.unwrap_or(&UNITS[1]);
-    format!("{}{name}", micros / unit)
+    written(length.as_micros() as u64, units(), "ms")
+}
+
+/// Seconds and less.
+fn units() -> &'static [(&'static str, u64)] {
+    &TIME_UNITS[3..]
 }
 
 #[cfg(test)]

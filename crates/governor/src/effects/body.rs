@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_notation::sql::{Kind, Lexer, Token};
 use plimsoll_policy::Unsafe;
 
 use super::names;
 use crate::statement::effect::effect_of_function;
-use crate::statement::lexer::{Kind, Lexer, Token};
 use crate::statement::{self, Strings, TextRules};
 
 /// Commands that make a PL/pgSQL function unsafe: those that are unsafe anywhere, that run a text, or that change code. A

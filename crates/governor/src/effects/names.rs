@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use plimsoll_notation::sql::{Kind, Token};
 use plimsoll_policy::Unsafe;
 
-use crate::statement::lexer::{Kind, Token};
 use crate::statement::name::folded;
 use crate::statement::{Encoding, TextRules};
 
@@ -160,8 +160,9 @@ pub(super) fn array_of_numbers(numbers: &[u32]) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_notation::sql::Lexer;
+
     use super::*;
-    use crate::statement::lexer::Lexer;
 
     fn names_of(sql: &[u8], encoding: &str) -> Result<Vec<Vec<u8>>, Unsafe> {
         let rules = TextRules { encoding: Encoding::of_parameter(encoding.as_bytes()), ..TextRules::default() };

@@ -1,10 +1,10 @@
 //! How an inquiry reads texts: those of the transaction, those of prepared statements, and the bodies that it follows.
 
+use plimsoll_notation::sql::{Kind, Lexer};
 use plimsoll_policy::Unsafe;
 
 use super::Inquiry;
 use super::body::{self, Language};
-use crate::statement::lexer::{Kind, Lexer};
 use crate::statement::{self, Statement, Strings, TextRules};
 
 impl Inquiry {

@@ -10,9 +10,9 @@
 #[cfg(test)]
 mod tests;
 
+use plimsoll_notation::sql::{Kind, Token};
 use plimsoll_policy::Unsafe;
 
-use super::lexer::{Kind, Token};
 
 /// Commands that must not be run twice, by their first word.
 const UNSAFE_COMMANDS: &[(&str, Unsafe)] = &[

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::lexer::{Kind, Token};
+use plimsoll_notation::sql::{Kind, Token};
+
 
 /// A name without its quotes, or in lower case if it has none. Letters beyond ASCII stay as they are. `None` if the piece is
 /// not a name, or if it has the form `U&"…"`, which is not decoded.

@@ -14,10 +14,10 @@
 
 use std::iter::Peekable;
 
+use plimsoll_notation::sql::{Kind, Lexer, Token};
 use sha2::{Digest, Sha256};
 
 use super::TextRules;
-use super::lexer::{Kind, Lexer, Token};
 
 /// Key words after which an expression begins or a parenthesis is no call, in the order of the alphabet. They are part of the
 /// definition of the normal form.

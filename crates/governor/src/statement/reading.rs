@@ -6,11 +6,11 @@ mod setting;
 
 use std::borrow::Cow;
 
+use plimsoll_notation::sql::{Kind, Lexer, Token};
 use plimsoll_policy::Unsafe;
 
 use super::comment::class_of_comment;
 use super::effect::{effect_of_command, effect_of_function, is_known_command};
-use super::lexer::{Kind, Lexer, Token};
 use super::name::folded;
 use super::{End, Statement, TextRules};
 

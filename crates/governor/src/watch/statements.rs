@@ -161,9 +161,11 @@ pub(crate) const ALL: [&str; 14] = [
 ];
 
 /// Every function, type, operator and relation in a text that does not say `pg_catalog`, and every word that stands for one.
-/// Reads what is written above, not SQL at large: no comments, no names in quotes, no dollar quotes.
+/// Reads what is written above, not SQL at large: no names in quotes.
 #[cfg(test)]
 pub(crate) fn unqualified(sql: &str) -> Vec<String> {
+    use plimsoll_notation::sql::{Lexer, Strings};
+
     /// Words before a parenthesis that are no functions, and what introduces a name with columns.
     const NO_FUNCTIONS: [&str; 11] =
         ["and", "any", "as", "exists", "from", "not", "operator", "or", "select", "union", "where"];
@@ -172,7 +174,9 @@ pub(crate) fn unqualified(sql: &str) -> Vec<String> {
         ["between", "case", "cast", "extract", "ilike", "in", "like", "nullif", "overlaps", "similar"];
     let mut faults = Vec::new();
     for statement in sql.split(';').map(str::trim).filter(|statement| !statement.starts_with("set ")) {
-        let words = words(statement);
+        let pieces = Lexer::new(statement.as_bytes(), Strings::Standard);
+        let words: Vec<String> =
+            pieces.map(|piece| String::from_utf8_lossy(piece.text).to_ascii_lowercase()).collect();
         let at = |place: usize| words.get(place).map_or("", String::as_str);
         let is_catalog = |place: usize| place >= 2 && at(place - 1) == "." && at(place - 2) == "pg_catalog";
         let is_name = |word: &str| word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
@@ -201,29 +205,6 @@ pub(crate) fn unqualified(sql: &str) -> Vec<String> {
         }
     }
     faults
-}
-
-/// Names, numbers, texts, operators and other signs.
-#[cfg(test)]
-fn words(sql: &str) -> Vec<String> {
-    let kind = |c: char| match c {
-        'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '$' => 1,
-        '+' | '-' | '*' | '/' | '<' | '>' | '=' | '~' | '!' | '@' | '#' | '%' | '^' | '&' | '|' | '?' | '`' => 2,
-        ':' => 3,
-        _ => 0,
-    };
-    let mut words = Vec::new();
-    let mut rest = sql.trim_start();
-    while let Some(first) = rest.chars().next() {
-        let length = match kind(first) {
-            0 if first == '\'' => rest[1..].find('\'').map_or(rest.len(), |end| end + 2),
-            0 => first.len_utf8(),
-            of => rest.find(|c| kind(c) != of).unwrap_or(rest.len()),
-        };
-        words.push(rest[..length].to_lowercase());
-        rest = rest[length..].trim_start();
-    }
-    words
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Statements that change the catalogs, and through them the code that later statements run.
 
+use plimsoll_notation::sql::Token;
+
 use super::Head;
-use crate::statement::lexer::Token;
 
 /// Objects that are no code: CREATE, ALTER and DROP of them do not change which code other statements run.
 const PLAIN: &[&str] =

@@ -1,9 +1,9 @@
 //! The cursors that a text declares, moves or closes.
 
+use plimsoll_notation::sql::{Kind, Token};
 use plimsoll_policy::Unsafe;
 
 use super::{Head, Reading};
-use crate::statement::lexer::{Kind, Token};
 use crate::statement::name::folded;
 
 impl<'a> Reading<'a> {

@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use plimsoll_notation::sql::{Kind, Token};
+
 use super::Head;
-use crate::statement::lexer::{Kind, Token};
 use crate::statement::{Scope, SetClass};
 
 /// The settings that decide how a text is read.

@@ -54,11 +54,13 @@ pub struct Token<'a> {
 
 impl Token<'_> {
     /// Whether it is that word, given in lower case, however it is written here.
+    #[inline]
     pub fn is_word(&self, word: &str) -> bool {
         self.kind == Kind::Word && self.text.eq_ignore_ascii_case(word.as_bytes())
     }
 
     /// Whether it is that mark.
+    #[inline]
     pub fn is_mark(&self, mark: u8) -> bool {
         self.kind == Kind::Mark && self.text == [mark]
     }

@@ -60,7 +60,7 @@ impl Encoding {
 
     /// The length in bytes of the first character of `text`, at least 1 and at most the length of `text`. In ASCII-safe
     /// encodings this is 1: a lexer treats every non-ASCII byte as a letter.
-    pub(crate) fn length(self, text: &[u8]) -> usize {
+    pub fn length(self, text: &[u8]) -> usize {
         let Some(&first) = text.first() else { return 1 };
         let length = match self {
             _ if first < 0x80 => 1,
@@ -89,7 +89,7 @@ impl TextRules {
     /// Takes a parameter that the server reported. Returns whether the rules have changed; most parameters do not matter.
     ///
     /// ```
-    /// use plimsoll_governor::statement::{Strings, TextRules};
+    /// use plimsoll_notation::sql::{Strings, TextRules};
     ///
     /// let mut rules = TextRules::default();
     /// assert!(rules.on_parameter(b"standard_conforming_strings", b"off"));

@@ -1,0 +1,7 @@
+//! SQL as PostgreSQL cuts it into pieces: where words, literals and comments end, by the rules that a session has.
+
+mod lexer;
+mod rules;
+
+pub use lexer::{Kind, Lexer, Token};
+pub use rules::{Encoding, Strings, TextRules};
