@@ -33,39 +33,38 @@ struct Size {
 }
 
 const UPDATES: i64 = 10;
-const NUMBERS: usize = 4;
-const TEXTS: usize = 10;
+const NUMBERS: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
+const TEXTS: [&str; 10] = ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"];
 
-fn declaration() -> TableDeclaration {
-    let number = |at: usize| (format!("n{at}"), ColumnType::Int64, DataType::Int64);
-    let text = |at: usize| (format!("t{at}"), ColumnType::Text(24), DataType::Utf8View);
-    let columns: Vec<_> = (0..=NUMBERS).map(number).chain((0..TEXTS).map(text)).collect();
-    let spec = |(name, kind, _): &(String, ColumnType, DataType)| ColumnSpec {
-        name: name.clone(),
-        kind: *kind,
-        nullable: false,
+/// A table `stock` of these numbers, of which the first is its key, and these texts.
+fn declaration(numbers: &[&str], texts: &[&str], text_bytes: u16) -> TableDeclaration {
+    let numbers = numbers.iter().map(|name| (*name, ColumnType::Int64, DataType::Int64));
+    let texts = texts.iter().map(|name| (*name, ColumnType::Text(text_bytes), DataType::Utf8View));
+    let both = |(name, kind, arrow): (&str, ColumnType, DataType)| {
+        (ColumnSpec { name: name.to_owned(), kind, nullable: false }, Field::new(name, arrow, false))
     };
-    let spec = TableSpec {
-        name: "stock".to_owned(),
-        columns: columns.iter().map(spec).collect(),
-        primary_key: vec![0],
-        secondary: vec![],
-    };
-    let fields: Vec<Field> = columns.into_iter().map(|(name, _, kind)| Field::new(name, kind, false)).collect();
+    let (columns, fields): (Vec<_>, Vec<_>) = numbers.chain(texts).map(both).unzip();
+    let spec = TableSpec { name: "stock".to_owned(), columns, primary_key: vec![0], secondary: vec![] };
     TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
 }
 
-fn loaded(engine: &Arc<Engine>, propagation: Propagation, rows: i64) -> TableSet {
+/// That table with these columns in it.
+fn loaded(engine: &Arc<Engine>, propagation: Propagation, table: TableDeclaration, columns: Vec<ArrayRef>) -> TableSet {
     let options = DeltaOptions { propagation, bytes_max: 8 << 30, ..DeltaOptions::default() };
-    let set = TableSet::create(engine, vec![declaration()]).unwrap().with_propagation(options);
+    let schema = Arc::clone(&table.arrow);
+    let set = TableSet::create(engine, vec![table]).unwrap().with_propagation(options);
+    set.load(0, RecordBatch::try_new(schema, columns).unwrap()).unwrap();
+    set.finish_load().unwrap();
+    set
+}
+
+fn stock(engine: &Arc<Engine>, propagation: Propagation, rows: i64) -> TableSet {
     let number = |_| Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef;
     let text = |at: usize| {
         Arc::new(StringViewArray::from_iter_values((0..rows).map(|row| format!("{at} of {row:0>16}")))) as ArrayRef
     };
-    let columns: Vec<ArrayRef> = (0..=NUMBERS).map(number).chain((0..TEXTS).map(text)).collect();
-    set.load(0, RecordBatch::try_new(Arc::clone(&declaration().arrow), columns).unwrap()).unwrap();
-    set.finish_load().unwrap();
-    set
+    let columns = NUMBERS.iter().map(number).chain((0..TEXTS.len()).map(text)).collect();
+    loaded(engine, propagation, declaration(&NUMBERS, &TEXTS, 24), columns)
 }
 
 /// Commits updates of ten rows each, all over the table. Nanoseconds of a commit, its updates included.
@@ -77,7 +76,7 @@ fn commit(connection: &mut Connection, table: u32, size: Size, round: usize) -> 
             let key = (round as i64 * size.commits + at).wrapping_mul(7_919) + update * 104_729;
             let row = connection.find(table, &[Value::Int(key % size.rows)], Purpose::Write).unwrap().unwrap();
             let value = connection.int(table, row, 1);
-            (1..=NUMBERS).for_each(|column| connection.set(table, row, column, Value::Int(value + 1)).unwrap());
+            (1..NUMBERS.len()).for_each(|column| connection.set(table, row, column, Value::Int(value + 1)).unwrap());
         }
         connection.commit().unwrap();
     }
@@ -117,7 +116,7 @@ fn print_costs(is_bench: bool) {
         Size { rows: 1_000, rounds: 2, commits: 20 }
     };
     let engine = Engine::new(EngineOptions::default());
-    let [off, on] = [Propagation::Off, Propagation::Paused].map(|propagation| loaded(&engine, propagation, size.rows));
+    let [off, on] = [Propagation::Off, Propagation::Paused].map(|propagation| stock(&engine, propagation, size.rows));
     let table = |set: &TableSet| set.rows(0).unwrap().number;
     let mut connection = engine.connect();
     let (mut ratios, mut without, mut merged, mut folded) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -6,17 +6,16 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, Int64Array, StringViewArray};
-use arrow::datatypes::{DataType, Field, Schema};
-use arrow::record_batch::RecordBatch;
-use plimsoll_engine::delta::{DeltaOptions, Propagation};
+use plimsoll_engine::delta::Propagation;
 use plimsoll_engine::query::{QueryEngine, QueryOptions};
-use plimsoll_engine::table::layout::TableSpec;
-use plimsoll_engine::table_set::{TableDeclaration, TableSet};
+use plimsoll_engine::table_set::TableSet;
 use plimsoll_engine::transaction::{Connection, Purpose};
-use plimsoll_engine::value::{ColumnSpec, ColumnType, Value};
+use plimsoll_engine::value::Value;
 use plimsoll_engine::{Engine, EngineOptions};
 use plimsoll_model::statistics::{Samples, compare_settings};
 use plimsoll_policy::Priority;
+
+use crate::{declaration, loaded};
 
 /// Shares of rows that have changed.
 const SHARES: [f64; 4] = [0.0, 0.001, 0.01, 0.1];
@@ -36,35 +35,16 @@ const QUERIES: [(&str, &str); 8] = [
 /// Rows changed by a commit.
 const CHANGES: i64 = 100;
 
-fn declaration() -> TableDeclaration {
-    let number = |name: &'static str| (name, ColumnType::Int64, DataType::Int64);
-    let text = |name: &'static str| (name, ColumnType::Text(12), DataType::Utf8View);
-    let numbers = ["id", "n1", "n2", "n3", "n4", "class"].map(number);
-    let columns: Vec<_> = numbers.into_iter().chain(["label", "note"].map(text)).collect();
-    let spec =
-        |&(name, kind, _): &(&str, ColumnType, DataType)| ColumnSpec { name: name.to_owned(), kind, nullable: false };
-    let spec = TableSpec {
-        name: "stock".to_owned(),
-        columns: columns.iter().map(spec).collect(),
-        primary_key: vec![0],
-        secondary: vec![],
-    };
-    let fields: Vec<Field> = columns.into_iter().map(|(name, _, kind)| Field::new(name, kind, false)).collect();
-    TableDeclaration { spec, arrow: Arc::new(Schema::new(fields)), keeps_rows: true }
-}
-
 /// A table with this share of its rows changed.
 fn changed(engine: &Arc<Engine>, rows: i64, share: f64) -> TableSet {
-    let options = DeltaOptions { propagation: Propagation::Paused, bytes_max: 8 << 30, ..DeltaOptions::default() };
-    let set = TableSet::create(engine, vec![declaration()]).unwrap().with_propagation(options);
     let number = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..rows).map(of))) as ArrayRef;
     let text = || Arc::new(StringViewArray::from_iter_values((0..rows).map(|row| format!("{row:0>11}")))) as ArrayRef;
     let mixed = |row: i64| row.wrapping_mul(7_919) % 100_003;
     let columns =
         vec![number(|row| row), number(mixed), number(mixed), number(mixed), number(mixed), number(|row| row % 100)];
     let columns = columns.into_iter().chain([text(), text()]).collect();
-    set.load(0, RecordBatch::try_new(Arc::clone(&declaration().arrow), columns).unwrap()).unwrap();
-    set.finish_load().unwrap();
+    let table = declaration(&["id", "n1", "n2", "n3", "n4", "class"], &["label", "note"], 12);
+    let set = loaded(engine, Propagation::Paused, table, columns);
     let count = (rows as f64 * share) as i64;
     let mut connection = engine.connect();
     for first in (0..count).step_by(CHANGES as usize) {
