@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use plimsoll_notation::toml_string;
 use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
 use crate::results::{Observation, ProposedClass};
@@ -40,13 +41,13 @@ fn head(text: &mut String, observation: &Observation, url: &ServerUrl) {
     for missing in &observation.missing {
         comment(text, &format!("Not seen: {} ({}).", missing.what, missing.why));
     }
-    let _ = writeln!(text, "\nserver = {}", quoted(&server));
+    let _ = writeln!(text, "\nserver = {}", toml_string(&server));
     comment(
         text,
         "The role that reads which sessions wait for which, and cancels statements. Create it once, as a superuser:",
     );
     comment(text, "  CREATE ROLE plimsoll LOGIN PASSWORD '…'; GRANT pg_signal_backend TO plimsoll;");
-    let _ = writeln!(text, "control = {}", quoted(&control));
+    let _ = writeln!(text, "control = {}", toml_string(&control));
     comment(text, "Work that was not seen, or not clearly, does not wait for admission.");
     let _ = writeln!(text, "default_class = \"high\"");
 }
@@ -126,11 +127,11 @@ fn rules(text: &mut String, observation: &Observation) {
             [("user", &class.user), ("database", &class.database), ("application_name", &class.application)]
         {
             if !value.is_empty() {
-                let _ = writeln!(text, "{key} = {}", quoted(&glob::Pattern::escape(value)));
+                let _ = writeln!(text, "{key} = {}", toml_string(&glob::Pattern::escape(value)));
             }
         }
         if let Some(fingerprint) = &class.fingerprint {
-            let _ = writeln!(text, "fingerprint = {}", quoted(fingerprint));
+            let _ = writeln!(text, "fingerprint = {}", toml_string(fingerprint));
         }
     }
 }
@@ -171,22 +172,6 @@ fn comment(text: &mut String, words: &str) {
     const WIDTH: usize = 300;
     let words: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WIDTH).collect();
     let _ = writeln!(text, "# {words}");
-}
-
-/// A text as TOML writes it, in one line.
-fn quoted(value: &str) -> String {
-    let mut quoted = String::from('"');
-    for c in value.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => {
-                let _ = write!(quoted, "\\u{:04X}", u32::from(c));
-            }
-            c => quoted.push(c),
-        }
-    }
-    quoted.push('"');
-    quoted
 }
 
 /// Where the server is, as somebody or as nobody; the password is left out.

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use plimsoll_notation::toml_string;
 use serde::Deserialize;
 
 use crate::results::{ClaimResult, Results};
@@ -88,18 +89,13 @@ impl FirstResults {
         let mut out =
             "# Claims as they were when they had their first results; written by `plimsoll reproduce`.\n".to_owned();
         for (experiment, claims) in self.0.iter().filter(|(_, claims)| !claims.is_empty()) {
-            let _ = writeln!(out, "\n[{}]", quoted(experiment));
+            let _ = writeln!(out, "\n[{}]", toml_string(experiment));
             for (text, FirstResult { date, hash }) in claims {
-                let _ = writeln!(out, "{} = {{ date = {}, hash = {} }}", quoted(text), quoted(date), quoted(hash));
+                let _ = writeln!(out, "{} = {{ date = {}, hash = {} }}", toml_string(text), toml_string(date), toml_string(hash));
             }
         }
         out
     }
-}
-
-/// A text as a basic string of TOML, whose escapes are those of JSON.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 #[cfg(test)]

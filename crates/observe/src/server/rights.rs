@@ -1,5 +1,6 @@
 //! What cannot be seen, why, what works all the same, and what to do about it.
 
+use plimsoll_notation::sql_name;
 use serde::{Deserialize, Serialize};
 
 /// The newest version that this was written for.
@@ -71,7 +72,7 @@ impl Sight {
                 "sessions of {} itself, who waits for whom by process, deadlocks and throughput by database, checkpoints",
                 self.role
             ),
-            remedy: Some(format!("as a superuser: GRANT pg_monitor TO {}", quoted(&self.role))),
+            remedy: Some(format!("as a superuser: GRANT pg_monitor TO {}", sql_name(&self.role))),
         })
     }
 
@@ -129,16 +130,6 @@ impl Sight {
             works: "everything else; running includes waiting for a core".to_owned(),
             remedy: Some("run this on the server's machine, outside of containers that hide its processes".to_owned()),
         })
-    }
-}
-
-/// A name as it is written in SQL.
-fn quoted(name: &str) -> String {
-    let is_plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain && !name.starts_with(|c: char| c.is_ascii_digit()) {
-        name.to_owned()
-    } else {
-        format!("\"{}\"", name.replace('"', "\"\""))
     }
 }
 

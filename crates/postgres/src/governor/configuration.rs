@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use plimsoll_notation::toml_string;
+
 use super::{CLASSES, GovernorSettings, name_of_class};
 use crate::url::ServerUrl;
 
@@ -29,15 +31,15 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
     if mode.beside {
         return beside(server, socket_folder, password, settings);
     }
-    let server = quoted(&server.to_string());
-    let folder = quoted(&socket_folder.display().to_string());
-    let policy = quoted(if mode.preemption { &settings.preemption } else { "never" });
+    let server = toml_string(&server.to_string());
+    let folder = toml_string(&socket_folder.display().to_string());
+    let policy = toml_string(if mode.preemption { &settings.preemption } else { "never" });
     let mpl = settings.low_mpl.filter(|_| mode.admission).map(|mpl| format!("mpl = {mpl}\n"));
     let target = settings.target.as_ref().filter(|_| mode.admission);
     // Where nothing else limits the low class, the governor chooses an mpl itself.
     let queue = if mode.admission { QUEUE } else { "" };
-    let target = target.map(|target| format!("target = {}\n", quoted(target)));
-    let look = settings.look_interval.map(|time| format!("look_interval = {}\n", quoted(&micros(time))));
+    let target = target.map(|target| format!("target = {}\n", toml_string(target)));
+    let look = settings.look_interval.map(|time| format!("look_interval = {}\n", toml_string(&micros(time))));
     format!(
         "# Written by plimsoll.\n\
          server = {server}\n\
@@ -53,14 +55,14 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
          \n[admin]\ndatabase = \"{CONSOLE}\"\n\
          \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
          \n[http]\naddress = \"off\"\n",
-        password = quoted(password),
+        password = toml_string(password),
         mpl = mpl.unwrap_or_default(),
         target = target.unwrap_or_default(),
         preemptible = mode.preemption,
         replay = mode.replay,
         retry_aborted = if mode.retry { RETRY_ABORTED } else { 0 },
         cpu = cpu_of_low(settings),
-        threshold = quoted(&micros(settings.threshold)),
+        threshold = toml_string(&micros(settings.threshold)),
         look = look.unwrap_or_default(),
         idle = mode.idle_preemption,
         auto_mpl = mode.admission,
@@ -73,10 +75,10 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
 /// The same for a governor beside the server. The low class opts in to cancels, because the clients of our driver run a transaction again
 /// after one. Sessions that are no client's, such as those that look at the server, are of the high class and left as they are.
 fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
-    let look = settings.look_interval.map(|time| format!("look_interval = {}\n", quoted(&micros(time))));
+    let look = settings.look_interval.map(|time| format!("look_interval = {}\n", toml_string(&micros(time))));
     let rules = [0, 1].map(|class| {
         let (class, name) = (CLASSES[class], name_of_class(class));
-        format!("\n[[rule]]\nclass = \"{class}\"\napplication_name = {}\n", quoted(&name))
+        format!("\n[[rule]]\nclass = \"{class}\"\napplication_name = {}\n", toml_string(&name))
     });
     format!(
         "# Written by plimsoll.\n\
@@ -90,14 +92,14 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
          \n[admin]\ndatabase = \"{CONSOLE}\"\nsocket_folder = {folder}\n\
          \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
          \n[http]\naddress = \"off\"\n",
-        server = quoted(&server.to_string()),
+        server = toml_string(&server.to_string()),
         cpu = cpu_of_low(settings),
         rules = rules.concat(),
-        policy = quoted(&settings.preemption),
-        threshold = quoted(&micros(settings.threshold)),
+        policy = toml_string(&settings.preemption),
+        threshold = toml_string(&micros(settings.threshold)),
         look = look.unwrap_or_default(),
-        folder = quoted(&socket_folder.display().to_string()),
-        password = quoted(password),
+        folder = toml_string(&socket_folder.display().to_string()),
+        password = toml_string(password),
     )
 }
 
@@ -105,12 +107,7 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
 fn cpu_of_low(settings: &GovernorSettings) -> String {
     let floor = settings.low_floor.filter(|_| settings.low_share == "idle");
     let floor = floor.map(|percent| format!("cpu_floor_percent = {percent}\n")).unwrap_or_default();
-    format!("cpu = {}\n{floor}", quoted(&settings.low_share.replace('-', " ")))
-}
-
-/// A text as TOML and JSON both write it.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
+    format!("cpu = {}\n{floor}", toml_string(&settings.low_share.replace('-', " ")))
 }
 
 /// A time, for the file.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plimsoll_notation::toml_string;
 use toml::{Table, Value};
 
 use super::CLASSES;
@@ -56,7 +57,7 @@ pub(super) fn read(
         |name: &str| classes.into_iter().flatten().any(|class| class.get("name").and_then(Value::as_str) == Some(name));
     let has_our_classes = classes.is_none_or(Vec::is_empty) || CLASSES.iter().all(|name| has(name));
     let head = format!("# Made by plimsoll of {}.\n", file.display());
-    let lines = settings.iter().map(|(key, value)| format!("{} = {}\n", quoted(key), inline(value)));
+    let lines = settings.iter().map(|(key, value)| format!("{} = {}\n", toml_string(key), inline(value)));
     Ok(OwnSettings { text: head + &lines.collect::<String>(), has_our_classes, control_password })
 }
 
@@ -72,10 +73,10 @@ fn table<'a>(settings: &'a mut Table, name: &str) -> &'a mut Table {
 /// A value on one line.
 fn inline(value: &Value) -> String {
     match value {
-        Value::String(text) => quoted(text),
+        Value::String(text) => toml_string(text),
         Value::Array(values) => format!("[{}]", values.iter().map(inline).collect::<Vec<_>>().join(", ")),
         Value::Table(table) => {
-            let pairs = table.iter().map(|(key, value)| format!("{} = {}", quoted(key), inline(value)));
+            let pairs = table.iter().map(|(key, value)| format!("{} = {}", toml_string(key), inline(value)));
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
         Value::Integer(number) => number.to_string(),
@@ -84,11 +85,6 @@ fn inline(value: &Value) -> String {
         Value::Boolean(flag) => flag.to_string(),
         Value::Datetime(moment) => moment.to_string(),
     }
-}
-
-/// A text as TOML and JSON both write it.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
 }
 
 #[cfg(test)]

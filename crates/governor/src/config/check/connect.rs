@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use plimsoll_machine::disk_group;
 use plimsoll_machine::host::Host;
+use plimsoll_notation::sql_name;
 use plimsoll_postgres::connection::{Connection, ServerError, WireError};
 use plimsoll_postgres::server::SUPPORTED;
 use plimsoll_postgres::url::{ServerUrl, SslMode, account_name};
@@ -217,19 +218,19 @@ fn probe_control(control: &ServerUrl, tried: &Tried<'_>, found: &mut Found) {
         (Ok(()), (false, false)) if tried.is_beside => found.warnings.push(format!(
             "{user} may not cancel statements of others, so that beside the server nothing is cancelled and no session is ended. \
              Run as a superuser: GRANT pg_signal_backend TO {}",
-            quoted(user)
+            sql_name(user)
         )),
         (Ok(()), (false, false)) => found.good(
             "rights",
             format!(
                 "{user} may not cancel statements of others, so the governor uses each session's own key, which is \
                  slower. Run as a superuser: GRANT pg_signal_backend TO {}",
-                quoted(user)
+                sql_name(user)
             ),
         ),
     }
     if tried.is_beside && !sees_all {
-        let grant = format!("GRANT pg_read_all_stats TO {}", quoted(user));
+        let grant = format!("GRANT pg_read_all_stats TO {}", sql_name(user));
         let message = "may not see what sessions of other roles do, so that the governor leaves them alone";
         found.bad("sessions", format!("{user} {message}. Run as a superuser: {grant}"));
     } else if tried.is_beside {
@@ -286,7 +287,7 @@ fn about_processes(connection: &mut Connection, tried: &Tried<'_>, found: &mut F
 
 /// What the server said when it refused a login, and the statements that help.
 fn explained(error: &ServerError, url: &ServerUrl) -> String {
-    let (user, database) = (quoted(&url.user), quoted(&url.database));
+    let (user, database) = (sql_name(&url.user), sql_name(&url.database));
     let create = format!("CREATE ROLE {user} LOGIN PASSWORD '…'; GRANT pg_signal_backend TO {user};");
     let says = |word: &str| error.message.contains(word);
     let remedy = match error.code.as_str() {
@@ -318,18 +319,9 @@ fn explained(error: &ServerError, url: &ServerUrl) -> String {
 
 fn hba_line(url: &ServerUrl) -> String {
     match url.socket() {
-        Some(_) => format!("local all {} scram-sha-256", quoted(&url.user)),
-        None => format!("host all {} GOVERNOR_ADDRESS/32 scram-sha-256", quoted(&url.user)),
+        Some(_) => format!("local all {} scram-sha-256", sql_name(&url.user)),
+        None => format!("host all {} GOVERNOR_ADDRESS/32 scram-sha-256", sql_name(&url.user)),
     }
-}
-
-/// A name as it is written in SQL.
-fn quoted(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    if name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_') && name.chars().all(is_plain) {
-        return name.to_owned();
-    }
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 #[cfg(test)]

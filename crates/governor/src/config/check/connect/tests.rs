@@ -278,9 +278,3 @@ fn the_servers_own_certificate_in_front_is_recognised() {
     }
     assert!(found("require", &other).warnings.is_empty(), "the file alone shows that");
 }
-
-#[test]
-fn names_are_quoted_where_sql_wants_it() {
-    assert_eq!(quoted("plimsoll_1"), "plimsoll_1");
-    assert_eq!(quoted("Plim\"soll"), "\"Plim\"\"soll\"");
-}
