@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 use std::path::Path;
 
@@ -48,13 +47,7 @@ fn tables_are_those_of_the_code() {
     let right = with_block(&text, "commands", &table(&["command", "what it does", "who"], commands));
     let right = with_block(&right, "metrics", &table(&["metric", "what it is"], names));
     let right = with_block(&right, "keys", &table(&["key", "what it is"], keys));
-    if env::var_os("PLIMSOLL_BLESS").is_some() {
-        fs::write(GUIDE, &right).unwrap();
-    }
-    assert!(
-        fs::read_to_string(GUIDE).unwrap() == right,
-        "tables in docs/governor.md are out of date; write them anew with\n  PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-governor --test documentation"
-    );
+    plimsoll_testing::check_made(GUIDE, &right);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! What tests of all crates share: how a test leaves something out that this machine cannot do, how it waits, and how it
-//! checks what somebody is told.
+//! checks what somebody is told or what the code makes.
 //!
 //! A test that returns early looks like one that passed. So it calls [`skip`] first, which says why on standard error, adds a
 //! line to the file that [`SKIPS`] names, and fails if [`REQUIRE`] says that the machine has what is needed:
@@ -20,7 +20,7 @@
 use std::fmt::Display;
 use std::io::Write;
 use std::panic::Location;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -186,6 +186,29 @@ pub fn says(of: &str, message: &str, expect: &str) {
     assert!(message.contains(expect), "{of}\nexpected {expect}\nfound    {message}");
 }
 
+/// The environment variable with which [`check_made`] writes files anew.
+pub const BLESS: &str = "PLIMSOLL_BLESS";
+
+/// Checks that a file of the repository that is made by the code, or in part, has the text that the code makes now. With [`BLESS`] it is
+/// written first.
+///
+/// # Panics
+/// If it has another text, with the command that writes it.
+#[track_caller]
+pub fn check_made(path: impl AsRef<Path>, text: &str) {
+    let path = path.as_ref();
+    if std::env::var_os(BLESS).is_some() {
+        std::fs::write(path, text).unwrap_or_else(|error| panic!("{} cannot be written: {error}", path.display()));
+    }
+    let is_same = std::fs::read_to_string(path).is_ok_and(|kept| kept == text);
+    let (of, test) = (of_crate(), test(Location::caller()));
+    assert!(
+        is_same,
+        "{} is not what the code makes; write it anew with\n  {BLESS}=1 cargo test --release -p {of} {test}",
+        path.display()
+    );
+}
+
 /// Whether a list of needs has this one; an entry that is no need, if there is one, since a wrong name would require nothing.
 fn is_required(list: &str, need: Need) -> Result<bool, String> {
     let entries = || list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
@@ -234,6 +257,21 @@ mod tests {
         let failed = std::panic::catch_unwind(|| says("x = 1", "no key `x`", "no key `y`")).unwrap_err();
         let said = failed.downcast_ref::<String>().unwrap();
         assert_eq!(said, "x = 1\nexpected no key `y`\nfound    no key `x`");
+    }
+
+    #[test]
+    fn a_file_that_is_not_what_the_code_makes_is_told() {
+        if std::env::var_os(BLESS).is_some() {
+            return; // No file differs then.
+        }
+        let file = std::env::temp_dir().join(format!("plimsoll-made-{}", std::process::id()));
+        std::fs::write(&file, "a\n").unwrap();
+        check_made(&file, "a\n");
+        let failed = std::panic::catch_unwind(|| check_made(&file, "b\n")).unwrap_err();
+        std::fs::remove_file(&file).unwrap();
+        let said = failed.downcast_ref::<String>().unwrap();
+        assert!(said.contains("PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-testing "), "{said}");
+        assert!(std::panic::catch_unwind(|| check_made(&file, "a\n")).is_err(), "there is no file");
     }
 
     #[test]

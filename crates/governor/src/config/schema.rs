@@ -34,22 +34,12 @@ fn collect(root: &Value, table: &Value, path: &str, keys: &mut Vec<(String, Stri
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-    use std::{env, fs};
-
     use super::*;
 
     #[test]
     fn the_copy_in_the_documentation_is_up_to_date() {
-        let path = Path::new("../../docs/governor.schema.json");
         let text = serde_json::to_string_pretty(&schema()).expect("JSON") + "\n";
-        if env::var_os("PLIMSOLL_BLESS").is_some() {
-            fs::write(path, &text).expect("docs can be written");
-        }
-        assert!(
-            fs::read_to_string(path).unwrap_or_default() == text,
-            "docs/governor.schema.json is not the schema of the types; write it anew with\n  PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-governor schema"
-        );
+        plimsoll_testing::check_made("../../docs/governor.schema.json", &text);
     }
 
     #[test]

@@ -161,29 +161,15 @@ fn an_address_that_is_taken_is_told() {
 /// `PLIMSOLL_BLESS=1`.
 #[test]
 fn the_state_that_the_live_page_is_tested_with_is_one() {
-    let path = "../../web/test/governor-state.json";
     let text = serde_json::to_string_pretty(&sample()).expect("JSON") + "\n";
-    if std::env::var_os("PLIMSOLL_BLESS").is_some() {
-        std::fs::write(path, &text).expect("tests can be written");
-    }
-    assert!(
-        std::fs::read_to_string(path).unwrap_or_default() == text,
-        "{path} is out of date: run PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-governor live_page"
-    );
+    plimsoll_testing::check_made("../../web/test/governor-state.json", &text);
 }
 
 #[test]
 fn the_schema_of_states_in_the_documentation_is_up_to_date() {
-    let path = "../../docs/governor-state.schema.json";
     let schema = schemars::schema_for!(state::State).to_value();
     let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
-    if std::env::var_os("PLIMSOLL_BLESS").is_some() {
-        std::fs::write(path, &text).expect("docs can be written");
-    }
-    assert!(
-        std::fs::read_to_string(path).unwrap_or_default() == text,
-        "{path} is out of date: run PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-governor schema_of_states"
-    );
+    plimsoll_testing::check_made("../../docs/governor-state.schema.json", &text);
 }
 
 /// Under `track` an operator decides by two numbers: who would be rolled back, and who would receive 40001.

@@ -12,23 +12,12 @@ pub fn schema() -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-    use std::{env, fs};
-
     use super::*;
 
     #[test]
     fn the_copy_in_the_documentation_is_up_to_date() {
-        let path = Path::new("../../docs/experiment.schema.json");
         let text = serde_json::to_string_pretty(&schema()).expect("JSON") + "\n";
-        if env::var_os("PLIMSOLL_BLESS").is_some() {
-            fs::write(path, &text).expect("docs can be written");
-        }
-        let kept = fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            kept == text,
-            "docs/experiment.schema.json is not the schema of the types; write it anew with\n  PLIMSOLL_BLESS=1 cargo test --release -p plimsoll-lab schema"
-        );
+        plimsoll_testing::check_made("../../docs/experiment.schema.json", &text);
     }
 
     #[test]

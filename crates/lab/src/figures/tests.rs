@@ -1,7 +1,6 @@
 //! The list held against itself, against the language of claims and against the document.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
 
 use serde_json::json;
@@ -342,11 +341,5 @@ fn the_tables_of_the_guide_are_those_of_the_lists() {
     let figures: String = figures().map(row).collect();
     let right = with_block(&text, "figures", &format!("{heads}{figures}"));
     let right = with_block(&right, "columns", &crate::samples::columns_table());
-    if env::var_os("PLIMSOLL_BLESS").is_some() {
-        fs::write(GUIDE, &right).expect("it can be written");
-    }
-    assert!(
-        fs::read_to_string(GUIDE).expect("the guide") == right,
-        "tables in docs/data.md are out of date; write them anew with\n  PLIMSOLL_BLESS=1 cargo test -p plimsoll-lab tables_of_the_guide"
-    );
+    plimsoll_testing::check_made(GUIDE, &right);
 }

@@ -38,14 +38,5 @@ fn they_are_those_of_the_fixtures() {
     keep("pairs", &matrix(4), "matrix", "beside");
     let lines = out.iter().map(|(name, chart)| format!("{}:{chart}", Value::from(name.as_str())));
     let json = format!("{{\n{}\n}}\n", lines.collect::<Vec<_>>().join(",\n"));
-    let file = Path::new("../../web/test/charts.json");
-    if std::env::var_os("PLIMSOLL_BLESS").is_some() {
-        std::fs::write(file, &json).expect("the fixture can be written");
-    }
-    let kept = std::fs::read_to_string(file).unwrap_or_default();
-    assert!(
-        kept == json,
-        "{} is out of date: run PLIMSOLL_BLESS=1 cargo test -p plimsoll-lab charts_of_the_web",
-        file.display()
-    );
+    plimsoll_testing::check_made("../../web/test/charts.json", &json);
 }
