@@ -147,7 +147,7 @@ impl Agent {
     }
 
     /// Whether holders can inherit, and are to.
-    pub fn may_inherit(&self, settings: &Settings) -> bool {
+    pub(crate) fn may_inherit(&self, settings: &Settings) -> bool {
         settings.cpu.inheritance && self.server.is_ok()
     }
 

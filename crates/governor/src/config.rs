@@ -67,7 +67,7 @@ pub fn read(file: &Path, classes: &[String]) -> Result<Config, ConfigError> {
 }
 
 /// Reads a file, for a governor beside its server if that is asked for, whatever `[mode]` in the file says.
-pub fn read_for(file: &Path, classes: &[String], is_beside: bool) -> Result<Config, ConfigError> {
+pub(crate) fn read_for(file: &Path, classes: &[String], is_beside: bool) -> Result<Config, ConfigError> {
     read_partly(file, classes, is_beside).map_err(|unusable| unusable.error)
 }
 

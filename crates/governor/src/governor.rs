@@ -241,7 +241,7 @@ impl Governor {
     }
 
     /// Tells every worker something.
-    pub fn tell_all(&self, command: impl Fn() -> WorkerCommand) {
+    pub(crate) fn tell_all(&self, command: impl Fn() -> WorkerCommand) {
         self.workers.get().into_iter().flatten().for_each(|worker| worker.send(command()));
     }
 
@@ -251,7 +251,7 @@ impl Governor {
     }
 
     /// Whether a transaction of that class may enter. Its session's number is the ticket.
-    pub fn ask_admission(&self, session: SessionId, class: ClassIndex, now: Instant) -> Asked {
+    pub(crate) fn ask_admission(&self, session: SessionId, class: ClassIndex, now: Instant) -> Asked {
         self.admission.lock().ask(Ticket(session.0), class, self.clock(now))
     }
 
@@ -268,7 +268,7 @@ impl Governor {
     }
 
     /// The same of a session that ends, and takes no more commands.
-    pub fn abandon_for_good(&self, session: SessionId) -> Abandoned {
+    pub(crate) fn abandon_for_good(&self, session: SessionId) -> Abandoned {
         let mut admission = self.admission.lock();
         let abandoned = admission.abandon(Ticket(session.0));
         admission.confirm_expired(Ticket(session.0));
@@ -399,7 +399,7 @@ impl Governor {
 }
 
 /// Why a transaction was refused, as reported to its client.
-pub fn refusal_message(reason: &RefusalReason, class: &str) -> String {
+pub(crate) fn refusal_message(reason: &RefusalReason, class: &str) -> String {
     match reason {
         RefusalReason::QueueFull { queued, queue_max } => format!(
             "class \"{class}\" has {queued} transactions waiting to be admitted, and its queue takes {queue_max}"

@@ -11,7 +11,7 @@ use crate::statistics::{ClassStatistics, Counts, Statistics};
 /// Snapshots that are kept: one for each second of the longest window, and one for its beginning.
 const SNAPSHOTS: usize = 61;
 /// Points of charts that are kept, seconds.
-pub const POINTS: usize = 120;
+pub(crate) const POINTS: usize = 120;
 
 /// The last seconds.
 #[derive(Debug, Default)]

@@ -22,7 +22,7 @@ use crate::settings::{ClassSettings, Settings};
 use crate::statistics::{ClassCounter, ClassStatistics, Counts, Histogram, Statistics};
 
 /// What the text is, for HTTP.
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Bounds of histograms: powers of two of microseconds, from 64 us to 67 s. They lie on bounds of our buckets, so the counts
 /// are exact.

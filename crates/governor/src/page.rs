@@ -175,7 +175,7 @@ async fn second_hand(governor: Arc<Governor>) {
 }
 
 /// Everything there is to ask for.
-pub fn router(governor: Arc<Governor>) -> Router {
+pub(crate) fn router(governor: Arc<Governor>) -> Router {
     Router::new()
         .route("/", get(|| async { Html(LIVE_PAGE) }))
         .route("/state.json", get(state_json))

@@ -312,7 +312,7 @@ impl SessionCard {
 
     /// Begins a unit, unless a cancel is on its way or what it has done is not known; its number. `is_alone` says whether everything
     /// before it has been answered.
-    pub fn begin_unit(&self, is_alone: bool) -> Result<u64, Held> {
+    pub(crate) fn begin_unit(&self, is_alone: bool) -> Result<u64, Held> {
         let mut state = self.state();
         if state.cancels.in_flight > 0 {
             return Err(Held::UntilCancelArrives);

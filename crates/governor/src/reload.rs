@@ -43,7 +43,7 @@ pub struct Reloaded {
 
 impl Governor {
     /// Reads the file of the settings again, and puts them in force if they have no faults.
-    pub fn reload_file(&self) -> Result<Reloaded, ReloadError> {
+    pub(crate) fn reload_file(&self) -> Result<Reloaded, ReloadError> {
         let outcome = self.try_reload_file();
         count(if outcome.is_ok() { &self.statistics.reloads } else { &self.statistics.reloads_failed });
         match &outcome {

@@ -33,7 +33,8 @@ use std::time::{Duration, Instant};
 use plimsoll_policy::{Abandoned, Awaited, ClassIndex, Login, Priority};
 use plimsoll_postgres::server::SUPPORTED;
 
-pub use answers::{Notice, error_response, notice_response};
+pub use answers::Notice;
+pub(crate) use answers::{error_response, notice_response};
 pub use frames::{HEAD_BYTES, Head, INSPECT_MAX};
 
 use crate::governor::{Governor, Outcome, SessionCommand};
@@ -86,7 +87,7 @@ pub struct Reported {
 impl Reported {
     /// Whether the server is of a version that came after this governor. It may have functions that must not run twice, and no list
     /// here has them.
-    pub fn is_newer_than_known(&self) -> bool {
+    pub(crate) fn is_newer_than_known(&self) -> bool {
         self.version / 10_000 > *SUPPORTED.end()
     }
 

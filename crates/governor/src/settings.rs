@@ -15,7 +15,7 @@ use plimsoll_postgres::url::ServerUrl;
 use rustls::pki_types::CertificateDer;
 
 use crate::governor::Lever;
-pub use described::needs_restart;
+pub(crate) use described::needs_restart;
 pub use targets::Held;
 pub(crate) use targets::target_faults;
 
@@ -180,7 +180,7 @@ pub enum CpuShare {
 
 impl CpuShare {
     /// Whether a process gets less than one that is left as the server has it.
-    pub fn is_less(self) -> bool {
+    pub(crate) fn is_less(self) -> bool {
         match self {
             CpuShare::Untouched | CpuShare::Prompt => false,
             CpuShare::Nice(nice) => nice > 0,
@@ -274,25 +274,25 @@ impl Settings {
     }
 
     /// Whether some class limits parallel workers.
-    pub fn limits_workers(&self) -> bool {
+    pub(crate) fn limits_workers(&self) -> bool {
         self.classes.iter().any(|class| class.workers_max.is_some())
     }
 
     /// Whether a class may be made to read less of the disk. One whose processes an operator's own control groups hold may not:
     /// a process can be in one group only.
-    pub fn yields_disk(&self, class: ClassIndex) -> bool {
+    pub(crate) fn yields_disk(&self, class: ClassIndex) -> bool {
         let class = self.class(class);
         self.disk.limits && class.disk == DiskUse::Yields && class.control_groups.is_empty()
     }
 
     /// The names of the classes that may be made to read less of the disk.
-    pub fn disk_yielders(&self) -> Vec<&str> {
+    pub(crate) fn disk_yielders(&self) -> Vec<&str> {
         let all = (0..).map(ClassIndex).zip(&self.classes);
         all.filter(|(place, _)| self.yields_disk(*place)).map(|(_, class)| class.name.as_str()).collect()
     }
 
     /// The classes that are confined to a part of the cache, and which; by the name of the class.
-    pub fn cache_confined(&self) -> Vec<(String, CacheUse)> {
+    pub(crate) fn cache_confined(&self) -> Vec<(String, CacheUse)> {
         let classes = self.classes.iter().filter(|class| class.cache.is_confined());
         classes.map(|class| (class.name.clone(), class.cache)).collect()
     }
@@ -308,7 +308,7 @@ impl Settings {
     }
 
     /// The levers that work or not by what is set alone.
-    pub fn own_levers(&self) -> Vec<Lever> {
+    pub(crate) fn own_levers(&self) -> Vec<Lever> {
         if self.is_beside {
             let why = "the governor works beside the server, so that no transaction passes through it";
             return ["admission", "replay"].map(|name| Lever { name, is_on: false, why: why.to_owned() }).into();

@@ -17,7 +17,7 @@ pub use histogram::{Counts, Histogram};
 use crate::registry::Stake;
 
 /// How many classes there can be.
-pub const CLASSES_MAX: usize = 64;
+pub(crate) const CLASSES_MAX: usize = 64;
 
 /// Counts and times of all classes.
 #[derive(Debug)]
@@ -83,14 +83,14 @@ impl Statistics {
     }
 
     /// A look at who waits for whom has taken that long.
-    pub fn count_look(&self, took: Duration) {
+    pub(crate) fn count_look(&self, took: Duration) {
         count(&self.looks);
         // Relaxed: a counter for people.
         self.look_nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
     }
 
     /// A transaction of a class has been rolled back, and its server has just reported it.
-    pub fn count_stake(&self, victim: ClassIndex, stake: &Stake, now: Instant) {
+    pub(crate) fn count_stake(&self, victim: ClassIndex, stake: &Stake, now: Instant) {
         // Relaxed: counters for people, and a mean of which a lost update does no harm.
         let add =
             |counter: &AtomicU64, length: Duration| counter.fetch_add(length.as_nanos() as u64, Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl Statistics {
     }
 
     /// What a rollback takes at present; `None` before the first.
-    pub fn rollback_takes(&self) -> Option<Duration> {
+    pub(crate) fn rollback_takes(&self) -> Option<Duration> {
         let nanos = self.rollback_takes_nanos.load(Ordering::Relaxed);
         (nanos > 0).then(|| Duration::from_nanos(nanos))
     }
@@ -135,7 +135,7 @@ impl Statistics {
 }
 
 /// A number to two significant digits: percentiles are known to a few percent, and more digits would claim more.
-pub fn two_digits(number: f64) -> f64 {
+pub(crate) fn two_digits(number: f64) -> f64 {
     if number == 0.0 || !number.is_finite() {
         return number;
     }

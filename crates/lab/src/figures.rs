@@ -188,7 +188,7 @@ pub fn figure(key: &str) -> &'static Figure {
 }
 
 /// The figures that a function of claims gives.
-pub fn given_by(function: &str) -> impl Iterator<Item = &'static Figure> {
+pub(crate) fn given_by(function: &str) -> impl Iterator<Item = &'static Figure> {
     figures().filter(move |figure| figure.claim.is_some_and(|asked| asked.function == function))
 }
 
@@ -210,7 +210,7 @@ impl Figure {
     }
 
     /// The value of a figure of devices, in which no workload has a part; `None` where it is not known.
-    pub fn of_device(&self, device: &Device) -> Option<f64> {
+    pub(crate) fn of_device(&self, device: &Device) -> Option<f64> {
         let (workload, achieved) = (WorkloadResult::default(), BTreeMap::new());
         self.value(&Reading { device, achieved: &achieved, workload: &workload, part: &workload.all })
     }
@@ -245,12 +245,12 @@ impl fmt::Debug for Figure {
 
 impl<'a> Reading<'a> {
     /// Of one workload in a run.
-    pub fn of_run(point: &'a Point, workload: &'a WorkloadResult) -> Self {
+    pub(crate) fn of_run(point: &'a Point, workload: &'a WorkloadResult) -> Self {
         Reading { device: &point.device, achieved: &point.achieved, workload, part: &workload.all }
     }
 
     /// Of a cell.
-    pub fn of_cell(cell: &'a Estimate) -> Self {
+    pub(crate) fn of_cell(cell: &'a Estimate) -> Self {
         Reading { device: &cell.device, achieved: &cell.achieved, workload: &cell.measured, part: &cell.measured.all }
     }
 
@@ -333,7 +333,7 @@ impl Times {
     }
 
     /// Whether the latency of requests that waited so often is kept: it is of 0, 1 and 2, and of 3 and more as one.
-    pub fn has_latency(self) -> bool {
+    pub(crate) fn has_latency(self) -> bool {
         matches!(self, Times { from: 0..=2, .. } | Times { from: 3, to: None })
     }
 }

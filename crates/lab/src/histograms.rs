@@ -129,7 +129,7 @@ pub struct LoggedRun<'a> {
 }
 
 /// Writes `requests.hdr`: every run in order, numbered from 0 as in `results.json`.
-pub fn write_log(into: &mut impl Write, runs: &[LoggedRun<'_>]) -> io::Result<()> {
+pub(crate) fn write_log(into: &mut impl Write, runs: &[LoggedRun<'_>]) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let mut builder = IntervalLogWriterBuilder::new();
     builder

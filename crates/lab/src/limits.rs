@@ -58,13 +58,13 @@ pub const UNLIMITED: &str = "unlimited";
 
 /// The share of the last-level cache that workloads may use, MiB: by cache allocation where there is any, else by a hog
 /// that holds the rest.
-pub const LLC_MIB: &str = "llc_mib";
+pub(crate) const LLC_MIB: &str = "llc_mib";
 
 /// A hog that runs beside the workloads, as [`plimsoll_machine::hog`] understands it: `cpu:1`, `bandwidth:4000`.
 pub const HOG: &str = "hog";
 
 /// The limit under which data must be loaded to be limited by it.
-pub const MEMORY_MIB: &str = "memory_mib";
+pub(crate) const MEMORY_MIB: &str = "memory_mib";
 
 /// Every limit there is.
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -95,7 +95,7 @@ pub fn check(host: &Host, name: &str, amount: &Amount) -> Result<(), String> {
 }
 
 /// Whether more of it is something that work is given, so that its smallest sufficient amount is a knee.
-pub fn is_allocation(name: &str) -> bool {
+pub(crate) fn is_allocation(name: &str) -> bool {
     !matches!(name, HOG | "nice")
 }
 

@@ -186,17 +186,17 @@ impl RunPlan {
 
 impl Plan {
     /// How many settings the sweep has; `None` if more than can be counted. 1 if nothing is swept.
-    pub fn setting_count(&self) -> Option<usize> {
+    pub(crate) fn setting_count(&self) -> Option<usize> {
         self.axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()))
     }
 
     /// The number of values of each axis.
-    pub fn axis_lengths(&self) -> Vec<usize> {
+    pub(crate) fn axis_lengths(&self) -> Vec<usize> {
         self.axes.iter().map(|axis| axis.values.len()).collect()
     }
 
     /// The number of the setting that has these values, told as a position on each axis.
-    pub fn setting_number(&self, positions: &[usize]) -> usize {
+    pub(crate) fn setting_number(&self, positions: &[usize]) -> usize {
         let axes = self.axes.iter().zip(positions);
         axes.fold(0, |number, (axis, position)| number * axis.values.len() + position)
     }
@@ -230,7 +230,7 @@ impl Plan {
     }
 
     /// The benchmarks of a setting, in the order of its workloads.
-    pub fn benchmarks_of(&self, setting: &Setting) -> Result<Vec<Arc<dyn Benchmark>>, BenchmarkError> {
+    pub(crate) fn benchmarks_of(&self, setting: &Setting) -> Result<Vec<Arc<dyn Benchmark>>, BenchmarkError> {
         setting.workloads.iter().map(|workload| self.benchmark(workload)).collect()
     }
 

@@ -197,7 +197,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Continues the same plan for more repeats. The open database and its data stay.
-    pub fn go_on_with(&mut self, plan: &'a Plan) {
+    pub(crate) fn go_on_with(&mut self, plan: &'a Plan) {
         self.plan = plan;
     }
 

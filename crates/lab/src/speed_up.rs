@@ -44,7 +44,7 @@ type Run<'a> = (usize, u32, &'a WorkloadResult);
 type Place<'a> = (BTreeMap<String, Value>, Vec<(f64, Run<'a>)>);
 
 /// Every query of every analytical workload along every numeric allocation; empty where there is none.
-pub fn speed_ups(results: &Results) -> Vec<SpeedUp<'_>> {
+pub(crate) fn speed_ups(results: &Results) -> Vec<SpeedUp<'_>> {
     let axes = results.experiment.sweep.iter();
     let axes = axes
         .filter(|axis| axis.role == AxisRole::Allocation && axis.values.iter().filter(|v| v.is_number()).count() > 1);

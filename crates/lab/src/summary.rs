@@ -129,7 +129,7 @@ impl<'a> Workload<'a> {
     }
 
     /// The arms that ran at all, with their names: of a single workload there is only one.
-    pub fn arms_run(&self) -> Vec<(&'static str, &Arm<'a>)> {
+    pub(crate) fn arms_run(&self) -> Vec<(&'static str, &Arm<'a>)> {
         self.arms().into_iter().filter(|(_, arm)| !arm.runs.is_empty() || arm.left_out > 0).collect()
     }
 }

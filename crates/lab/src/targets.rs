@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::plan::Setting;
 
 /// The options of a setting that its target has; the others are for other targets that are swept.
-pub fn own_options(targets: &dyn Targets, setting: &Setting) -> BTreeMap<String, String> {
+pub(crate) fn own_options(targets: &dyn Targets, setting: &Setting) -> BTreeMap<String, String> {
     let known = targets.option_names(&setting.url);
     let own = setting.options.iter().filter(|(name, _)| known.contains(&name.as_str()));
     own.map(|(name, value)| (name.clone(), anchored_option(name, value, &setting.folder))).collect()

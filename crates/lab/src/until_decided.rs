@@ -79,7 +79,7 @@ pub fn run<'a>(
 }
 
 /// Whether more blocks may decide a claim that is not decided yet.
-pub fn may_be_decided(claims: &[ClaimResult]) -> bool {
+pub(crate) fn may_be_decided(claims: &[ClaimResult]) -> bool {
     let may = |claim: &ClaimResult| claim.verdict == ClaimVerdict::Undecided && claim.blocks_more.is_some();
     claims.iter().any(may)
 }

@@ -127,7 +127,7 @@ impl Cgroups {
 
     /// The least room left below any memory limit, bytes. File pages that were not used lately count as room, as they do
     /// in the kernel's `MemAvailable`.
-    pub fn memory_room(&self) -> Option<u64> {
+    pub(crate) fn memory_room(&self) -> Option<u64> {
         let hierarchy = self.hierarchy("memory")?;
         let room = |group: &PathBuf| {
             let limit = self.group_memory_limit(hierarchy.unified, group)?;

@@ -50,7 +50,7 @@ pub enum Amount {
 
 impl Amount {
     /// Whether this is the word for "no limit", which every control takes.
-    pub fn is_unlimited(&self) -> bool {
+    pub(crate) fn is_unlimited(&self) -> bool {
         matches!(self, Amount::Text(text) if text.trim() == "unlimited")
     }
 }

@@ -66,7 +66,7 @@ impl DeviceSample {
     }
 
     /// Disks that are not watched, because the kernel is configured not to count their requests (`queue/iostats` is 0).
-    pub fn uncounted_disks(&self) -> &[String] {
+    pub(crate) fn uncounted_disks(&self) -> &[String] {
         &self.uncounted
     }
 

@@ -44,7 +44,7 @@ pub struct DepthPoint {
 
 impl DepthPoint {
     /// How long a read takes on average, milliseconds.
-    pub fn mean_ms(&self) -> f64 {
+    pub(crate) fn mean_ms(&self) -> f64 {
         f64::from(self.depth) * 1e3 / self.reads_per_s.median
     }
 }
@@ -83,7 +83,7 @@ impl DiskSpeed {
     }
 
     /// Seconds of a read when no other is under way.
-    pub fn read_s(&self) -> f64 {
+    pub(crate) fn read_s(&self) -> f64 {
         self.points.first().map_or(0.0, |first| 1.0 / first.reads_per_s.median)
     }
 

@@ -51,7 +51,7 @@ impl Frequencies {
     }
 
     /// Megahertz, on average over cores.
-    pub fn mean_mhz(&self) -> f64 {
+    pub(crate) fn mean_mhz(&self) -> f64 {
         self.mhz.values().sum::<f64>() / self.mhz.len() as f64
     }
 }

@@ -38,7 +38,7 @@ impl Host {
     }
 
     /// Whether this is the machine this process runs on, so that system calls tell of it too.
-    pub fn is_real(&self) -> bool {
+    pub(crate) fn is_real(&self) -> bool {
         self.root == Path::new("/")
     }
 
@@ -69,7 +69,7 @@ impl Host {
     }
 
     /// The value of the line that begins with `key`, as in `MemTotal:  1024 kB` or `inactive_file 4096`.
-    pub fn line_value(&self, path: impl AsRef<Path>, key: &str) -> Option<u64> {
+    pub(crate) fn line_value(&self, path: impl AsRef<Path>, key: &str) -> Option<u64> {
         let text = self.text(path)?;
         let mut fields = text
             .lines()

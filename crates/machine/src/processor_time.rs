@@ -50,7 +50,7 @@ impl ProcessorTicks {
     }
 
     /// Share of the cores' time that was stolen, 0 to 1.
-    pub fn stolen_share(&self) -> Option<f64> {
+    pub(crate) fn stolen_share(&self) -> Option<f64> {
         share(self.stolen? as f64, self.all as f64)
     }
 
@@ -61,7 +61,7 @@ impl ProcessorTicks {
 }
 
 /// What to tell of a share of stolen time; `None` if it is small enough to be no news.
-pub fn stolen_note(share: f64) -> Option<String> {
+pub(crate) fn stolen_note(share: f64) -> Option<String> {
     (share > STOLEN_NOTE_MIN).then(|| {
         format!(
             "the host of this guest took {:.1} % of the cores' time for others, which is noise in every figure; ask for \

@@ -100,7 +100,7 @@ impl Resctrl {
     }
 
     /// The default group, to which all tasks belong that are in no other. To read; the controls leave it as it is.
-    pub fn default_group(&self) -> Group {
+    pub(crate) fn default_group(&self) -> Group {
         self.at(String::new())
     }
 
@@ -116,7 +116,7 @@ impl Resctrl {
     }
 
     /// The group that a thread is in; `None` if there is no such thread.
-    pub fn group_of(&self, thread: i32) -> Option<Group> {
+    pub(crate) fn group_of(&self, thread: i32) -> Option<Group> {
         self.groups().into_iter().find(|group| group.tasks().is_ok_and(|tasks| tasks.contains(&thread)))
     }
 

@@ -186,7 +186,7 @@ pub struct SensorReport {
 }
 
 /// Asks every sensor, and measures the cost of those that work.
-pub fn describe_sensors(host: &Host) -> Vec<SensorReport> {
+pub(crate) fn describe_sensors(host: &Host) -> Vec<SensorReport> {
     let instruments = Instruments::of(host.clone());
     SENSORS.iter().map(|sensor| report(*sensor, &instruments)).collect()
 }

@@ -138,7 +138,7 @@ impl TopDown {
     }
 
     /// Splits the backend's share: `memory_part` of it, 0 to 1, is memory's. What is not a number splits nothing.
-    pub fn split_backend(&mut self, memory_part: f64) {
+    pub(crate) fn split_backend(&mut self, memory_part: f64) {
         let Some(backend) = self.backend.filter(|_| memory_part.is_finite()) else { return };
         let kept = memory_part.clamp(0.0, 1.0);
         if (memory_part - kept).abs() > WORTH_A_NOTE {

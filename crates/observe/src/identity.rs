@@ -62,7 +62,7 @@ impl Identity {
     }
 
     /// The statement with the server's number.
-    pub fn statement_of_query_id(&self, query_id: i64) -> Option<&Statement> {
+    pub(crate) fn statement_of_query_id(&self, query_id: i64) -> Option<&Statement> {
         self.statement_ids.get(&Key::QueryId(query_id)).map(|id| &self.statements[*id])
     }
 
@@ -160,7 +160,7 @@ impl Identity {
     }
 
     /// Forgets the processes that are not among these.
-    pub fn keep_processes(&mut self, is_there: impl Fn(i32) -> bool) {
+    pub(crate) fn keep_processes(&mut self, is_there: impl Fn(i32) -> bool) {
         self.current.retain(|process, _| is_there(*process));
     }
 }

@@ -37,19 +37,19 @@ impl Default for Pace {
 
 impl Pace {
     /// A look has cost this much CPU time, at the server and here.
-    pub fn note_look(&mut self, cost: Duration) {
+    pub(crate) fn note_look(&mut self, cost: Duration) {
         self.look_s += WEIGHT * (cost.as_secs_f64() - self.look_s);
     }
 
     /// Asking for locks has cost this much and was over `at`.
-    pub fn note_locks(&mut self, at: Duration, cost: Duration) {
+    pub(crate) fn note_locks(&mut self, at: Duration, cost: Duration) {
         self.locks_s += WEIGHT * (cost.as_secs_f64() - self.locks_s);
         // At most half of the aim goes to locks, however many sessions wait: reading them keeps others from the lock table.
         self.locks_next = at + Duration::from_secs_f64((2.0 * self.locks_s / AIM).max(INTERVAL_LEAST.as_secs_f64()));
     }
 
     /// Whether locks may be asked for at this moment.
-    pub fn may_ask_for_locks(&self, at: Duration) -> bool {
+    pub(crate) fn may_ask_for_locks(&self, at: Duration) -> bool {
         at >= self.locks_next
     }
 

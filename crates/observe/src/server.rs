@@ -16,7 +16,7 @@ use rights::{Missing, Sight};
 use rows::{Activity, figure};
 
 /// How the server sees us in `pg_stat_activity`.
-pub const APPLICATION_NAME: &str = "plimsoll observe";
+pub(crate) const APPLICATION_NAME: &str = "plimsoll observe";
 
 /// How long the server may take for an answer: it cancels statements after two seconds itself, unless it has no time even for that.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -128,7 +128,7 @@ impl Server {
     }
 
     /// Whether it is a standby.
-    pub fn is_standby(&self) -> bool {
+    pub(crate) fn is_standby(&self) -> bool {
         self.is_standby
     }
 
@@ -149,7 +149,7 @@ impl Server {
     }
 
     /// Processor times of the process that serves us; `None` where they cannot be seen.
-    pub fn own_times(&self) -> Option<ThreadTimes> {
+    pub(crate) fn own_times(&self) -> Option<ThreadTimes> {
         process_times(self.connection.server_process()?)
     }
 
@@ -227,7 +227,7 @@ impl Server {
     }
 
     /// The texts of statements by the server's numbers.
-    pub fn statement_texts(&mut self, query_ids: &[i64]) -> Result<BTreeMap<i64, Vec<u8>>, WireError> {
+    pub(crate) fn statement_texts(&mut self, query_ids: &[i64]) -> Result<BTreeMap<i64, Vec<u8>>, WireError> {
         let mut texts = BTreeMap::new();
         if let Some(schema) = self.statements_schema.clone() {
             let numbers: Vec<String> = query_ids.iter().map(i64::to_string).collect();

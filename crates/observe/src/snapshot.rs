@@ -149,7 +149,7 @@ pub struct Counters {
 
 impl Session {
     /// Whether its transaction waits for its client to say what comes next.
-    pub fn is_idle_in_transaction(&self) -> bool {
+    pub(crate) fn is_idle_in_transaction(&self) -> bool {
         self.doing == Doing::Client && self.transaction_began_us.is_some() && !self.is_in_statement
     }
 }

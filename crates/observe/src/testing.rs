@@ -36,7 +36,7 @@ pub fn doing(session: Session, text: &str, doing: Doing) -> Session {
 }
 
 /// What is found in a ledger and counters, with made-up circumstances.
-pub fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation {
+pub(crate) fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation {
     findings(Seen {
         ledger,
         counted,
@@ -68,7 +68,7 @@ pub fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation {
 }
 
 /// An observation that has something of everything, with hostile names.
-pub fn rich_observation() -> Observation {
+pub(crate) fn rich_observation() -> Observation {
     let mut ledger = Ledger::default();
     let evil = "</script><b>\x1b[2J\n & \"";
     for step in 0..300_i64 {

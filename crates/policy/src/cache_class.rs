@@ -169,7 +169,7 @@ impl WayMask {
     }
 
     /// Whether its ways lie side by side; of no way, they do not.
-    pub fn is_contiguous(self) -> bool {
+    pub(crate) fn is_contiguous(self) -> bool {
         self.0 != 0 && (self.0 >> self.0.trailing_zeros()).trailing_ones() == self.ways()
     }
 
@@ -211,15 +211,10 @@ impl ClassMasks {
         }
     }
 
-    /// How many masks there are: classes with equal masks can share a group of the kernel's.
+    /// How many masks there are: classes with equal masks can share a group of the kernel's. In a cache of two ways all are equal.
     pub fn distinct(&self) -> u32 {
         let [first, second, third] = CacheClass::ALL.map(|class| self.of(class));
         1 + u32::from(second != first) + u32::from(third != first && third != second)
-    }
-
-    /// Whether classes get different ways at all. They do not in a cache of two ways.
-    pub fn is_partitioned(&self) -> bool {
-        self.distinct() > 1
     }
 }
 

@@ -77,7 +77,7 @@ impl Percentile {
     }
 
     /// The share of all times that may exceed it: 0.05 for p95.
-    pub fn share_beyond(self) -> f64 {
+    pub(crate) fn share_beyond(self) -> f64 {
         f64::from(1000 - self.0) / 1000.0
     }
 }

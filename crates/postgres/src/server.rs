@@ -136,7 +136,7 @@ impl PrivateServer {
     }
 
     /// What is wrong with the standby, with the end of its log; `None` if it runs, or there is none.
-    pub fn standby_fault(&self) -> Option<String> {
+    pub(crate) fn standby_fault(&self) -> Option<String> {
         let standby = self.standby.as_ref().filter(|standby| !standby.is_alive())?;
         Some(format!("the standby has ended; the end of its log:\n{}", standby.log_tail()))
     }
@@ -164,11 +164,6 @@ impl PrivateServer {
     /// The folder of its data.
     pub fn data_folder(&self) -> &Path {
         &self.data_folder
-    }
-
-    /// Its log.
-    pub fn log_file(&self) -> &Path {
-        &self.log_file
     }
 
     /// The last lines of its log, for messages of errors.

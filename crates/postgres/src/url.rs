@@ -251,7 +251,7 @@ impl ServerUrl {
 
     /// The same server and database as another user, with the password that the password file or the environment has for
     /// that one.
-    pub fn with_user(&self, user: &str) -> Self {
+    pub(crate) fn with_user(&self, user: &str) -> Self {
         if user == self.user {
             return self.clone();
         }

@@ -217,7 +217,7 @@ pub fn describe(columns: &[Column], formats: &[bool], answers: &mut Answers) {
 }
 
 /// A row.
-pub fn put_row(row: &[Cell], formats: &[bool], answers: &mut Answers) {
+pub(crate) fn put_row(row: &[Cell], formats: &[bool], answers: &mut Answers) {
     answers.message(b'D', |body| {
         body.extend((row.len() as i16).to_be_bytes());
         row.iter().enumerate().for_each(|(place, cell)| cell.put(is_binary(formats, place), body));

@@ -67,7 +67,7 @@ impl Statement {
     }
 
     /// Whether rows may come, if only without columns.
-    pub fn has_rows(&self) -> bool {
+    pub(crate) fn has_rows(&self) -> bool {
         match self {
             Statement::Fixed(fixed) => fixed.tag.starts_with("SELECT"),
             _ => !self.columns().is_empty(),
@@ -121,7 +121,7 @@ pub struct Portal {
 
 impl Prepared {
     /// Keeps a statement under a name; the unnamed one is replaced.
-    pub fn keep_statement(&mut self, name: &str, statement: Statement) -> Result<(), Refusal> {
+    pub(crate) fn keep_statement(&mut self, name: &str, statement: Statement) -> Result<(), Refusal> {
         if !name.is_empty() && self.statements.contains_key(name) {
             return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")));
         }
@@ -135,7 +135,7 @@ impl Prepared {
     }
 
     /// Keeps a portal under a name; one that has it is replaced.
-    pub fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), Refusal> {
+    pub(crate) fn keep_portal(&mut self, name: &str, portal: Portal) -> Result<(), Refusal> {
         keep(&mut self.portals, name, portal)
     }
 
@@ -155,7 +155,7 @@ impl Prepared {
     }
 
     /// A transaction has ended: portals end with it.
-    pub fn forget_portals(&mut self) {
+    pub(crate) fn forget_portals(&mut self) {
         self.portals.clear();
     }
 }

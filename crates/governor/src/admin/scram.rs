@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 /// The name of the mechanism.
-pub const MECHANISM: &str = "SCRAM-SHA-256";
+pub(crate) const MECHANISM: &str = "SCRAM-SHA-256";
 
 /// What PostgreSQL uses where nothing else is set.
 const ITERATIONS: u32 = 4096;
@@ -71,7 +71,7 @@ impl Verifier {
 
     /// A verifier that no password fits, for an unknown user. It looks like that of a real user, whose secret key
     /// makes its salt; so it is also the same after a restart.
-    pub fn of_nobody(user: &str, like: Option<&Verifier>) -> Self {
+    pub(crate) fn of_nobody(user: &str, like: Option<&Verifier>) -> Self {
         let secret = like.map_or([0; 32], |like| like.server_key);
         let made = |of: &[u8]| keyed(&secret, &[of, user.as_bytes()]);
         let mut salt = made(b"salt").to_vec();

@@ -1,9 +1,9 @@
 //! Messages of PostgreSQL's protocol, read as a server reads them and written as a server writes them.
 
 /// Before a client is let in its messages are no longer than this: the longest, a SCRAM proof, has some hundred bytes.
-pub const MESSAGE_BYTES_BEFORE_LOGIN: usize = 2048;
+pub(crate) const MESSAGE_BYTES_BEFORE_LOGIN: usize = 2048;
 /// Afterwards, no longer than this; a statement for the console has some hundred bytes, too.
-pub const MESSAGE_BYTES: usize = 32 << 10;
+pub(crate) const MESSAGE_BYTES: usize = 32 << 10;
 
 /// A message of the client: its tag and what follows the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Message<'a> {
 
 /// The first of some bytes as a message, and how long it is; `None` while it is incomplete. An error if its length cannot be
 /// one, or is above `most`.
-pub fn first_message(bytes: &[u8], most: usize) -> Result<Option<(Message<'_>, usize)>, String> {
+pub(crate) fn first_message(bytes: &[u8], most: usize) -> Result<Option<(Message<'_>, usize)>, String> {
     let [tag, length @ ..] = bytes else { return Ok(None) };
     let Some(length) = length.first_chunk::<4>() else { return Ok(None) };
     // The length counts its own four bytes.

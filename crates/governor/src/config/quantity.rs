@@ -37,12 +37,12 @@ pub(super) fn size(text: &str) -> Result<usize, String> {
 }
 
 /// Writes a length of time in the largest unit that needs no fraction.
-pub fn write_duration(length: Duration) -> String {
+pub(crate) fn write_duration(length: Duration) -> String {
     written(length.as_micros() as u64, &TIME_UNITS, "s")
 }
 
 /// Writes a size in the largest unit that needs no fraction.
-pub fn write_size(bytes: usize) -> String {
+pub(crate) fn write_size(bytes: usize) -> String {
     written(bytes as u64, &SIZE_UNITS[..4], "B")
 }
 

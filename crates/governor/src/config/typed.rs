@@ -206,7 +206,7 @@ pub enum TypedPreemptible {
 }
 
 /// What [`TypedPreemptible::RetryByApplication`] is called.
-pub const RETRY_BY_APPLICATION: &str = "retry-by-application";
+pub(crate) const RETRY_BY_APPLICATION: &str = "retry-by-application";
 
 impl<'de> Deserialize<'de> for TypedPreemptible {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -54,7 +54,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// Whether the victim's client got 40001.
-    pub fn is_failure(self) -> bool {
+    pub(crate) fn is_failure(self) -> bool {
         matches!(self, Outcome::Differed(_) | Outcome::NotReplayed(_))
     }
 }

@@ -18,22 +18,22 @@ pub struct Notice<'a> {
 }
 
 /// An `ErrorResponse`.
-pub fn error_response(notice: &Notice<'_>) -> Vec<u8> {
+pub(crate) fn error_response(notice: &Notice<'_>) -> Vec<u8> {
     fields(b'E', notice)
 }
 
 /// An `ErrorResponse` with the body of another.
-pub fn error_with_body(body: &[u8]) -> Vec<u8> {
+pub(crate) fn error_with_body(body: &[u8]) -> Vec<u8> {
     message(b'E', &[body])
 }
 
 /// A `NoticeResponse`.
-pub fn notice_response(notice: &Notice<'_>) -> Vec<u8> {
+pub(crate) fn notice_response(notice: &Notice<'_>) -> Vec<u8> {
     fields(b'N', notice)
 }
 
 /// A `ReadyForQuery` with the status of the transaction.
-pub fn ready_for_query(status: Status) -> [u8; 6] {
+pub(crate) fn ready_for_query(status: Status) -> [u8; 6] {
     [b'Z', 0, 0, 0, 5, status.byte()]
 }
 
@@ -64,7 +64,7 @@ pub fn run(sql: &str, parameters: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// Makes the transaction fail. Part of a unit that ends with [`end`].
-pub fn make_fail() -> Vec<u8> {
+pub(crate) fn make_fail() -> Vec<u8> {
     let mut bytes = close_statement(OWN_STATEMENT);
     bytes.extend(message(b'P', &[OWN_STATEMENT, b"\0", NONSENSE.as_bytes(), b"\0\0\0"]));
     bytes
@@ -80,12 +80,12 @@ pub fn end() -> Vec<u8> {
 pub const END_ANSWERS: usize = 2;
 
 /// A `Close` of a prepared statement.
-pub fn close_statement(name: &[u8]) -> Vec<u8> {
+pub(crate) fn close_statement(name: &[u8]) -> Vec<u8> {
     message(b'C', &[b"S", name, b"\0"])
 }
 
 /// A `Sync`.
-pub const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
+pub(crate) const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 
 fn message(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let body: usize = parts.iter().map(|part| part.len()).sum();
@@ -118,7 +118,7 @@ fn fields(tag: u8, notice: &Notice<'_>) -> Vec<u8> {
 }
 
 /// The SQLSTATE of an `ErrorResponse`'s body, or of the beginning of one.
-pub fn sqlstate(body: &[u8]) -> Option<&[u8]> {
+pub(crate) fn sqlstate(body: &[u8]) -> Option<&[u8]> {
     field_of(body, b'C')
 }
 

@@ -60,17 +60,17 @@ impl Ask {
     }
 
     /// Whether it is part of a unit: of what is answered, unlike copied data.
-    pub fn is_of_unit(self) -> bool {
+    pub(crate) fn is_of_unit(self) -> bool {
         !matches!(self, Ask::CopyEnd | Ask::Terminate | Ask::Other)
     }
 
     /// Whether a `ReadyForQuery` answers it.
-    pub fn ends_unit(self) -> bool {
+    pub(crate) fn ends_unit(self) -> bool {
         matches!(self, Ask::Query | Ask::FunctionCall | Ask::Sync)
     }
 
     /// Whether its body says something about what is run.
-    pub fn is_read(self) -> bool {
+    pub(crate) fn is_read(self) -> bool {
         matches!(self, Ask::Query | Ask::Parse | Ask::Bind | Ask::Execute | Ask::Close)
     }
 }
@@ -124,7 +124,7 @@ impl Answer {
     }
 
     /// Whether it is part of the answer to a unit, and not said at any time or about the transaction.
-    pub fn is_of_unit(self) -> bool {
+    pub(crate) fn is_of_unit(self) -> bool {
         !matches!(self, Answer::Ready | Answer::Notice | Answer::Notification | Answer::Parameter)
     }
 }

@@ -70,14 +70,14 @@ impl Outstanding {
     }
 
     /// A `CopyDone` or `CopyFail` was sent.
-    pub fn sent_copy_end(&mut self) {
+    pub(crate) fn sent_copy_end(&mut self) {
         self.copy_ends_sent += 1;
         (self.is_copying_in, self.syncs_in_copy) = (false, 0);
     }
 
     /// The server takes in a copy: every `Sync` that lies before the copy's end is lost. Says whether one was, and so whether
     /// the unit is open again.
-    pub fn copy_in_begins(&mut self) -> bool {
+    pub(crate) fn copy_in_begins(&mut self) -> bool {
         let was_extended = self.asked.front().is_none_or(|asked| asked.is_sync);
         if was_extended {
             let used = self.copy_ends_used;
@@ -121,7 +121,7 @@ impl Outstanding {
     }
 
     /// A message of the extended protocol was sent that is answered by itself.
-    pub fn sent_extended(&mut self) {
+    pub(crate) fn sent_extended(&mut self) {
         self.extended_sent += 1;
     }
 

@@ -63,7 +63,7 @@ pub struct Names {
 
 impl Note {
     /// What is assumed of a statement whose text was not read.
-    pub const UNREAD: &'static Note = &Note {
+    pub(crate) const UNREAD: &'static Note = &Note {
         class: None,
         has_refused_tag: false,
         begins: false,
@@ -190,12 +190,12 @@ impl PreparedNotes {
     }
 
     /// The unit in flight is asked again from its beginning.
-    pub fn ask_again(&mut self) {
+    pub(crate) fn ask_again(&mut self) {
         self.confirmed = 0;
     }
 
     /// The server has answered that unit: what it has not confirmed it has not done.
-    pub fn unit_answered(&mut self, unit: u64) {
+    pub(crate) fn unit_answered(&mut self, unit: u64) {
         self.confirmed = 0;
         while self.pending.front().is_some_and(|(of, _)| *of <= unit) {
             self.pending.pop_front();

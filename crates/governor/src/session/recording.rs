@@ -119,7 +119,7 @@ impl Recording {
     }
 
     /// The statements that the server has prepared by name, those closed again included.
-    pub fn prepared_names(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn prepared_names(&self) -> impl Iterator<Item = &[u8]> {
         self.prepared.iter().map(|(name, _)| &**name)
     }
 
@@ -138,7 +138,7 @@ impl Recording {
     }
 
     /// The answer to the unit in flight is complete.
-    pub fn unit_answered(&mut self, status: Status, size_max: usize) {
+    pub(crate) fn unit_answered(&mut self, status: Status, size_max: usize) {
         self.grow(size_of::<RecordedUnit>(), size_max);
         if !self.is_abandoned {
             let answer = self.restart_answer();
@@ -153,7 +153,7 @@ impl Recording {
     }
 
     /// Where the unit of that place lies among the bytes; the unit in flight comes after the last that was answered.
-    pub fn unit_range(&self, unit: usize) -> Range<usize> {
+    pub(crate) fn unit_range(&self, unit: usize) -> Range<usize> {
         let begin = unit.checked_sub(1).map_or(0, |before| self.units[before].end);
         begin..self.units.get(unit).map_or(self.bytes.len(), |unit| unit.end)
     }
@@ -164,17 +164,17 @@ impl Recording {
     }
 
     /// What the unit's answer was, and the status after it.
-    pub fn unit_answer(&self, unit: usize) -> (AnswerHash, Status) {
+    pub(crate) fn unit_answer(&self, unit: usize) -> (AnswerHash, Status) {
         (self.units[unit].answer, self.units[unit].status)
     }
 
     /// What has come of the answer to the unit in flight: how many bytes, and their hash.
-    pub fn answer_so_far(&self) -> (u64, AnswerHash) {
+    pub(crate) fn answer_so_far(&self) -> (u64, AnswerHash) {
         (self.answer_bytes, self.answer.clone().finalize().into())
     }
 
     /// Begins a new answer, and returns the hash of the one before.
-    pub fn restart_answer(&mut self) -> AnswerHash {
+    pub(crate) fn restart_answer(&mut self) -> AnswerHash {
         self.answer_bytes = 0;
         self.answer.finalize_reset().into()
     }
@@ -189,7 +189,7 @@ impl Recording {
     }
 
     /// The prepared statements that were bound and not prepared in this transaction.
-    pub fn older_statements(&self) -> BTreeSet<&[u8]> {
+    pub(crate) fn older_statements(&self) -> BTreeSet<&[u8]> {
         let is_older = |name: &[u8]| !name.is_empty() && self.prepared.iter().all(|(known, _)| **known != *name);
         let bound = self.messages().filter_map(|(ask, body)| match ask {
             Ask::Bind => Some(text(text(body)?.1)?.0),

@@ -98,7 +98,7 @@ impl Settings {
 }
 
 /// Whether what has that key stays as it is until a restart.
-pub fn needs_restart(key: &str) -> bool {
+pub(crate) fn needs_restart(key: &str) -> bool {
     let keys = [
         "server",
         "mode.proxy",

@@ -30,12 +30,12 @@ pub(crate) struct TargetFault {
 
 impl ClassSettings {
     /// How many of its transactions may run at once now; `None` for any number.
-    pub fn mpl_in_force(&self) -> Option<u32> {
+    pub(crate) fn mpl_in_force(&self) -> Option<u32> {
         [self.limits.mpl, self.held.mpl].into_iter().flatten().min()
     }
 
     /// What its server processes get of the cores now.
-    pub fn cpu_in_force(&self) -> CpuShare {
+    pub(crate) fn cpu_in_force(&self) -> CpuShare {
         match (self.cpu, self.held.nice) {
             (CpuShare::Nice(own), Some(nice)) => CpuShare::Nice(own.max(nice)),
             (cpu, _) => cpu,
@@ -43,12 +43,12 @@ impl ClassSettings {
     }
 
     /// How many parallel workers a node of its statements' plans may have now; `None` for as many as the server allows.
-    pub fn workers_in_force(&self) -> Option<u32> {
+    pub(crate) fn workers_in_force(&self) -> Option<u32> {
         [self.workers_max, self.held.workers.filter(|_| self.workers_max.is_some())].into_iter().flatten().min()
     }
 
     /// How many of its transactions run at once in any case, whatever the target of a class above asks for.
-    pub fn mpl_floor(&self) -> u32 {
+    pub(crate) fn mpl_floor(&self) -> u32 {
         self.mpl_min.unwrap_or(1).min(self.limits.mpl.unwrap_or(u32::MAX))
     }
 
@@ -63,7 +63,7 @@ impl ClassSettings {
 
 impl Settings {
     /// Whether an mpl may be chosen for this class: neither an mpl nor a target above is set, and it has the lowest priority of all.
-    pub fn is_searched(&self, class: ClassIndex) -> bool {
+    pub(crate) fn is_searched(&self, class: ClassIndex) -> bool {
         let priority = self.class(class).limits.priority;
         let is_above = |other: &ClassSettings| other.limits.priority > priority;
         let is_below = |other: &ClassSettings| other.limits.priority < priority;
@@ -93,7 +93,7 @@ impl Settings {
     }
 
     /// Whether a class above has a target, so that this one may be limited for it at any time.
-    pub fn is_below_target(&self, class: ClassIndex) -> bool {
+    pub(crate) fn is_below_target(&self, class: ClassIndex) -> bool {
         let priority = self.class(class).limits.priority;
         self.classes.iter().any(|other| other.target.is_some() && other.limits.priority > priority)
     }

@@ -26,7 +26,7 @@ impl AbortCause {
     pub const ALL: [AbortCause; 3] = [AbortCause::Deadlock, AbortCause::Serialization, AbortCause::Cycle];
 
     /// What an SQLSTATE of the server says; `None` for every other error.
-    pub fn of_sqlstate(state: &[u8]) -> Option<AbortCause> {
+    pub(crate) fn of_sqlstate(state: &[u8]) -> Option<AbortCause> {
         match state {
             b"40P01" => Some(AbortCause::Deadlock),
             b"40001" => Some(AbortCause::Serialization),

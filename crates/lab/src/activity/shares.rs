@@ -44,7 +44,7 @@ pub struct ServerShares {
 
 impl ServerShares {
     /// Fills in all of it.
-    pub fn fill_in(self, result: &mut WorkloadResult) {
+    pub(crate) fn fill_in(self, result: &mut WorkloadResult) {
         result.all.time_share = self.whole;
         result.classes.iter_mut().for_each(|(class, part)| self.of_class(class, part));
         result.transactions.iter_mut().for_each(|(name, part)| self.of_transaction(name, part));
@@ -57,7 +57,7 @@ impl ServerShares {
     }
 
     /// Fills in the shares of a kind of transaction.
-    pub fn of_transaction(&self, transaction: &str, part: &mut Part) {
+    pub(crate) fn of_transaction(&self, transaction: &str, part: &mut Part) {
         fill_in(&self.transactions, transaction, part);
     }
 }

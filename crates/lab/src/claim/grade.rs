@@ -16,10 +16,10 @@ use super::{ClaimError, Names, bind, evaluate, parse};
 use crate::plan::Plan;
 
 /// How far ours may be from the published figure and still be a match, unless a claim says otherwise.
-pub const FACTOR: f64 = 1.5;
+pub(crate) const FACTOR: f64 = 1.5;
 
 /// What a figure is if there is nothing to report, unless a claim says otherwise: most published figures are ratios.
-pub const NO_EFFECT: f64 = 1.0;
+pub(crate) const NO_EFFECT: f64 = 1.0;
 
 /// A published figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

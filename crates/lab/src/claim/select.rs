@@ -206,7 +206,7 @@ impl<'a> Selection<'a> {
     }
 
     /// The arm in which the workload is not alone: the one selected, `together`, or the only one. It must run alone too.
-    pub fn arm_of_ratio(&self, workload: usize, span: &Span) -> Result<usize, ClaimError> {
+    pub(crate) fn arm_of_ratio(&self, workload: usize, span: &Span) -> Result<usize, ClaimError> {
         let plan = self.names.plan;
         let name = &plan.base.workloads[workload].name;
         if !plan.arms.iter().any(|arm| arm.members == [workload]) {

@@ -167,7 +167,7 @@ impl Mean {
 }
 
 /// Every function of numbers, by name.
-pub static CALCULATIONS: [(&str, Calculation); 3] =
+pub(crate) static CALCULATIONS: [(&str, Calculation); 3] =
     [("min", Calculation::Minimum), ("max", Calculation::Maximum), ("abs", Calculation::Absolute)];
 
 impl Function {

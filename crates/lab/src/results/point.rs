@@ -204,7 +204,7 @@ impl DerefMut for WorkloadResult {
 impl WorkloadResult {
     /// Why claims on the figures of several runs of a workload cannot be decided, if they cannot: their windows together do not
     /// obey Little's law. What one window cuts off at its end and another at its beginning averages out.
-    pub fn why_undecided<'a>(runs: impl IntoIterator<Item = &'a WorkloadResult>) -> Option<String> {
+    pub(crate) fn why_undecided<'a>(runs: impl IntoIterator<Item = &'a WorkloadResult>) -> Option<String> {
         let mut name = "";
         let laws = runs.into_iter().filter_map(|run| {
             name = &run.name;

@@ -92,7 +92,7 @@ impl<'a> Partials<'a> {
 
     /// Gives all of them their names, and the one that vouches for the others last: whenever it is there, so are they, of the
     /// same moment. One of before goes first, unless it is the only file and is replaced in one step.
-    pub fn name_all(mut self, last: &'static str) -> Result<(), Failed> {
+    pub(crate) fn name_all(mut self, last: &'static str) -> Result<(), Failed> {
         let place = |name: &str| self.folder.join(name);
         let at = |name: &'static str| move |error| (place(name), error);
         let in_folder = |error| (self.folder.to_owned(), error);

@@ -103,7 +103,7 @@ const fn whole(name: &'static str, meaning: &'static str, default: u64, most: u6
 
 impl SimulatorOption {
     /// Its value if it is not given, as files write it.
-    pub fn default_text(&self) -> String {
+    pub(crate) fn default_text(&self) -> String {
         match self.value {
             OptionValue::Number { default, .. } => default.to_string(),
             OptionValue::Flag => "false".to_owned(),

@@ -170,7 +170,7 @@ impl Machine {
     }
 
     /// Whether nothing has failed yet of what was to fail.
-    pub fn is_trouble_ahead(&self) -> bool {
+    pub(crate) fn is_trouble_ahead(&self) -> bool {
         self.kernel.trouble.lock().unwrap().is_some_and(|(_, bad)| bad > 0)
     }
 

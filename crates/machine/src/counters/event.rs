@@ -51,7 +51,7 @@ pub enum Event {
 
 impl Event {
     /// Every event that the processor counts, in the order in which they are reported.
-    pub const HARDWARE: [Event; 16] = [
+    pub(crate) const HARDWARE: [Event; 16] = [
         Event::Cycles,
         Event::Instructions,
         Event::Branches,

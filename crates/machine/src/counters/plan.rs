@@ -75,7 +75,7 @@ impl Plan {
     /// What this machine can count of everything we know: each group is opened on the calling thread and counts a little
     /// work, some milliseconds in all, so that groups that are too large, events that are not offered and counters that
     /// stand still are found out before they matter. [`notes`](Plan::notes) says what is missing and why.
-    pub fn of_machine() -> Result<Plan, CountersUnavailable> {
+    pub(crate) fn of_machine() -> Result<Plan, CountersUnavailable> {
         let host = Host::real();
         let identity = Identity::read(&host);
         let (family, why_unknown) = match Family::of(&identity) {

@@ -139,7 +139,7 @@ impl CounterReading {
 
     /// Share of the time on cores in which the threads were in user mode, where alone events are counted. `None` if it is not
     /// known of some that ran.
-    pub fn user_share(&self) -> Option<f64> {
+    pub(crate) fn user_share(&self) -> Option<f64> {
         let (mut user, mut all) = (0.0, 0.0);
         for set in self.sets.iter().filter(|set| !set.on_core().is_zero()) {
             let on_core = set.on_core().as_secs_f64();
@@ -150,12 +150,12 @@ impl CounterReading {
     }
 
     /// Instructions per cycle.
-    pub fn instructions_per_cycle(&self) -> Option<f64> {
+    pub(crate) fn instructions_per_cycle(&self) -> Option<f64> {
         self.ratio(Event::Instructions, Event::Cycles)
     }
 
     /// Events for each thousand instructions.
-    pub fn per_thousand_instructions(&self, event: Event) -> Option<f64> {
+    pub(crate) fn per_thousand_instructions(&self, event: Event) -> Option<f64> {
         self.ratio(event, Event::Instructions).map(|ratio| ratio * 1000.0)
     }
 

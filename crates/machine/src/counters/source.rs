@@ -35,7 +35,7 @@ impl Code {
     }
 
     /// The same, for responses of a kind.
-    pub const fn with_offcore_response(self, offcore_response: u64) -> Code {
+    pub(crate) const fn with_offcore_response(self, offcore_response: u64) -> Code {
         Code { offcore_response, ..self }
     }
 

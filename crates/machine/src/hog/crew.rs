@@ -95,7 +95,7 @@ pub fn pin(core: usize) -> Result<(), HogError> {
 }
 
 /// Pins the calling thread to one of `cores` by its number within the crew; leaves it free if there are none.
-pub fn pin_to_one(cores: &[usize], index: usize) -> Result<(), HogError> {
+pub(crate) fn pin_to_one(cores: &[usize], index: usize) -> Result<(), HogError> {
     if cores.is_empty() { Ok(()) } else { pin(cores[index % cores.len()]) }
 }
 

@@ -39,11 +39,11 @@ pub struct Disk {
 }
 
 /// The kind that writes.
-pub static DISK_WRITE: Disk =
+pub(crate) static DISK_WRITE: Disk =
     Disk { key: "disk", meaning: "writes to the disk of its folder at this rate, past the page cache", writes: true };
 
 /// The kind that reads.
-pub static DISK_READ: Disk = Disk {
+pub(crate) static DISK_READ: Disk = Disk {
     key: "disk-read",
     meaning: "reads from the disk of its folder at this rate, past the page cache",
     writes: false,

@@ -43,7 +43,7 @@ const CALIBRATION_SAMPLES: u64 = 8192;
 const WARM_SWEEPS: usize = 8;
 
 /// What a sweep that holds nothing goes through, bytes: within the first level of any core we know.
-pub const IDLE_SWEEP: u64 = 16 << 10;
+pub(crate) const IDLE_SWEEP: u64 = 16 << 10;
 
 /// What a pirate must hold so that `wanted_mib` of `total_mib` are left for the others, MiB. 0 if they are to have all of it:
 /// an idle pirate, so that its core is as busy there as at every smaller amount.
@@ -81,7 +81,7 @@ impl Sweep {
     }
 
     /// The share of the buffer in huge pages; `None` if the kernel does not tell.
-    pub fn huge_share(&self) -> Option<f64> {
+    pub(crate) fn huge_share(&self) -> Option<f64> {
         self.buffer.huge_share()
     }
 

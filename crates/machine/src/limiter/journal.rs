@@ -55,12 +55,12 @@ impl Journal {
     }
 
     /// Whether there is one.
-    pub fn is_in(state: &Path) -> bool {
+    pub(crate) fn is_in(state: &Path) -> bool {
         path_in(state).exists()
     }
 
     /// Undoes what an old one says.
-    pub fn restore_old(host: &Host, state: &Path) -> Result<Restored, LimiterError> {
+    pub(crate) fn restore_old(host: &Host, state: &Path) -> Result<Restored, LimiterError> {
         let path = path_in(state);
         let failed = |error| LimiterError::State { path: path.clone(), error };
         let text = match std::fs::read(&path) {
@@ -131,7 +131,7 @@ impl Journal {
 
     /// Whether undoing what a control has noted frees the subject of its limit. It does not if the control shares a group
     /// and has noted nothing within that group, or has noted nothing at all: its limit is part of what another did.
-    pub fn can_be_lifted_alone(&self, control: &str) -> bool {
+    pub(crate) fn can_be_lifted_alone(&self, control: &str) -> bool {
         let ours = || self.notes.iter().filter(|note| note.control == control);
         let within = |folder: &str| {
             ours().any(|note| matches!(&note.undo, Undo::WriteFile { path, .. } if Path::new(path).starts_with(folder)))
@@ -146,7 +146,7 @@ impl Journal {
     }
 
     /// Undoes what one control has done; groups that others use stay.
-    pub fn undo_control(&mut self, host: &Host, control: &str) -> Result<Restored, LimiterError> {
+    pub(crate) fn undo_control(&mut self, host: &Host, control: &str) -> Result<Restored, LimiterError> {
         let shared: Vec<String> = self
             .notes
             .iter()
@@ -172,7 +172,7 @@ impl Journal {
     }
 
     /// Undoes everything.
-    pub fn undo_all(&mut self, host: &Host) -> Result<Restored, LimiterError> {
+    pub(crate) fn undo_all(&mut self, host: &Host) -> Result<Restored, LimiterError> {
         if self.notes.is_empty() && self.file.is_none() {
             return Ok(Restored::default());
         }

@@ -54,7 +54,7 @@ impl Buffer {
     }
 
     /// Its bytes, to change.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map[self.start..self.start + self.len]
     }
 
@@ -65,7 +65,7 @@ impl Buffer {
 
     /// The share of it that lies in huge pages, 0 to 1, by `AnonHugePages` of `/proc/self/smaps`; `None` if the kernel
     /// does not tell. The kernel may join neighbouring mappings into one, so that the share is of them together.
-    pub fn huge_share(&self) -> Option<f64> {
+    pub(crate) fn huge_share(&self) -> Option<f64> {
         let address = self.bytes().as_ptr() as u64;
         let maps = procfs::process::Process::myself().ok()?.smaps().ok()?;
         let ours = maps.iter().find(|map| (map.address.0..map.address.1).contains(&address))?;

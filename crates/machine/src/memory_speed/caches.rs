@@ -56,7 +56,7 @@ impl CacheSizes {
     }
 
     /// Bytes of a buffer for each of `threads` threads so that what they read in order comes from memory.
-    pub fn beyond_caches(&self, threads: usize) -> usize {
+    pub(crate) fn beyond_caches(&self, threads: usize) -> usize {
         let Some(llc) = self.llc.or(self.l2) else { return BEYOND_UNKNOWN as usize };
         // Threads that share a cache fill it together.
         let together = threads.clamp(1, self.llc_shared_by) as u64;
@@ -65,12 +65,12 @@ impl CacheSizes {
 
     /// Bytes that a thread must sweep to have `wanted` bytes of the last level: a victim cache holds only what no longer
     /// fits into the second level.
-    pub fn sweep_for(&self, wanted: u64) -> u64 {
+    pub(crate) fn sweep_for(&self, wanted: u64) -> u64 {
         wanted + self.beside_llc()
     }
 
     /// Bytes that a core can hold beside the last level.
-    pub fn beside_llc(&self) -> u64 {
+    pub(crate) fn beside_llc(&self) -> u64 {
         if self.is_victim { self.l2.unwrap_or(0) } else { 0 }
     }
 }

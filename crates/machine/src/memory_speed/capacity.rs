@@ -11,7 +11,7 @@ const THRASHING: f64 = 0.5;
 const HIT_TIMES: f64 = 2.0;
 
 /// Whether what was taken for hits and for misses, ns, can be told apart.
-pub fn is_clear([hit_ns, miss_ns]: [f64; 2]) -> bool {
+pub(crate) fn is_clear([hit_ns, miss_ns]: [f64; 2]) -> bool {
     miss_ns >= hit_ns * HIT_TIMES
 }
 

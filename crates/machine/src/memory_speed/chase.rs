@@ -63,7 +63,7 @@ pub fn follow(bytes: &[u8], mut at: usize, loads: usize) -> usize {
 
 /// Follows several chases at once, `loads` pointers each: independent of each other, so that their loads overlap.
 #[inline(never)]
-pub fn follow_all<const N: usize>(bytes: &[u8], places: &mut [usize; N], loads: usize) {
+pub(crate) fn follow_all<const N: usize>(bytes: &[u8], places: &mut [usize; N], loads: usize) {
     for _ in 0..loads {
         for at in places.iter_mut() {
             *at = load(bytes, *at);

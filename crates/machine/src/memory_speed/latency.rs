@@ -118,7 +118,7 @@ pub fn measure(buffer: &mut Buffer, bytes: usize, rounds: usize, time: Duration)
 
 /// How much of the last level one core really had, bytes: between the last working set that fits and the first that
 /// thrashes; its second level is in it where that comes on top. `None` if the curve does not tell.
-pub fn llc_seen(curve: &[CurvePoint], levels: &[LevelLatency]) -> Option<[u64; 2]> {
+pub(crate) fn llc_seen(curve: &[CurvePoint], levels: &[LevelLatency]) -> Option<[u64; 2]> {
     let of = |wanted: Level| levels.iter().find(|level| level.level == wanted);
     let (llc, dram) = (of(Level::Llc)?, of(Level::Dram)?);
     let hit_and_miss = [llc.latency.median, dram.latency.median];

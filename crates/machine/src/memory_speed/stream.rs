@@ -33,7 +33,7 @@ pub fn copy(from: &[u8], to: &mut [u8]) {
 
 /// Reads a word of each of `count` lines chosen at random. No address waits for a load.
 #[inline(never)]
-pub fn read_scattered(bytes: &[u8], scatter: &mut Scatter, count: usize) -> u64 {
+pub(crate) fn read_scattered(bytes: &[u8], scatter: &mut Scatter, count: usize) -> u64 {
     let (lines, _) = bytes.as_chunks::<LINE>();
     let mut sum = 0u64;
     for _ in 0..count {

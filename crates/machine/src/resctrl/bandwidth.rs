@@ -18,7 +18,7 @@ pub enum BandwidthUnit {
 impl BandwidthUnit {
     /// The largest rate that a limit of 1 allows, bytes per second; `None` for a percentage. The documents of AMD do not say
     /// which GB they mean, so it is the larger one (2^30).
-    pub fn bytes_per_second(self) -> Option<f64> {
+    pub(crate) fn bytes_per_second(self) -> Option<f64> {
         match self {
             BandwidthUnit::Percent => None,
             BandwidthUnit::MebibytesPerSecond => Some(f64::from(1 << 20)),

@@ -103,7 +103,7 @@ impl CacheControl {
     }
 
     /// The ways of `mask` that devices use too.
-    pub fn shared_with_devices(&self, mask: CacheMask) -> CacheMask {
+    pub(crate) fn shared_with_devices(&self, mask: CacheMask) -> CacheMask {
         mask.and(self.shared)
     }
 

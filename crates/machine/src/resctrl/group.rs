@@ -104,7 +104,7 @@ impl Group {
     }
 
     /// As [`add_task`](Group::add_task); a thread that has ended is none of its business, and the answer is `false`.
-    pub fn add_task_if_alive(&self, thread: i32) -> Result<bool, ControlError> {
+    pub(crate) fn add_task_if_alive(&self, thread: i32) -> Result<bool, ControlError> {
         match self.add_task(thread) {
             Err(ControlError::Refused { error, .. }) if Errno::from_io_error(&error) == Some(Errno::SRCH) => Ok(false),
             outcome => outcome.map(|()| true),
@@ -112,14 +112,14 @@ impl Group {
     }
 
     /// Puts all shares in force that are given.
-    pub fn set_shares(&self, shares: Shares) -> Result<(), ControlError> {
+    pub(crate) fn set_shares(&self, shares: Shares) -> Result<(), ControlError> {
         shares.mask.map_or(Ok(()), |mask| self.set_mask(mask))?;
         shares.bandwidth.map_or(Ok(()), |limit| self.set_bandwidth(limit))
     }
 
     /// Gives it these ways of the last-level cache in each domain, for code and data alike. All lines are written at once, so
     /// that the kernel takes all or none.
-    pub fn set_mask(&self, mask: CacheMask) -> Result<(), ControlError> {
+    pub(crate) fn set_mask(&self, mask: CacheMask) -> Result<(), ControlError> {
         let Some(cache) = self.resctrl.capabilities.last_level() else {
             return Err(self.unsupported("last-level cache"));
         };
@@ -127,7 +127,7 @@ impl Group {
     }
 
     /// Limits its memory bandwidth in each domain.
-    pub fn set_bandwidth(&self, limit: u32) -> Result<(), ControlError> {
+    pub(crate) fn set_bandwidth(&self, limit: u32) -> Result<(), ControlError> {
         let Some(bandwidth) = &self.resctrl.capabilities.bandwidth else {
             return Err(self.unsupported("memory bandwidth"));
         };
@@ -135,13 +135,13 @@ impl Group {
     }
 
     /// How its mask is lifted while the group stays, to be noted before it is set.
-    pub fn undo_mask(&self) -> Option<Undo> {
+    pub(crate) fn undo_mask(&self) -> Option<Undo> {
         let cache = self.resctrl.capabilities.last_level()?;
         Some(self.undo_by(mask_lines(cache, cache.full)))
     }
 
     /// How its limit of bandwidth is lifted while the group stays, to be noted before it is set.
-    pub fn undo_bandwidth(&self) -> Option<Undo> {
+    pub(crate) fn undo_bandwidth(&self) -> Option<Undo> {
         let bandwidth = self.resctrl.capabilities.bandwidth.as_ref()?;
         Some(self.undo_by(schemata::line("MB", &bandwidth.domains, bandwidth.unlimited)))
     }
@@ -185,7 +185,7 @@ impl Group {
     }
 
     /// Which counter the kernel's loop watches where bandwidth is limited in MiB/s; elsewhere the widest that there is.
-    pub fn traffic_limited(&self) -> Option<Traffic> {
+    pub(crate) fn traffic_limited(&self) -> Option<Traffic> {
         let monitoring = self.resctrl.capabilities.monitoring.as_ref()?;
         let told = self.resctrl.files.read(&self.file("mba_MBps_event")).ok();
         match told.as_deref().map(str::trim) {

@@ -10,7 +10,7 @@ use crate::host::Host;
 
 /// The name of the group that the controls of this process make for a subject: our own id, and that of its first process. A
 /// group that another Plimsoll left behind has another name, so that its limits are never taken for ours.
-pub fn group_name(subject: &Subject) -> String {
+pub(crate) fn group_name(subject: &Subject) -> String {
     format!("{PREFIX}{}-{}", std::process::id(), subject.processes.first().copied().unwrap_or(0))
 }
 
@@ -80,7 +80,7 @@ fn outside(group: &Group, host: &Host, subject: &Subject) -> Result<BTreeSet<i32
 }
 
 /// Why the subject is not all in its group; `None` if it is.
-pub fn why_outside(group: &Group, host: &Host, subject: &Subject) -> Option<String> {
+pub(crate) fn why_outside(group: &Group, host: &Host, subject: &Subject) -> Option<String> {
     let all = threads(host, subject);
     if all.is_empty() {
         return Some(ended(subject).reason);

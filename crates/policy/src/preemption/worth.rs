@@ -147,7 +147,7 @@ impl StayTimes {
     }
 
     /// The share of rollbacks that free whom they are done for.
-    pub fn freed_share(&self) -> f64 {
+    pub(crate) fn freed_share(&self) -> f64 {
         (self.freed + FREED_BEFORE) / (self.rollbacks + FREED_BEFORE)
     }
 

@@ -134,7 +134,7 @@ impl CacheBinding {
     }
 
     /// Bytes of the cache that may be filled where classes are in force; `None` where they are not.
-    pub fn bound_bytes(&self) -> Option<u64> {
+    pub(crate) fn bound_bytes(&self) -> Option<u64> {
         match &*self.state.lock() {
             State::Bound(bound) => Some(bound.bytes),
             State::Unbound(_) => None,

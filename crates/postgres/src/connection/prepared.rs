@@ -85,7 +85,7 @@ impl Connection {
 
     /// The first value of the first row of a text that is one statement; the server refuses it if it is several (42601), none of which is
     /// run. `None` if the value is null or there is no row.
-    pub fn text_of_one(&mut self, sql: &str) -> Result<Option<String>, WireError> {
+    pub(crate) fn text_of_one(&mut self, sql: &str) -> Result<Option<String>, WireError> {
         // The next statement without a name takes its place.
         let prepared = self.prepare_text("", sql)?;
         let mut first = None;

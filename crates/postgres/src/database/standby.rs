@@ -52,7 +52,7 @@ impl StandbyWatch {
     }
 
     /// Waits until the standby has replayed everything that is committed. `fault` says what is wrong with it.
-    pub fn wait_until_fresh(&mut self, fault: &dyn Fn() -> Option<String>) -> Result<(), DatabaseError> {
+    pub(crate) fn wait_until_fresh(&mut self, fault: &dyn Fn() -> Option<String>) -> Result<(), DatabaseError> {
         // A commit that waits for the disk, so that those before it, which perhaps did not, are there, too.
         let commit = "BEGIN; SET LOCAL synchronous_commit = on; SELECT txid_current(); COMMIT";
         self.primary.connection().run(commit)?;

@@ -196,7 +196,7 @@ impl GovernorProcess {
     }
 
     /// Whether it has the classes that our transactions name, `high` and `low`.
-    pub fn takes_classes(&self) -> bool {
+    pub(crate) fn takes_classes(&self) -> bool {
         self.takes_classes
     }
 

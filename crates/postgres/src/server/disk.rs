@@ -33,7 +33,7 @@ impl Disk {
     }
 
     /// Whether it can take a server whose log takes that much.
-    pub fn check_for_server(self, folder: &Path, log_bytes: u64, allow_tmpfs: bool) -> Result<(), ServerError> {
+    pub(crate) fn check_for_server(self, folder: &Path, log_bytes: u64, allow_tmpfs: bool) -> Result<(), ServerError> {
         if self.read_only {
             let why = "its file system is mounted read-only".to_owned();
             return Err(ServerError::Folder { folder: folder.to_owned(), why });
@@ -50,7 +50,7 @@ impl Disk {
     }
 
     /// Whether so much is free.
-    pub fn check_room(self, folder: &Path, needed_bytes: u64, for_what: String) -> Result<(), ServerError> {
+    pub(crate) fn check_room(self, folder: &Path, needed_bytes: u64, for_what: String) -> Result<(), ServerError> {
         let free_bytes = self.free_bytes;
         if free_bytes >= needed_bytes {
             return Ok(());

@@ -144,7 +144,7 @@ impl Home {
     }
 
     /// Notes which process runs there, and what it would leave behind.
-    pub fn note_postmaster(&mut self, postmaster: ProcessIdentity) -> Result<(), ServerError> {
+    pub(crate) fn note_postmaster(&mut self, postmaster: ProcessIdentity) -> Result<(), ServerError> {
         self.note.record.postmaster = Some(postmaster);
         self.note.record.shared_memory = SharedMemory::of(postmaster);
         let failed = |error| ServerError::State { path: self.note.path.clone(), error };

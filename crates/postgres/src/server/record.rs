@@ -44,12 +44,12 @@ impl Record {
     }
 
     /// Whether its processes may still be there.
-    pub fn is_of_this_boot(&self) -> bool {
+    pub(crate) fn is_of_this_boot(&self) -> bool {
         self.boot == boot(&Host::real())
     }
 
     /// Whether whoever has started it is there to stop it.
-    pub fn has_owner(&self) -> bool {
+    pub(crate) fn has_owner(&self) -> bool {
         self.is_of_this_boot() && self.owner.is_running(&Host::real())
     }
 }
@@ -65,7 +65,7 @@ fn folder_of_records(state: &Path) -> PathBuf {
 
 impl Note {
     /// Writes a record to a new file of the state folder, which is made if there is none.
-    pub fn write_new(state: &Path, name: &str, record: Record) -> Result<Note, ServerError> {
+    pub(crate) fn write_new(state: &Path, name: &str, record: Record) -> Result<Note, ServerError> {
         let folder = folder_of_records(state);
         let failed = |error| ServerError::State { path: folder.clone(), error };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;

@@ -140,7 +140,7 @@ impl Running {
 
     /// Stops the server so that nothing is lost: sessions are ended, and what they have changed is written. Tells whether
     /// it went so; if not, it was ended as by a crash, and recovers at the next start.
-    pub fn stop_in_order(self) -> bool {
+    pub(crate) fn stop_in_order(self) -> bool {
         let _ = self.postmaster.signal(Signal::INT);
         wait_for_end(self.postmaster, STOP_MAX)
     }

@@ -67,7 +67,7 @@ impl ServerSettings {
     }
 
     /// Defaults for a machine of that size.
-    pub fn for_machine(machine: MachineSize) -> ServerSettings {
+    pub(crate) fn for_machine(machine: MachineSize) -> ServerSettings {
         ServerSettings { machine, said: BTreeMap::new() }
     }
 
@@ -94,7 +94,7 @@ impl ServerSettings {
 
     /// PostgreSQL's parameters for sessions to set, with their values: those of the options that were said. The others a
     /// server of ours has from its configuration, and for a server of somebody else there are that one's own.
-    pub fn session_settings(&self) -> Vec<(String, String)> {
+    pub(crate) fn session_settings(&self) -> Vec<(String, String)> {
         let said = SERVER_OPTIONS.iter().filter(|option| option.for_any_server && self.is_set(option.name));
         said.flat_map(|option| self.parameters(option)).collect()
     }
@@ -127,7 +127,7 @@ impl ServerSettings {
     }
 
     /// What they may use.
-    pub fn parallelism_limits(&self) -> ParallelismLimits {
+    pub(crate) fn parallelism_limits(&self) -> ParallelismLimits {
         ParallelismLimits { cores: self.machine.cores.max(1), degree_max: self.dop() }
     }
 
@@ -170,12 +170,12 @@ impl ServerSettings {
     }
 
     /// Whether there is a standby, on which queries run.
-    pub fn has_standby(&self) -> bool {
+    pub(crate) fn has_standby(&self) -> bool {
         self.named("standby") == Setting::Count(1)
     }
 
     /// Whether backends are in groups of resctrl by the cache class of their query.
-    pub fn has_cache_classes(&self) -> bool {
+    pub(crate) fn has_cache_classes(&self) -> bool {
         self.named("cache_classes") == Setting::Switch(true)
     }
 

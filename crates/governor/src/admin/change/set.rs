@@ -31,7 +31,7 @@ const CLASS_KEYS: [&str; 10] =
     ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "workers_max", "cpu", "cache", "target"];
 
 /// Whether that key of `SHOW CONFIG` can be set.
-pub fn can_be_set(key: &str) -> bool {
+pub(crate) fn can_be_set(key: &str) -> bool {
     KEYS.contains(&key) || class_key(key).is_some_and(|(_, key)| CLASS_KEYS.contains(&key))
 }
 

@@ -31,7 +31,7 @@ pub const COLUMNS: &[Column] = &[
 ];
 
 /// The columns of totals alone.
-pub const TOTALS: &[Column] = &[
+pub(crate) const TOTALS: &[Column] = &[
     text("class"),
     int("xact_count"),
     int("query_count"),
@@ -45,7 +45,7 @@ pub const TOTALS: &[Column] = &[
 ];
 
 /// The columns of averages alone.
-pub const AVERAGES: &[Column] =
+pub(crate) const AVERAGES: &[Column] =
     &[text("class"), int("xact_count"), int("query_count"), int("xact_time"), int("query_time"), int("wait_time")];
 
 /// The rows.

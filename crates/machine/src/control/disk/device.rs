@@ -67,7 +67,7 @@ impl Device {
     }
 
     /// Bytes read from the disk so far, by whomever, and for how long it had something to do. That goes on at 0 after 49 days.
-    pub fn read_bytes_and_busy(&self, host: &Host) -> Option<(u64, Duration)> {
+    pub(crate) fn read_bytes_and_busy(&self, host: &Host) -> Option<(u64, Duration)> {
         let disk = self.statistics(host)?;
         Some((disk.sectors_read.saturating_mul(SECTOR_BYTES), Duration::from_millis(disk.time_in_progress)))
     }

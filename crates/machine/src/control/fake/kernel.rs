@@ -104,7 +104,7 @@ impl FakeKernel {
     }
 
     /// A new group has the controllers that the one above offers, and offers none itself.
-    pub fn new_group(&self, folder: &Path) -> io::Result<()> {
+    pub(crate) fn new_group(&self, folder: &Path) -> io::Result<()> {
         let (_, mount) = self.group_root(folder).expect("a folder of control groups");
         fs::create_dir(folder)?;
         let above = folder.parent().unwrap();

@@ -15,7 +15,7 @@ pub struct MissCounter {
 
 impl MissCounter {
     /// Of the calling thread; `None` if this machine has no such counters or does not let us use them.
-    pub fn of_this_thread() -> Option<MissCounter> {
+    pub(crate) fn of_this_thread() -> Option<MissCounter> {
         // Never rotated: misses of the last level are in the first group.
         let plan = Plan::of_machine().ok()?;
         let mut counters = CounterSet::open(&plan, &Watched::Threads(vec![current_thread_id()])).ok()?;

@@ -69,7 +69,7 @@ impl Timings {
     }
 
     /// Half of the loads took no longer than this, nanoseconds; `None` if there are none.
-    pub fn median_ns(&self) -> Option<f64> {
+    pub(crate) fn median_ns(&self) -> Option<f64> {
         let half = self.count().div_ceil(2);
         let mut seen = 0;
         let at = self.bins.iter().position(|bin| {
@@ -120,7 +120,7 @@ impl Split {
     }
 
     /// How well misses are distinguished from hits: 1 is perfectly, 0 is not at all.
-    pub fn separation(&self) -> f64 {
+    pub(crate) fn separation(&self) -> f64 {
         share(self.misses.at_or_above(self.bin), self.misses.count())
             - share(self.hits.at_or_above(self.bin), self.hits.count())
     }
@@ -140,13 +140,8 @@ impl Split {
         })
     }
 
-    /// The times that a load takes at most to count as a hit, nanoseconds.
-    pub fn threshold_ns(&self) -> f64 {
-        (self.bin as u64 * BIN_NS) as f64
-    }
-
     /// The median of calibrated hits and of calibrated misses, nanoseconds with the cost of the clock.
-    pub fn medians_ns(&self) -> (Option<f64>, Option<f64>) {
+    pub(crate) fn medians_ns(&self) -> (Option<f64>, Option<f64>) {
         (self.hits.median_ns(), self.misses.median_ns())
     }
 
@@ -155,7 +150,7 @@ impl Split {
     /// Calibrated hits that look like misses may have been misses (others use the cache during calibration too), and the
     /// other way round; and everything may be slower than it was during calibration. The interval holds for either, and
     /// for thresholds a third and two thirds of the way from hits to misses.
-    pub fn misses_among(&self, loads: &Timings) -> Option<MissShare> {
+    pub(crate) fn misses_among(&self, loads: &Timings) -> Option<MissShare> {
         if loads.count() < COUNT_MIN || self.refusal().is_some() {
             return None;
         }
@@ -232,7 +227,7 @@ mod tests {
         let mut scatter = Scatter::new(1);
         let split = Split::between(&loads(&mut scatter, 8000, 40, 10), &loads(&mut scatter, 8000, 130, 10));
         assert!(split.separation() > 0.98 && split.refusal().is_none(), "{split:?}");
-        assert!((75.0..135.0).contains(&split.threshold_ns()), "{split:?}");
+        assert!((75..135).contains(&(split.bin as u64 * BIN_NS)), "{split:?}");
         for share in [0.0, 0.01, 0.1, 0.5, 0.9, 1.0] {
             let found = split.misses_among(&mixed(&mut scatter, 20_000, share, 10)).unwrap();
             assert!((found.share - share).abs() < 0.01, "{share}: {found:?}");

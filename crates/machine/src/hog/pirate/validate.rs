@@ -87,26 +87,26 @@ pub fn predicted(working_set: f64, held: f64, capacity: f64) -> f64 {
 }
 
 /// The strengths at which a chase through `working_set` should begin to miss, by the interval of the capacity.
-pub fn knee_expected(capacity: [f64; 2], working_set: f64) -> [f64; 2] {
+pub(crate) fn knee_expected(capacity: [f64; 2], working_set: f64) -> [f64; 2] {
     capacity.map(|capacity| (capacity - working_set).max(0.0))
 }
 
 /// The first strength from which on the chase misses, at that one and at the next: a single one may be the effect of another process.
-pub fn knee_found(points: &[ValidationPoint]) -> Option<f64> {
+pub(crate) fn knee_found(points: &[ValidationPoint]) -> Option<f64> {
     let misses = |point: &ValidationPoint| point.missed >= MISSING;
     let place = (0..points.len()).find(|&at| points[at..].iter().take(2).all(misses))?;
     Some(points[place].wanted_mib)
 }
 
 /// The first strength that the pirate did not hold, by its own account.
-pub fn pirate_lost(points: &[ValidationPoint]) -> Option<f64> {
+pub(crate) fn pirate_lost(points: &[ValidationPoint]) -> Option<f64> {
     const HELD_MIN: f64 = 0.9;
     let lost = |point: &&ValidationPoint| point.held_mib.is_some_and(|held| held < point.wanted_mib * HELD_MIN);
     points.iter().find(lost).map(|point| point.wanted_mib)
 }
 
 /// The most that chase and pirate held together while the chase did not miss, by the lower bound of what the pirate held.
-pub fn held_together(points: &[ValidationPoint], working_set: f64) -> Option<f64> {
+pub(crate) fn held_together(points: &[ValidationPoint], working_set: f64) -> Option<f64> {
     let keeps = points.iter().filter(|point| point.missed < MISSING);
     let together = keeps.filter_map(|point| Some(point.held_interval_mib?[0] + working_set));
     together.max_by(f64::total_cmp)

@@ -84,7 +84,8 @@ impl Shape {
     }
 
     /// The machine of example 1 in the kernel's documentation: two sockets, four bits.
-    pub fn four_bits() -> Shape {
+    #[cfg(test)]
+    pub(crate) fn four_bits() -> Shape {
         let mut shape = Shape::intel();
         shape.l3 = Some(CacheShape { full: 0xf, bits_min: 1, sparse: false, shareable: 0, closids: 16, size: 4 << 20 });
         shape
