@@ -2,20 +2,20 @@
 //!
 //! [`Console`] is one client of it: bytes in, bytes out, without socket or clock. [`command::COMMANDS`] lists its commands; each
 //! command has a file in `show` or `change`. Console users have their own passwords ([`scram`]), not those of the server. Users
-//! that may only look are refused everything that changes something, in one place ([`query::Statement::run`]).
+//! that may only look are refused everything that changes something, in one place (`query::Statement::run`).
 
-pub mod answer;
-pub mod change;
+mod answer;
+pub(crate) mod change;
 pub mod command;
-pub mod compatible;
-pub mod login;
-pub mod query;
+mod compatible;
+mod login;
+mod query;
 pub mod scram;
-pub mod show;
+pub(crate) mod show;
 #[cfg(test)]
 pub(crate) mod tests;
-pub mod wire;
-pub mod words;
+mod wire;
+mod words;
 
 use std::sync::Arc;
 use std::time::Instant;

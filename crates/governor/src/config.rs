@@ -1,6 +1,6 @@
 //! `plimsoll.toml`: the operator's file, and how it becomes [`Settings`].
 //!
-//! [`typed`] lists every key. [`read`] reports all the faults it can see at once, each with its place in the file;
+//! `typed` lists every key. [`read`] reports all the faults it can see at once, each with its place in the file;
 //! nothing is changed before the whole file is known to be right. `schema` is the same grammar for editors, `check` the output of
 //! `plimsoll govern --check`.
 
@@ -9,13 +9,13 @@ pub mod check;
 mod classes;
 mod lenient;
 mod mode;
-pub mod quantity;
+pub(crate) mod quantity;
 mod resolve;
 pub mod schema;
 #[cfg(test)]
 mod tests;
 mod tls;
-pub mod typed;
+pub(crate) mod typed;
 mod warnings;
 
 use std::path::Path;

@@ -8,27 +8,27 @@
 //! the known facts about each session. `session` is the state machine of one session, bytes in and bytes out, without sockets or
 //! clocks; `relay` has the sockets and drives it. `watch` asks the server which transactions wait for which, and carries out
 //! decisions. [`statement`] reads as much SQL as necessary, and [`effects`] asks the server's catalogs whether it may run twice.
-//! [`targets`] keeps promised response times; `admin` is the console for operators. `handover` passes the sockets to a new
+//! `targets` keeps promised response times; `admin` is the console for operators. `handover` passes the sockets to a new
 //! process.
 
 pub mod admin;
-pub mod agent;
+mod agent;
 pub mod config;
 pub mod effects;
 pub mod governor;
 mod handover;
-pub mod history;
+mod history;
 pub mod metrics;
-pub mod own_process;
+mod own_process;
 pub mod page;
 pub mod registry;
 pub mod relay;
-pub mod reload;
+mod reload;
 pub mod run;
 pub mod session;
 pub mod settings;
 pub mod statement;
-pub mod statistics;
-pub mod targets;
+mod statistics;
+mod targets;
 pub mod top;
 pub mod watch;

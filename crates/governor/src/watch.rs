@@ -14,7 +14,7 @@
 //! Beside a server no session rings: the thread itself looks which sessions exist, and which important ones wait for a lock
 //! (`beside`).
 //!
-//! The same thread gives server processes their shares of the cores ([`agent`](crate::agent)).
+//! The same thread gives server processes their shares of the cores (`agent`).
 
 mod act;
 mod aimed;

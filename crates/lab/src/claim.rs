@@ -1,24 +1,24 @@
 //! Claims: sentences with numbers that an experiment must show.
 //!
 //! A claim is typed as an expression, `gain(pow, high) >= 0.95 * gain(pabort, high)`. [`parse`] reads it into a syntax tree
-//! ([`syntax`]), and [`Claim::new`] binds every name in it to the experiment before anything runs, so that a typing error does
-//! not cost an hour of measuring. [`Claim::evaluate`] tells whether the measured figures ([`figures`]) make it true, and
+//! (`syntax`), and [`Claim::new`] binds every name in it to the experiment before anything runs, so that a typing error does
+//! not cost an hour of measuring. [`Claim::evaluate`] tells whether the measured figures (`figures`) make it true, and
 //! [`Claim::judge`] whether they do beyond noise.
 //!
 //! A figure that was not measured makes a claim neither true nor false, unless the other figures decide the claim alone (one
 //! `and` that fails, one `or` that holds, one counterexample to a `for all`).
 //!
-//! A claim may carry the published figure; ours is then graded by it ([`grade`]), whatever the verdict.
+//! A claim may carry the published figure; ours is then graded by it (`grade`), whatever the verdict.
 
 mod bind;
 mod evaluate;
-pub mod figures;
+pub(crate) mod figures;
 pub mod first_result;
 mod formula;
-pub mod grade;
+pub(crate) mod grade;
 mod parse;
 mod select;
-pub mod syntax;
+pub(crate) mod syntax;
 #[cfg(test)]
 mod tests;
 mod verdict;

@@ -1,6 +1,6 @@
 //! Experiment files: their text, and how it becomes a [`Plan`](crate::plan::Plan) that can be run.
 //!
-//! [`parse`] reads a file ([`typed`] lists every key); [`resolve`] checks it against the available benchmarks and the target, and
+//! [`parse`] reads a file (`typed` lists every key); [`resolve`] checks it against the available benchmarks and the target, and
 //! fills in every default. Both report all the faults they can see at once, each with its place in the file, so
 //! that nothing runs before the whole plan is known to be runnable. `schema` is the same grammar for editors.
 
@@ -11,14 +11,14 @@ mod duration;
 mod known_keys;
 mod resolve;
 mod runs;
-pub mod schema;
+pub(crate) mod schema;
 mod simulated;
 mod size;
 mod sweep;
 mod sweep_key;
 #[cfg(test)]
 mod tests;
-pub mod typed;
+pub(crate) mod typed;
 mod workloads;
 
 pub(crate) use duration::duration;

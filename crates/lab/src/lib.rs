@@ -5,32 +5,32 @@
 //! - [`experiment`] is an experiment as typed, [`plan`] as resolved, and [`claim`] its expected results.
 //! - [`targets`] is what an experiment needs of databases, and [`limits`] of the machine; [`host_limits`] puts limits in force,
 //!   and [`capacity`] checks that the data fits.
-//! - [`runner`] runs it. [`sensors`] are attached to the driver's window, and [`time_share`] shows where response time went, on a
-//!   server with [`activity`]; `copy_sampling` watches a copy for queries.
-//! - [`record`] is the result of a run and [`figures`] the list of all figures. [`journal`] and [`run_directory`] keep them, with
-//!   [`histograms`] and [`samples`].
-//! - [`analysis`] computes what the runs show together, and [`document`] puts it into [`results`] (`results.json`), with
+//! - [`runner`] runs it. [`sensors`] are attached to the driver's window, and `time_share` shows where response time went, on a
+//!   server with `activity`; `copy_sampling` watches a copy for queries.
+//! - [`record`] is the result of a run and `figures` the list of all figures. [`journal`] and [`run_directory`] keep them, with
+//!   `histograms` and `samples`.
+//! - `analysis` computes what the runs show together, and [`document`] puts it into [`results`] (`results.json`), with
 //!   [`fingerprint`] to distinguish settings and machines.
-//! - [`summary`] puts results into sentences, [`speed_up`] computes the gain of each query from a larger amount, [`table`]
+//! - `summary` puts results into sentences, `speed_up` computes the gain of each query from a larger amount, [`table`]
 //!   prints, [`report`] draws, and `freshness` has their words for a copy that queries read.
 //! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform
 //!   together, and [`advise`] finds the load that keeps a promise.
 //! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds what isolates its workloads. [`simulation`] takes
 //!   the place of a database if a cache is simulated. `units` writes numbers.
 
-pub mod activity;
+mod activity;
 pub mod advise;
-pub mod analysis;
+mod analysis;
 pub mod capacity;
 pub mod claim;
 pub mod compare;
 mod copy_sampling;
 pub mod document;
 pub mod experiment;
-pub mod figures;
+mod figures;
 pub mod fingerprint;
 mod freshness;
-pub mod histograms;
+mod histograms;
 pub mod host_limits;
 pub mod journal;
 pub mod limits;
@@ -43,14 +43,14 @@ pub mod reproduction;
 pub mod results;
 pub mod run_directory;
 pub mod runner;
-pub mod samples;
+mod samples;
 pub mod sensors;
 pub mod simulation;
-pub mod speed_up;
+mod speed_up;
 pub mod study;
-pub mod summary;
+mod summary;
 pub mod table;
 pub mod targets;
-pub mod time_share;
+mod time_share;
 mod units;
 pub mod until_decided;

@@ -1,9 +1,9 @@
 //! What the host is: processors, caches, memory, kernel, and whether it is a guest.
 
 mod cache;
-pub mod guest;
+pub(crate) mod guest;
 mod memory;
-pub mod processor;
+pub(crate) mod processor;
 mod warning;
 
 use serde::{Deserialize, Serialize};

@@ -17,7 +17,7 @@ mod llc;
 pub mod pirate;
 mod process;
 mod report;
-pub mod schedule;
+pub(crate) mod schedule;
 pub mod serve;
 mod spec;
 

@@ -6,9 +6,9 @@
 //! [`describe`] (all of these in words).
 //!
 //! Measurements:
-//! - Time: [`cpu_time`] of threads and of this process, [`process_tree`] of processes and their descendants, [`block_io_delay`] (waiting for
+//! - Time: [`cpu_time`] of threads and of this process, [`process_tree`] of processes and their descendants, `block_io_delay` (waiting for
 //!   block I/O), [`processor_time`] (also the time that the host of a guest takes), [`run_queue`] (threads that want a core).
-//! - Devices: [`device`] (load of processors and disks), [`disk_watch`] (a server's processes on its disk), [`frequency`] of cores, [`space`]
+//! - Devices: `device` (load of processors and disks), [`disk_watch`] (a server's processes on its disk), `frequency` of cores, [`space`]
 //!   (free memory and disk), [`memory_speed`] (latencies and bandwidths).
 //! - Hardware events: [`counters`], interpreted by [`top_down`] and the older [`cache_miss`].
 //! - Control groups: [`pressure`] and [`group_use`] from the kernel, [`resctrl`] from the processor.
@@ -24,8 +24,8 @@
 //! All reading goes through [`host`] and [`cgroup`], and all changes go through [`change`]. A [`host::Host`] is the real host or a folder
 //! that looks like one.
 
-pub mod availability;
-pub mod block_io_delay;
+mod availability;
+mod block_io_delay;
 pub mod cache_miss;
 pub mod cgroup;
 pub mod change;
@@ -33,12 +33,12 @@ pub mod control;
 pub mod counters;
 pub mod cpu_time;
 pub mod describe;
-pub mod device;
+mod device;
 pub mod disk_group;
 pub mod disk_speed;
 pub mod disk_watch;
 pub mod facts;
-pub mod frequency;
+mod frequency;
 pub mod group_cores;
 pub mod group_folder;
 pub mod group_use;

@@ -9,16 +9,16 @@
 //! describe what they left over, which the notes state.
 
 pub mod bandwidth;
-pub mod buffer;
+pub(crate) mod buffer;
 pub mod caches;
-pub mod capacity;
-pub mod chase;
-pub mod figure;
-pub mod kept;
+pub(crate) mod capacity;
+pub(crate) mod chase;
+pub(crate) mod figure;
+pub(crate) mod kept;
 pub mod latency;
 pub mod loaded;
 mod probe;
-pub mod stream;
+pub(crate) mod stream;
 
 use std::fmt;
 

@@ -6,7 +6,7 @@
 //! mounts the file system, and it never changes the default group.
 //!
 //! In reading order: [`Resctrl::open`] finds the mount or returns why there is none ([`Absent`]), [`Capabilities`] describes what can be
-//! allocated, [`Group`] is one allocation, [`subject`] puts whole processes into a group,
+//! allocated, [`Group`] is one allocation, `subject` puts whole processes into a group,
 //! [`class_groups`] some threads of this process, or some processes of a server, into groups with fewer ways. [`ResctrlFiles`] is the
 //! seam below which a test puts a fake kernel ([`fake`]).
 //!
@@ -23,7 +23,7 @@ pub mod fake;
 mod files;
 mod group;
 mod schemata;
-pub mod subject;
+pub(crate) mod subject;
 mod traffic;
 
 use std::fmt;

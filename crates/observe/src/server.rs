@@ -1,6 +1,6 @@
 //! The connection over which an observation asks a server.
 
-pub mod rights;
+pub(crate) mod rights;
 mod rows;
 mod sql;
 

@@ -1,10 +1,10 @@
 //! The commands that change something, one file each. Only users that may change things get here.
 
-pub mod kill;
-pub mod pause;
-pub mod reload;
-pub mod set;
-pub mod shutdown;
+pub(crate) mod kill;
+pub(crate) mod pause;
+pub(crate) mod reload;
+pub(crate) mod set;
+pub(crate) mod shutdown;
 
 use super::answer::Refusal;
 

@@ -1,21 +1,21 @@
 //! The `SHOW` commands, one file each: their columns and how their rows are made.
 
-pub mod aborts;
-pub mod classes;
-pub mod clients;
+pub(crate) mod aborts;
+pub(crate) mod classes;
+pub(crate) mod clients;
 pub mod config;
-pub mod databases;
+pub(crate) mod databases;
 pub mod fingerprint;
-pub mod help;
-pub mod levers;
-pub mod lists;
-pub mod mem;
-pub mod pools;
-pub mod preemptions;
-pub mod queue;
-pub mod servers;
+pub(crate) mod help;
+pub(crate) mod levers;
+pub(crate) mod lists;
+pub(crate) mod mem;
+pub(crate) mod pools;
+pub(crate) mod preemptions;
+pub(crate) mod queue;
+pub(crate) mod servers;
 pub mod state;
-pub mod stats;
-pub mod targets;
-pub mod users;
-pub mod version;
+pub(crate) mod stats;
+pub(crate) mod targets;
+pub(crate) mod users;
+pub(crate) mod version;

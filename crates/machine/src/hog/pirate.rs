@@ -5,7 +5,7 @@
 //! A cache keeps lines that are used more often. The pirate sweeps its buffer so often that other processes, which touch each of their
 //! lines less often, lose theirs. How well that works depends on these processes, so the pirate also measures what it
 //! lost itself: a load that misses is a line that it did not hold. It counts its misses where there are hardware counters
-//! ([`counted`]), and else times a sample of its loads ([`split`]).
+//! (`counted`), and else times a sample of its loads (`split`).
 //!
 //! A sweep follows several chains in random order through the buffer rather than going up its addresses: loads overlap,
 //! which makes it fast, and no prefetcher fetches a lost line back before its loss is seen. A prefetcher that always brings
@@ -14,8 +14,8 @@
 //! [`validate()`] checks these assumptions on a machine: a chase through a known working set must begin to miss when
 //! the pirate leaves it too little cache.
 
-pub mod counted;
-pub mod split;
+pub(crate) mod counted;
+pub(crate) mod split;
 pub mod validate;
 
 use std::hint::black_box;
