@@ -46,9 +46,7 @@ static OPTIONS: &[TargetOption] = &[
         about: "with `cache_classes`: when a thread is bound to a class: `per_pool`, once, for each class has threads of its own; `per_task`, before \
                 work of another class than the last, for all share threads",
         set: |options, value| {
-            let known = CacheSwitch::ALL.into_iter().find(|switch| switch.name() == value);
-            options.cache_switch =
-                known.ok_or_else(|| one_of(value, CacheSwitch::ALL.iter().map(|switch| switch.name())))?;
+            options.cache_switch = choice(value, &CacheSwitch::ALL, |switch| switch.name())?;
             Ok(())
         },
         get: |options| options.cache_switch.name().into(),
@@ -57,8 +55,7 @@ static OPTIONS: &[TargetOption] = &[
         name: "checkpoint_mib",
         about: "with `data_folder`: MiB of log from one checkpoint to the next",
         set: |options, value| {
-            let mib: Option<u64> = value.parse().ok().filter(|mib| (1..=1 << 20).contains(mib));
-            options.log.checkpoint_bytes = mib.ok_or("a number from 1 to 1048576")? << 20;
+            options.log.checkpoint_bytes = count::<u64>(value, MIB_MAX)? << 20;
             Ok(())
         },
         get: |options| (options.log.checkpoint_bytes >> 20).into(),
@@ -108,9 +105,7 @@ static OPTIONS: &[TargetOption] = &[
         name: "delta_full",
         about: "with `propagation`: what happens when `delta_mib` is reached: `stall`, commits wait for propagation, or `grow`",
         set: |options, value| {
-            let known = WhenFull::ALL.into_iter().find(|when| when.name() == value);
-            options.delta.when_full =
-                known.ok_or_else(|| one_of(value, WhenFull::ALL.iter().map(|when| when.name())))?;
+            options.delta.when_full = choice(value, &WhenFull::ALL, |when| when.name())?;
             Ok(())
         },
         get: |options| options.delta.when_full.name().into(),
@@ -119,8 +114,7 @@ static OPTIONS: &[TargetOption] = &[
         name: "delta_mib",
         about: "with `propagation`: MiB of changes that may wait to be brought to the columns",
         set: |options, value| {
-            let mib: Option<u64> = value.parse().ok().filter(|mib| (1..=1 << 20).contains(mib));
-            options.delta.bytes_max = mib.ok_or("a number from 1 to 1048576")? << 20;
+            options.delta.bytes_max = count::<u64>(value, MIB_MAX)? << 20;
             Ok(())
         },
         get: |options| (options.delta.bytes_max >> 20).into(),
@@ -130,7 +124,7 @@ static OPTIONS: &[TargetOption] = &[
         about: "degree of parallelism of a query, with `parallelism` the most partitions of a pipeline; also the number of threads, unless \
                 `workers` is set",
         set: |options, value| {
-            let dop = value.parse().ok().filter(|dop| (1..=1024).contains(dop)).ok_or("a number from 1 to 1024")?;
+            let dop = count(value, THREADS_MAX)?;
             options.queries.dop = dop;
             if !options.has_own_workers {
                 options.queries.workers = dop;
@@ -204,10 +198,7 @@ static OPTIONS: &[TargetOption] = &[
         set: |options, value| {
             options.queries.memory_grant_mib = match value {
                 "unlimited" => None,
-                _ => {
-                    let grant = value.parse().ok().filter(|grant| (1..=1 << 20).contains(grant));
-                    Some(grant.ok_or("`unlimited` or a number from 1 to 1048576")?)
-                }
+                _ => Some(count(value, MIB_MAX).map_err(|numbers| format!("`unlimited` or {numbers}"))?),
             };
             Ok(())
         },
@@ -244,9 +235,7 @@ static OPTIONS: &[TargetOption] = &[
         about: "when changes of transactions are brought to the columns that queries read: `off`, not at all; `background`; \
                 `before_query`; `blocking`, as `before_query` while commits wait; `paused`, never, so that queries merge all of them",
         set: |options, value| {
-            let known = Propagation::ALL.into_iter().find(|mode| mode.name() == value);
-            options.delta.propagation =
-                known.ok_or_else(|| one_of(value, Propagation::ALL.iter().map(|mode| mode.name())))?;
+            options.delta.propagation = choice(value, &Propagation::ALL, |mode| mode.name())?;
             Ok(())
         },
         get: |options| options.delta.propagation.name().into(),
@@ -281,8 +270,7 @@ static OPTIONS: &[TargetOption] = &[
         name: "propagation_threads",
         about: "threads that bring changes to the columns",
         set: |options, value| {
-            let threads = value.parse().ok().filter(|threads| (1..=1024).contains(threads));
-            options.delta.threads = threads.ok_or("a number from 1 to 1024")?;
+            options.delta.threads = count(value, THREADS_MAX)?;
             Ok(())
         },
         get: |options| options.delta.threads.into(),
@@ -298,9 +286,7 @@ static OPTIONS: &[TargetOption] = &[
         about: "the threads that a query runs on: `shared`, the same for all queries, which take turns; `own`, that many for each query, and \
                 the kernel divides the cores among them",
         set: |options, value| {
-            let known = QueryThreads::ALL.into_iter().find(|threads| threads.name() == value);
-            options.queries.query_threads =
-                known.ok_or_else(|| one_of(value, QueryThreads::ALL.iter().map(|threads| threads.name())))?;
+            options.queries.query_threads = choice(value, &QueryThreads::ALL, |threads| threads.name())?;
             Ok(())
         },
         get: |options| options.queries.query_threads.name().into(),
@@ -350,16 +336,17 @@ static OPTIONS: &[TargetOption] = &[
             options.has_own_workers = value != "dop";
             options.queries.workers = match value {
                 "dop" => options.queries.dop,
-                _ => {
-                    let workers = value.parse().ok().filter(|workers| (1..=1024).contains(workers));
-                    workers.ok_or("`dop` or a number from 1 to 1024")?
-                }
+                _ => count(value, THREADS_MAX).map_err(|numbers| format!("`dop` or {numbers}"))?,
             };
             Ok(())
         },
         get: |options| if options.has_own_workers { options.queries.workers.into() } else { "dop".into() },
     },
 ];
+
+/// The most threads of anything, and the most MiB of anything.
+const THREADS_MAX: u64 = 1024;
+const MIB_MAX: u64 = 1 << 20;
 
 /// What a starvation bound can be.
 const BOUNDS: &str = "`none` or a number from 1 to 4294967295";
@@ -375,6 +362,17 @@ pub(super) fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Cl
     let typed = value.split('(').next().unwrap_or(value);
     let meant = nearest(typed, names.clone().map(word)).and_then(|near| names.clone().find(|name| word(name) == near));
     format!("{}{}", list.join(" or "), suggestion(&meant))
+}
+
+/// The one of that name.
+fn choice<T: Copy>(value: &str, all: &[T], name: impl Fn(&T) -> &'static str + Copy) -> Result<T, String> {
+    all.iter().find(|one| name(one) == value).copied().ok_or_else(|| one_of(value, all.iter().map(name)))
+}
+
+/// A number from 1 to the most there can be.
+fn count<T: TryFrom<u64>>(value: &str, most: u64) -> Result<T, String> {
+    let count = value.parse().ok().filter(|count| (1..=most).contains(count));
+    count.and_then(|count| T::try_from(count).ok()).ok_or_else(|| format!("a number from 1 to {most}"))
 }
 
 fn on_or_off(value: &str) -> Result<bool, String> {
