@@ -380,87 +380,55 @@ pub(crate) fn cache_fault(classes: &[ClassSettings]) -> Option<String> {
     ))
 }
 
-#[cfg(test)]
-use plimsoll_policy::{ClassRule, ClassTerms, Priority};
-
 /// Two classes for tests: `high` for users `high*`, unlimited, and `low` for all others, MPL 1, a queue of 1, preemptible
 /// (`pow`, replayed, promoted after 5 rollbacks), ended after 60 s of thinking. What the server aborts is not run again.
 #[cfg(test)]
 pub(crate) fn for_tests() -> Settings {
-    let class = |name: &str, priority, mpl, idle| ClassSettings {
-        name: name.to_owned(),
-        limits: ClassLimits { priority, mpl, queue_max: mpl, timeout: None },
-        settable_by: Vec::new(),
-        idle_in_transaction_timeout: idle,
-        cpu: CpuShare::Untouched,
-        cpu_floor_percent: None,
-        disk: DiskUse::Untouched,
-        cache: CacheUse::ALL,
-        control_groups: Arc::default(),
-        preemptible: priority == Priority::LOW,
-        replay: true,
-        retries: true,
-        retry_aborted: 0,
-        workers_max: None,
-        is_paused: false,
-        target: None,
-        mpl_min: None,
-        held: Held::default(),
-    };
-    let classes = vec![
-        class("high", Priority::HIGH, None, None),
-        class("low", Priority::LOW, Some(1), Some(Duration::from_secs(60))),
-    ];
-    let terms = classes.iter().map(|class| ClassTerms {
-        name: class.name.clone(),
-        priority: class.limits.priority,
-        settable_by: Vec::new(),
-    });
-    let pattern = glob::Pattern::new("high*").expect("a pattern");
-    let rule = ClassRule { user: Some(pattern), ..ClassRule::of(ClassIndex(0)) };
-    Settings {
-        is_beside: false,
-        listen: Listen {
-            addresses: vec!["127.0.0.1:0".parse().expect("an address")],
-            socket_folders: Vec::new(),
-            clients_max: 100,
-            logins_max_per_address: 50,
-            login_timeout: Duration::from_secs(10),
-            handover: None,
-            proxy_protocol_from: Vec::new(),
-            workers: 1,
-            spin: SpinRule::Learned,
-            tls: None,
-            certificate: None,
-            tls_required: false,
-        },
-        server: ServerUrl::parse("postgres://nobody@localhost:1/none").expect("a URL"),
-        passing_on: PassingOn { trust_clients: true, announce_class: false, proxy_protocol: false },
-        control: None,
-        rules: ClassRules::new(terms.collect(), vec![rule], ClassIndex(1)),
-        classes,
-        total_mpl: None,
-        auto_mpl: false,
-        preemption: preemption_for_tests(),
-        cpu: Cpu { shares: false, inheritance: false },
-        disk: DiskLimits { limits: false, floor_percent: 50 },
-        admin: Admin { database: "plimsoll".to_owned(), users: Vec::new() },
-        http: None,
-        break_glass: Vec::new(),
-        log: Log { is_json: false, level: tracing::Level::INFO },
-    }
-}
+    use crate::config::{Surroundings, parse};
 
-#[cfg(test)]
-fn preemption_for_tests() -> Preemption {
-    Preemption {
-        policy: PreemptionPolicy::parse("pow").expect("a policy"),
-        threshold: Duration::from_millis(2),
-        look_interval: Duration::from_millis(2),
-        weigh: true,
-        idle_counts_as_waiting: true,
-        bound: StarvationBound::default(),
-        replay_bytes_max: 1 << 20,
-        replay_functions: Vec::new(),
-    }
+    const TEXT: &str = r#"
+server = "postgres://nobody@localhost:1/none"
+trust_clients = true
+announce_class = false
+[listen]
+addresses = ["127.0.0.1:0"]
+clients_max = 100
+login_timeout = "10s"
+workers = 1
+spin = "auto"
+[admission]
+auto_mpl = false
+[[class]]
+name = "high"
+priority = "high"
+retries = true
+retry_aborted = 0
+[[class]]
+name = "low"
+priority = "low"
+mpl = 1
+queue_max = 1
+idle_in_transaction_timeout = "60s"
+cpu = "untouched"
+disk = "untouched"
+retries = true
+retry_aborted = 0
+[[rule]]
+class = "high"
+user = "high*"
+[preemption]
+policy = "pow"
+[cpu]
+shares = false
+inheritance = false
+[disk]
+limits = false
+[http]
+address = "off"
+"#;
+    let surroundings = Surroundings { folder: std::path::Path::new("/"), environment: &|_| None, classes: &[] };
+    let mut settings = parse(TEXT, "tests.toml", &surroundings).unwrap_or_else(|error| panic!("{error}")).settings;
+    settings.classes[0].limits.queue_max = None;
+    settings.classes.iter_mut().for_each(|class| class.limits.timeout = None);
+    settings
 }

@@ -13,7 +13,6 @@ mod tests;
 use plimsoll_notation::sql::{Kind, Token};
 use plimsoll_policy::Unsafe;
 
-
 /// Commands that must not be run twice, by their first word.
 const UNSAFE_COMMANDS: &[(&str, Unsafe)] = &[
     ("copy", Unsafe::Copy),

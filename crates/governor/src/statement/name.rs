@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use plimsoll_notation::sql::{Kind, Token};
 
-
 /// A name without its quotes, or in lower case if it has none. Letters beyond ASCII stay as they are. `None` if the piece is
 /// not a name, or if it has the form `U&"…"`, which is not decoded.
 pub(crate) fn folded<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {

@@ -175,8 +175,7 @@ pub(crate) fn unqualified(sql: &str) -> Vec<String> {
     let mut faults = Vec::new();
     for statement in sql.split(';').map(str::trim).filter(|statement| !statement.starts_with("set ")) {
         let pieces = Lexer::new(statement.as_bytes(), Strings::Standard);
-        let words: Vec<String> =
-            pieces.map(|piece| String::from_utf8_lossy(piece.text).to_ascii_lowercase()).collect();
+        let words: Vec<String> = pieces.map(|piece| String::from_utf8_lossy(piece.text).to_ascii_lowercase()).collect();
         let at = |place: usize| words.get(place).map_or("", String::as_str);
         let is_catalog = |place: usize| place >= 2 && at(place - 1) == "." && at(place - 2) == "pg_catalog";
         let is_name = |word: &str| word.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');

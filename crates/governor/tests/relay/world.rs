@@ -2,17 +2,14 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_governor::config::{self, Surroundings};
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::relay::{self, Address, Running};
 use plimsoll_governor::settings::*;
-use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_policy::{
-    ClassIndex, ClassLimits, ClassRule, ClassRules, ClassTerms, PreemptionPolicy, Priority, SpinRule, StarvationBound,
-};
-use plimsoll_postgres::url::ServerUrl;
 
 /// Longer than anything here takes; only what is broken waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,74 +19,55 @@ pub const A_WHILE: Duration = Duration::from_millis(50);
 
 /// Settings for a server at that URL: two classes without limits, one worker, one port of the kernel's choice.
 pub fn settings(server: &str) -> Settings {
-    let class = |name: &str, priority| ClassSettings {
-        name: name.to_owned(),
-        limits: ClassLimits { priority, mpl: None, queue_max: None, timeout: None },
-        settable_by: Vec::new(),
-        idle_in_transaction_timeout: None,
-        cpu: CpuShare::Untouched,
-        cpu_floor_percent: None,
-        disk: DiskUse::Untouched,
-        cache: CacheUse::ALL,
-        control_groups: Arc::default(),
-        preemptible: priority == Priority::LOW,
-        replay: true,
-        retries: true,
-        retry_aborted: 0,
-        workers_max: None,
-        is_paused: false,
-        target: None,
-        mpl_min: None,
-        held: Held::default(),
-    };
-    let classes = vec![class("high", Priority::HIGH), class("low", Priority::LOW)];
-    let terms = classes.iter().map(|class| ClassTerms {
-        name: class.name.clone(),
-        priority: class.limits.priority,
-        settable_by: Vec::new(),
-    });
-    let rule = ClassRule { user: Some(glob::Pattern::new("high*").unwrap()), ..ClassRule::of(ClassIndex(0)) };
-    Settings {
-        is_beside: false,
-        listen: Listen {
-            addresses: vec!["127.0.0.1:0".parse().unwrap()],
-            socket_folders: Vec::new(),
-            clients_max: 100,
-            logins_max_per_address: 1000,
-            login_timeout: PATIENCE,
-            handover: None,
-            proxy_protocol_from: Vec::new(),
-            workers: 1,
-            spin: SpinRule::Learned,
-            tls: None,
-            certificate: None,
-            tls_required: false,
-        },
-        server: ServerUrl::parse_in(server, &|_| None).unwrap(),
-        passing_on: PassingOn { trust_clients: true, announce_class: false, proxy_protocol: false },
-        control: None,
-        rules: ClassRules::new(terms.collect(), vec![rule], ClassIndex(1)),
-        classes,
-        total_mpl: None,
-        auto_mpl: false,
-        preemption: Preemption {
-            policy: PreemptionPolicy::parse("never").unwrap(),
-            threshold: Duration::from_millis(2),
-            look_interval: Duration::from_millis(2),
-            weigh: true,
-            idle_counts_as_waiting: true,
-            bound: StarvationBound::default(),
-            replay_bytes_max: 1 << 20,
-            replay_functions: Vec::new(),
-        },
-        cpu: Cpu { shares: false, inheritance: false },
-        disk: DiskLimits { limits: false, floor_percent: 50 },
-        admin: Admin { database: "console".to_owned(), users: Vec::new() },
-        http: None,
-        break_glass: vec!["fireman".to_owned()],
-        log: Log { is_json: false, level: tracing::Level::INFO },
+    let text = format!("server = \"{server}\"\n{SETTINGS}");
+    let surroundings = Surroundings { folder: Path::new("/"), environment: &|_| None, classes: &[] };
+    let mut settings = config::parse(&text, "relay.toml", &surroundings).unwrap().settings;
+    for class in &mut settings.classes {
+        (class.limits.queue_max, class.limits.timeout) = (None, None);
     }
+    settings
 }
+
+const SETTINGS: &str = r#"
+trust_clients = true
+announce_class = false
+break_glass = ["fireman"]
+[listen]
+addresses = ["127.0.0.1:0"]
+clients_max = 100
+logins_max_per_address = 1000
+login_timeout = "20s"
+workers = 1
+spin = "auto"
+[admission]
+auto_mpl = false
+[[class]]
+name = "high"
+priority = "high"
+retries = true
+retry_aborted = 0
+[[class]]
+name = "low"
+priority = "low"
+cpu = "untouched"
+disk = "untouched"
+retries = true
+retry_aborted = 0
+[[rule]]
+class = "high"
+user = "high*"
+[preemption]
+policy = "never"
+[cpu]
+shares = false
+inheritance = false
+[disk]
+limits = false
+[admin]
+database = "console"
+[http]
+address = "off"
+"#;
 
 /// A governor between the test's clients and the test's server.
 pub struct World {

@@ -91,7 +91,13 @@ impl FirstResults {
         for (experiment, claims) in self.0.iter().filter(|(_, claims)| !claims.is_empty()) {
             let _ = writeln!(out, "\n[{}]", toml_string(experiment));
             for (text, FirstResult { date, hash }) in claims {
-                let _ = writeln!(out, "{} = {{ date = {}, hash = {} }}", toml_string(text), toml_string(date), toml_string(hash));
+                let _ = writeln!(
+                    out,
+                    "{} = {{ date = {}, hash = {} }}",
+                    toml_string(text),
+                    toml_string(date),
+                    toml_string(hash)
+                );
             }
         }
         out
