@@ -118,7 +118,28 @@ impl Index {
 
     /// Appends every row in `low..=high` in order of key; returns the first entry above them.
     pub fn collect(&self, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Above {
-        with_tree!(self, tree => collect(tree, low, high, rows))
+        with_tree!(self, tree => collect_first(tree, low, high, usize::MAX, rows))
+    }
+
+    /// The first or last rows in `low..=high`, at most so many, from that end on. Returns the entry whose gap, with those below
+    /// the rows, says that there are no others: the last row if they are the first ones and as many as asked for, otherwise the
+    /// first entry above the range.
+    pub fn collect_some(
+        &self,
+        low: &Key,
+        high: &Key,
+        is_from_last: bool,
+        limit: usize,
+        rows: &mut Vec<RowId>,
+    ) -> Above {
+        with_tree!(self, tree => {
+            if is_from_last {
+                collect_last(tree, low, high, limit, rows);
+                after(tree, high)
+            } else {
+                collect_first(tree, low, high, limit, rows)
+            }
+        })
     }
 
     /// How many keys there are. Walks the index.
@@ -270,7 +291,13 @@ fn at_and_after<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> (Option<
     }
 }
 
-fn collect<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, rows: &mut Vec<RowId>) -> Above {
+fn collect_first<K: StoredKey>(
+    tree: &TreeIndex<K, RowId>,
+    low: &Key,
+    high: &Key,
+    limit: usize,
+    rows: &mut Vec<RowId>,
+) -> Above {
     let guard = Guard::new();
     let high = K::store(high);
     for (key, row) in tree.range::<K, _>(K::store(low).., &guard) {
@@ -281,8 +308,17 @@ fn collect<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, rows
             return above((key, row));
         }
         rows.push(*row);
+        if rows.len() == limit {
+            return above((key, row));
+        }
     }
     Above::END
+}
+
+fn collect_last<K: StoredKey>(tree: &TreeIndex<K, RowId>, low: &Key, high: &Key, limit: usize, rows: &mut Vec<RowId>) {
+    let guard = Guard::new();
+    let found = tree.range(K::store(low)..=K::store(high), &guard).rev().map(|(_, row)| *row);
+    rows.extend(found.filter(|row| *row != NO_ROW).take(limit));
 }
 
 #[cfg(test)]

@@ -68,6 +68,27 @@ impl Connection {
         })
     }
 
+    /// The first or last rows whose keys begin between the two prefixes, inclusive, at most so many, from that end on, replacing
+    /// what `rows` held. No further one can appear before the last of them, nor anywhere in the range if there are fewer.
+    pub fn find_some(
+        &mut self,
+        (table, index): (u32, usize),
+        (low, high): (&[Value<'_>], &[Value<'_>]),
+        (end, limit): (End, usize),
+        purpose: Purpose,
+        rows: &mut Vec<RowId>,
+    ) -> Result<(), TransactionError> {
+        rows.clear();
+        if limit == 0 {
+            return Ok(());
+        }
+        self.run(table, purpose.table_mode(), |work, table| {
+            let index = &table.indexes[index];
+            let range = range_of(table, index, low, high)?;
+            work.find_some(table, index, &range, (end, limit), purpose, rows)
+        })
+    }
+
     /// The integer in a column, not null, of a row that this transaction has found.
     pub fn int(&self, table: u32, row: RowId, column: usize) -> i64 {
         self.locked_row(table, row).heap.int(row, column)
@@ -183,6 +204,48 @@ impl Work {
                 rows.retain(|&row| table.heap.state(row) == RowState::Live);
                 return Ok(());
             }
+        }
+    }
+
+    fn find_some(
+        &mut self,
+        table: &RowTable,
+        index: &Index,
+        range: &Range,
+        (end, limit): (End, usize),
+        purpose: Purpose,
+        rows: &mut Vec<RowId>,
+    ) -> Result<(), TransactionError> {
+        let is_from_last = end == End::Last;
+        // Grows by the rows that this very transaction has deleted.
+        let mut wanted = limit;
+        let mut again = Vec::new();
+        loop {
+            let version = index.version(&range.low, &range.high);
+            rows.clear();
+            let guard = index.collect_some(&range.low, &range.high, is_from_last, wanted, rows);
+            self.lock_gap(index, guard.row)?;
+            for (at, &row) in rows.iter().enumerate() {
+                // Below the last of as many rows as were wanted, nothing was looked at.
+                if !is_from_last || at + 1 < wanted {
+                    self.lock_gap(index, Some(row))?;
+                }
+                self.lock(LockName::row(table.number, row), purpose.row_mode())?;
+            }
+            let frozen = index.freeze(&range.low, &range.high, guard);
+            let is_same = frozen.is_unchanged_since(version) || {
+                again.clear();
+                index.collect_some(&range.low, &range.high, is_from_last, wanted, &mut again) == guard && again == *rows
+            };
+            if !is_same {
+                continue;
+            }
+            let found = rows.len();
+            rows.retain(|&row| table.heap.state(row) == RowState::Live);
+            if rows.len() >= limit || found < wanted {
+                return Ok(());
+            }
+            wanted += limit - rows.len();
         }
     }
 }

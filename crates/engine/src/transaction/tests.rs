@@ -272,3 +272,39 @@ fn heirs_of_a_gap_are_raised_when_the_latch_has_been_given_up() {
     });
     assert_eq!(inserter, Ok(()));
 }
+
+/// What lies behind the last row that was wanted stays free for others.
+#[test]
+fn the_first_rows_of_a_range_are_locked_and_no_others() {
+    let engine = engine("standard");
+    for (end, limit, deleted, expect) in [
+        (End::First, 3, &[][..], &[0, 1, 2][..]),
+        (End::Last, 2, &[], &[9, 8]),
+        (End::First, 2, &[0, 2], &[1, 3]),
+        (End::Last, 2, &[9, 8, 6], &[7, 5]),
+        (End::First, 99, &[], &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]),
+        (End::Last, 0, &[], &[]),
+    ] {
+        let mut connection = engine.connect();
+        connection.begin(Priority::LOW, 0);
+        for key in deleted {
+            let row = connection.find(0, &[Value::Int(*key)], Purpose::Write).expect("alone").expect("one of the ten");
+            connection.delete(0, row).expect("alone");
+        }
+        let mut rows = vec![99];
+        connection.find_some((0, 0), (&[], &[]), (end, limit), Purpose::Read, &mut rows).expect("alone");
+        let keys: Vec<i64> = rows.iter().map(|&row| connection.int(0, row, 0)).collect();
+        assert_eq!(keys, expect);
+        let locked = |key: i64| {
+            let table = engine.row_table(0);
+            let row = table.indexes[0].get(&table.indexes[0].keys.low(&[Value::Int(key)])).expect("one of the ten");
+            let name = LockName::row(0, row);
+            engine.locks().held(&connection.work.member, name).is_some()
+        };
+        let locked: Vec<i64> = (0..10).filter(|key| locked(*key)).collect();
+        let mut wanted: Vec<i64> = expect.iter().chain(deleted).copied().collect();
+        wanted.sort_unstable();
+        assert_eq!(locked, wanted, "{end:?} {limit}");
+        connection.rollback();
+    }
+}

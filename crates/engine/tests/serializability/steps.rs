@@ -30,6 +30,8 @@ pub enum Step {
     /// All of a table, without its indexes.
     ScanTable(usize),
     Edge(usize, i64, i64, End),
+    /// At most so many rows from one end on.
+    Some(usize, i64, i64, End, usize),
     Write(usize, i64, Option<i64>),
     ReadThenWrite(usize, i64, Option<i64>),
     InsertIfAbsent(usize, Row),
@@ -63,18 +65,20 @@ fn step(random: &mut Pcg64, keys: i64, number: i64) -> Step {
     let other = (key + random.random_range(0..SPAN)).min(keys - 1);
     let tag = random.random_range(0..TAGS);
     let value = random.random_bool(0.8).then_some(number);
-    match random.random_range(0..24) {
+    let end = if number % 2 == 0 { End::First } else { End::Last };
+    match random.random_range(0..26) {
         0 | 1 => Step::Read(table, key),
         2..=5 => Step::Scan(table, key, other),
         6 | 7 => Step::ScanTag(table, tag),
         8 => Step::ScanTable(table),
-        9 | 10 => Step::Edge(table, key, other, if number % 2 == 0 { End::First } else { End::Last }),
+        9 | 10 => Step::Edge(table, key, other, end),
         11 | 12 => Step::Write(table, key, value),
         13 | 14 => Step::ReadThenWrite(table, key, value),
         15..=17 => Step::InsertIfAbsent(table, (key, tag, value)),
         18 | 19 => Step::Delete(table, key),
         20 | 21 => Step::Replace(table, (key, tag, value)),
-        _ => Step::Move(table, key),
+        22 | 23 => Step::Move(table, key),
+        _ => Step::Some(table, key, other, end, random.random_range(1..4)),
     }
 }
 
@@ -92,6 +96,12 @@ pub fn replay(model: &mut Model, step: Step) -> Vec<Row> {
         }
         Step::Edge(table, low, high, End::Last) => {
             model[table].range(low..=high).next_back().map(row).into_iter().collect()
+        }
+        Step::Some(table, low, high, End::First, limit) => {
+            model[table].range(low..=high).map(row).take(limit).collect()
+        }
+        Step::Some(table, low, high, End::Last, limit) => {
+            model[table].range(low..=high).rev().map(row).take(limit).collect()
         }
         Step::Write(table, key, value) | Step::ReadThenWrite(table, key, value) => {
             let before = one(model, table, key);
@@ -153,6 +163,14 @@ impl Client {
                 let [low, high] = [&low, &high].map(|key| [key_value(key)]);
                 let found = self.connection.find_end(index, &low, &high, end, Purpose::Read)?;
                 Ok(found.map(|row| self.read(table, row)).into_iter().collect())
+            }
+            Step::Some(table, low, high, end, limit) => {
+                let [low, high] = [low, high].map(|key| key_text(table, key));
+                let [low, high] = [&low, &high].map(|key| [key_value(key)]);
+                let mut rows = Vec::new();
+                let (index, ends) = ((table as u32, 0), (&low[..], &high[..]));
+                self.connection.find_some(index, ends, (end, limit), Purpose::Read, &mut rows)?;
+                Ok(rows.into_iter().map(|row| self.read(table, row)).collect())
             }
             Step::Write(table, key, value) | Step::ReadThenWrite(table, key, value) => {
                 let purpose = if matches!(step, Step::Write(..)) { Purpose::Write } else { Purpose::Update };
