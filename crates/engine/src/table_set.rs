@@ -237,6 +237,11 @@ impl TableSet {
         self
     }
 
+    /// How many tables there are.
+    pub fn table_count(&self) -> usize {
+        self.tables.len()
+    }
+
     /// The row copy of a table, if it has one.
     pub fn rows(&self, table: usize) -> Option<&Arc<RowTable>> {
         self.tables[table].rows.as_ref()

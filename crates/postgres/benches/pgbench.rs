@@ -34,7 +34,7 @@ static SCHEMA: Schema = Schema { name: Cow::Borrowed("pgbench"), tables: &[] };
 
 macro_rules! statements {
     ($($name:ident: $sql:expr;)*) => {
-        $(static $name: Statement = Statement { name: stringify!($name), sql: $sql, native: sql_only };)*
+        $(static $name: Statement = Statement { name: stringify!($name), sql: $sql, native: &sql_only };)*
     };
 }
 

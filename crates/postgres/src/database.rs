@@ -234,6 +234,10 @@ impl PostgresDatabase {
 }
 
 impl Database for PostgresDatabase {
+    fn runs_sql(&self) -> bool {
+        true
+    }
+
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         ownership::create(&mut self.control()?, schema, &self.url)
     }

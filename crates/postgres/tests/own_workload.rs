@@ -248,7 +248,7 @@ fn tables_of_the_user_are_used_as_they_are() {
     static BAD: plimsoll_workload::statement::Statement = plimsoll_workload::statement::Statement {
         name: "bad",
         sql: "INSERT INTO mine VALUES (1, 0)",
-        native: plimsoll_workload::statement::sql_only,
+        native: &plimsoll_workload::statement::sql_only,
     };
     assert!(matches!(session.execute(&BAD, &[], &mut rows), Err(DatabaseError::Duplicate { .. })));
     session.begin().unwrap();

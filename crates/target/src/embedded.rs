@@ -35,7 +35,7 @@ use plimsoll_postgres::cache_classes::CacheBinding;
 use plimsoll_workload::database::{CacheSwitches, Database, DatabaseError, Footprint, OptionChange, Session};
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::parallelism::Parallelism;
-use plimsoll_workload::schema::{Kind, Schema, Storage, Table, TableId};
+use plimsoll_workload::schema::{DeclaredColumn, DeclaredTable, Kind, Schema, Storage, TableId};
 
 use crate::open::TargetError;
 pub use engines::HighParallelism;
@@ -138,6 +138,8 @@ pub struct Embedded {
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
     schemas: RwLock<HashMap<String, Arc<TableSet>>>,
+    /// The tables of schemas that list none themselves.
+    declared: RwLock<HashMap<String, Vec<DeclaredTable>>>,
     /// Whether threads were ever placed: then they are at every session.
     is_placed: AtomicBool,
 }
@@ -158,7 +160,8 @@ impl Embedded {
         }
         let is_placed = AtomicBool::new(options.placement != Placement::default());
         let (options, cache, schemas) = (RwLock::new(options), RwLock::new(cache), RwLock::default());
-        Ok(Embedded { engine, options, queries, cache, column_folder, schemas, is_placed })
+        let declared = RwLock::default();
+        Ok(Embedded { engine, options, queries, cache, column_folder, schemas, declared, is_placed })
     }
 
     /// What all queries of sessions opened since the last change of an option took from the disk.
@@ -197,14 +200,21 @@ impl Embedded {
         if let Some(set) = schemas.get(&*schema.name) {
             return Ok(Some(Arc::clone(set)));
         }
-        let declarations = schema.tables.iter().map(declaration).collect();
-        let Some(set) = TableSet::adopt(&self.engine, &schema.name, declarations).map_err(failed)? else {
+        let Some(set) = TableSet::adopt(&self.engine, &schema.name, self.declarations(schema)).map_err(failed)? else {
             return Ok(None);
         };
         let set = Arc::new(self.place_columns(set));
         set.fill_columns().map_err(failed)?;
         schemas.insert(schema.name.to_string(), Arc::clone(&set));
         Ok(Some(set))
+    }
+
+    /// The tables of a schema as the engine declares them.
+    fn declarations(&self, schema: &Schema) -> Vec<TableDeclaration> {
+        match self.declared.read().get(&*schema.name) {
+            Some(declared) if schema.tables.is_empty() => declared.iter().map(declaration).collect(),
+            _ => schema.tables.iter().map(|table| declaration(&table.into())).collect(),
+        }
     }
 
     fn place_columns(&self, set: TableSet) -> TableSet {
@@ -217,12 +227,17 @@ impl Embedded {
 }
 
 impl Database for Embedded {
+    fn declare(&self, schema: &Schema, tables: &[DeclaredTable]) -> Result<(), DatabaseError> {
+        self.declared.write().insert(schema.name.to_string(), tables.to_vec());
+        Ok(())
+    }
+
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         let mut schemas = self.schemas.write();
         if schemas.contains_key(&*schema.name) || self.engine.set(&schema.name).is_some() {
             return Err(DatabaseError::Failed(format!("the tables of {} exist already", schema.name)));
         }
-        let set = TableSet::create(&self.engine, schema.tables.iter().map(declaration).collect()).map_err(failed)?;
+        let set = TableSet::create(&self.engine, self.declarations(schema)).map_err(failed)?;
         schemas.insert(schema.name.to_string(), Arc::new(self.place_columns(set.named(&schema.name))));
         Ok(())
     }
@@ -246,7 +261,7 @@ impl Database for Embedded {
         if let Some(placement) = &placement {
             placement.place_workers(&queries, self.schemas.read().values())?;
         }
-        Ok(Box::new(EmbeddedSession::new(self.engine.connect(), schema, tables, queries, placement)))
+        Ok(Box::new(EmbeddedSession::new(self.engine.connect(), tables, queries, placement)))
     }
 
     fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
@@ -335,9 +350,9 @@ fn locking(options: &EngineOptions) -> (String, &'static str, StarvationBound, b
 }
 
 /// A benchmark's table as the engine declares it.
-fn declaration(table: &Table) -> TableDeclaration {
-    let column = |column: &plimsoll_workload::schema::Column| ColumnSpec {
-        name: column.name.to_owned(),
+fn declaration(table: &DeclaredTable) -> TableDeclaration {
+    let column = |column: &DeclaredColumn| ColumnSpec {
+        name: column.name.clone(),
         kind: match column.kind {
             Kind::Int | Kind::Date => ColumnType::Int32,
             Kind::BigInt | Kind::Decimal { .. } | Kind::Timestamp => ColumnType::Int64,
@@ -346,10 +361,10 @@ fn declaration(table: &Table) -> TableDeclaration {
         nullable: column.nullable,
     };
     let spec = TableSpec {
-        name: table.name.to_owned(),
+        name: table.name.clone(),
         columns: table.columns.iter().map(column).collect(),
-        primary_key: table.primary_key.to_vec(),
-        secondary: table.secondary.iter().map(|index| index.columns.to_vec()).collect(),
+        primary_key: table.primary_key.clone(),
+        secondary: table.secondary.clone(),
     };
     TableDeclaration { spec, arrow: table.arrow(), keeps_rows: table.storage == Storage::RowsAndColumns }
 }

@@ -6,13 +6,14 @@ use arrow::array::{
     ArrayRef, Date32Builder, Decimal128Builder, Int32Builder, Int64Builder, StringViewBuilder,
     TimestampMicrosecondBuilder,
 };
+use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
-use crate::schema::{Kind, Table};
+use crate::schema::{DeclaredTable, Kind, Table};
 
 /// A batch of rows being made. Values are given in column order, row after row.
 pub(crate) struct Batch {
-    table: &'static Table,
+    schema: SchemaRef,
     columns: Vec<Builder>,
     cursor: usize,
 }
@@ -28,7 +29,12 @@ enum Builder {
 
 impl Batch {
     /// An empty batch with room for so many rows.
-    pub(crate) fn new(table: &'static Table, rows: usize) -> Self {
+    pub(crate) fn new(table: &Table, rows: usize) -> Self {
+        Batch::of(&DeclaredTable::from(table), rows)
+    }
+
+    /// The same for a table of a file.
+    pub(crate) fn of(table: &DeclaredTable, rows: usize) -> Self {
         let builder = |kind| match kind {
             Kind::Int => Builder::Int(Int32Builder::with_capacity(rows)),
             Kind::BigInt => Builder::BigInt(Int64Builder::with_capacity(rows)),
@@ -40,7 +46,7 @@ impl Batch {
             Kind::Timestamp => Builder::Timestamp(TimestampMicrosecondBuilder::with_capacity(rows)),
         };
         let columns = table.columns.iter().map(|column| builder(column.kind)).collect();
-        Batch { table, columns, cursor: 0 }
+        Batch { schema: table.arrow(), columns, cursor: 0 }
     }
 
     /// The next value is that integer, scaled decimal or timestamp.
@@ -91,7 +97,7 @@ impl Batch {
     /// If its last row is not complete, which is an error in the population.
     pub(crate) fn finish(mut self) -> RecordBatch {
         let arrays = self.columns.iter_mut().map(Builder::finish).collect();
-        RecordBatch::try_new(self.table.arrow(), arrays).expect("every row was given every column, in order")
+        RecordBatch::try_new(self.schema, arrays).expect("every row was given every column, in order")
     }
 
     fn next(&mut self) -> &mut Builder {

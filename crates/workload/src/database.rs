@@ -10,11 +10,26 @@ use crate::activity::ActivityWatch;
 use crate::benchmark::Writes;
 use crate::freshness::CopyWatch;
 use crate::parallelism::Parallelism;
-use crate::schema::{Schema, TableId};
+use crate::schema::{DeclaredTable, Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
 /// A database under test.
 pub trait Database: Send + Sync {
+    /// Whether statements run as their SQL text, which may also make tables ([`run_script`](Database::run_script)). Otherwise they
+    /// run as row operations on tables that are declared.
+    fn runs_sql(&self) -> bool {
+        false
+    }
+
+    /// Says which tables a schema has that lists none itself, because they were read from a file: wherever the schema is named
+    /// from now on, it has these.
+    fn declare(&self, schema: &Schema, tables: &[DeclaredTable]) -> Result<(), DatabaseError> {
+        let (_, _) = (schema, tables);
+        Err(DatabaseError::Unsupported(
+            "this target keeps no tables of a user's own; use `--target postgres:`".to_owned(),
+        ))
+    }
+
     /// Creates the tables of a schema, empty.
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError>;
 

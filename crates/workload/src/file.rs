@@ -4,9 +4,7 @@
 //! Both forms become the same `Definition`: `program` says what clients do step by step, `client` does
 //! it. In reading order: `lexer` and `sql` know as much of SQL as is needed without a server, `expression` is pgbench's,
 //! `generator` draws parameters, `typed` and `toml_form` read TOML, `script` reads scripts, `load` makes tables, `check` looks
-//! at data. `docs/own-workload.md` is the user's guide.
-//!
-//! The statements exist as SQL only, so that such a workload runs on servers and not on the embedded engine.
+//! at data, `native` is what all this becomes on the embedded engine. `docs/own-workload.md` is the user's guide.
 
 mod benchmark;
 mod check;
@@ -16,6 +14,7 @@ mod expression;
 mod generator;
 mod lexer;
 mod load;
+mod native;
 mod problem;
 mod program;
 mod script;

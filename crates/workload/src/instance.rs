@@ -13,7 +13,7 @@ use crate::driver::PriorityRule;
 use crate::file::WorkloadFile;
 use crate::freshness::CopyWatch;
 use crate::parallelism::Parallelism;
-use crate::schema::{Schema, TableId};
+use crate::schema::{DeclaredTable, Schema, TableId};
 
 /// The parameter that names an instance; every benchmark has it.
 pub const INSTANCE: &str = "instance";
@@ -120,6 +120,14 @@ struct Seen<'a> {
 }
 
 impl Database for Seen<'_> {
+    fn runs_sql(&self) -> bool {
+        self.database.runs_sql()
+    }
+
+    fn declare(&self, _: &Schema, tables: &[DeclaredTable]) -> Result<(), DatabaseError> {
+        self.database.declare(self.schema, tables)
+    }
+
     fn create(&self, _: &Schema) -> Result<(), DatabaseError> {
         self.database.create(self.schema)
     }

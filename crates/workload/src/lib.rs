@@ -1,7 +1,7 @@
 //! Benchmarks, and what is needed to run one against any database.
 //!
 //! In reading order: [`schema`] says what tables a benchmark has, [`database`] is the trait a target implements,
-//! [`statement`] is a statement in its two forms (SQL text and native row operations), [`benchmark`] is what a benchmark
+//! [`statement`] is a statement in its two forms (SQL text and native row operations), [`keyed`] makes the second of the first, [`benchmark`] is what a benchmark
 //! must provide, [`registry`] lists the benchmarks there are. [`tpcc`] and [`tpch`] are those of the Transaction Processing
 //! Performance Council, [`tpcb`] its older bank, [`tpcw`] its bookshop; `ch` runs queries on TPC-C's tables, [`asdb`] is like a
 //! benchmark of cloud databases; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's
@@ -11,7 +11,7 @@
 //! [`parallelism`] about those that choose degrees of parallelism themselves.
 //!
 //! Nothing here knows which database it runs on, and nothing here draws a random number or reads a clock that was not
-//! handed in by the driver's seed.
+//! handed in by the driver's seed; only a user's own statements that ask for the time get that of the system, as on a server.
 
 pub mod activity;
 pub mod asdb;
@@ -27,6 +27,7 @@ mod footprint;
 pub mod freshness;
 mod inquiry;
 pub mod instance;
+pub mod keyed;
 pub mod memory;
 pub mod parallelism;
 mod parts;

@@ -110,6 +110,62 @@ impl Kind {
     }
 }
 
+/// A table of a workload that was read from a file: the same as [`Table`], with names of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredTable {
+    /// As [`Table::name`].
+    pub name: String,
+    /// As [`Table::columns`].
+    pub columns: Vec<DeclaredColumn>,
+    /// As [`Table::primary_key`].
+    pub primary_key: Vec<ColumnId>,
+    /// The columns of each of [`Table::secondary`].
+    pub secondary: Vec<Vec<ColumnId>>,
+    /// As [`Table::storage`].
+    pub storage: Storage,
+}
+
+/// A column of a table of a workload that was read from a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeclaredColumn {
+    /// As [`Column::name`].
+    pub name: String,
+    /// As [`Column::kind`].
+    pub kind: Kind,
+    /// As [`Column::nullable`].
+    pub nullable: bool,
+}
+
+impl DeclaredTable {
+    /// The schema of the batches that fill this table.
+    pub fn arrow(&self) -> SchemaRef {
+        let field = |column: &DeclaredColumn| Field::new(&column.name, column.kind.arrow(), column.nullable);
+        Arc::new(ArrowSchema::new(self.columns.iter().map(field).collect::<Vec<_>>()))
+    }
+
+    /// The columns of an index: 0 is the primary key, as [`Index::number`] has it.
+    pub(crate) fn index_columns(&self, number: usize) -> &[ColumnId] {
+        if number == 0 { &self.primary_key } else { &self.secondary[number - 1] }
+    }
+}
+
+impl From<&Table> for DeclaredTable {
+    fn from(table: &Table) -> Self {
+        let column = |column: &Column| DeclaredColumn {
+            name: column.name.to_owned(),
+            kind: column.kind,
+            nullable: column.nullable,
+        };
+        DeclaredTable {
+            name: table.name.to_owned(),
+            columns: table.columns.iter().map(column).collect(),
+            primary_key: table.primary_key.to_vec(),
+            secondary: table.secondary.iter().map(|index| index.columns.to_vec()).collect(),
+            storage: table.storage,
+        }
+    }
+}
+
 /// A column that is never null.
 pub const fn column(name: &'static str, kind: Kind) -> Column {
     Column { name, kind, nullable: false }
@@ -139,7 +195,6 @@ pub(crate) use columns;
 impl Table {
     /// The schema of the batches that fill this table.
     pub fn arrow(&self) -> SchemaRef {
-        let fields = self.columns.iter().map(|column| Field::new(column.name, column.kind.arrow(), column.nullable));
-        Arc::new(ArrowSchema::new(fields.collect::<Vec<_>>()))
+        DeclaredTable::from(self).arrow()
     }
 }

@@ -1,26 +1,35 @@
 //! A statement in its two forms: SQL text for servers, row operations for an engine that runs in this process.
 //!
 //! A benchmark's control flow is written once, over [`Statement`]s. A server target prepares [`Statement::sql`]; an
-//! embedded target calls [`Statement::native`] with its own [`RowAccess`]. Both fill the same [`Rows`].
+//! embedded target calls [`Statement::native`] with its own [`RowAccess`]. Both fill the same [`Rows`]. The row operations are
+//! written by hand, or [compiled](crate::keyed) from the text.
+
+use std::fmt;
 
 use crate::database::DatabaseError;
 use crate::schema::{ColumnId, Index, Kind, Schema, TableId};
 
 /// A statement of a benchmark: declared in a `static`, or borrowed from a workload that was read from a file. A session
 /// may outlive the latter, so it can know a statement by its place in memory only if it compares the text, too.
-#[derive(Debug)]
 pub struct Statement<'a> {
     /// A short name, unique within the benchmark.
     pub name: &'a str,
     /// The text for a server, parameters as `$1`, `$2`, …
     pub sql: &'a str,
     /// The same effect and the same result rows, as row operations.
-    pub native: NativeStatement,
+    pub native: &'a NativeStatement<'a>,
+}
+
+impl fmt::Debug for Statement<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Statement").field("name", &self.name).field("sql", &self.sql).finish_non_exhaustive()
+    }
 }
 
 /// The native form of a statement: parameters in the order of `$1`, `$2`, …; result rows are pushed in the order and with
 /// the columns of the SQL text.
-pub type NativeStatement = fn(&mut dyn RowAccess, &[Value<'_>], &mut Rows) -> Result<(), DatabaseError>;
+pub type NativeStatement<'a> =
+    dyn Fn(&mut dyn RowAccess, &[Value<'_>], &mut Rows) -> Result<(), DatabaseError> + Send + Sync + 'a;
 
 /// The native form of a statement that has none: only servers can run it.
 pub fn sql_only(_: &mut dyn RowAccess, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
@@ -126,17 +135,22 @@ impl Rows {
     /// Adds columns of a stored row to the row at hand; texts are copied once, straight from the row.
     pub fn append_stored(&mut self, access: &dyn RowAccess, schema: &Schema, row: RowRef, columns: &[ColumnId]) {
         for &column in columns {
-            let cell = if access.is_null(row, column) {
-                Cell::Null
-            } else if let Kind::Text(_) = schema.tables[row.table].columns[column].kind {
-                let start = self.text.len() as u32;
-                access.text(row, column, &mut self.text);
-                Cell::Text { start, end: self.text.len() as u32 }
-            } else {
-                Cell::Int(access.int(row, column))
-            };
-            self.cells.push(cell);
+            self.append_column(access, row, column, schema.tables[row.table].columns[column].kind);
         }
+    }
+
+    /// Adds one column of a stored row, which holds values of that kind, to the row at hand.
+    pub(crate) fn append_column(&mut self, access: &dyn RowAccess, row: RowRef, column: ColumnId, kind: Kind) {
+        let cell = if access.is_null(row, column) {
+            Cell::Null
+        } else if let Kind::Text(_) = kind {
+            let start = self.text.len() as u32;
+            access.text(row, column, &mut self.text);
+            Cell::Text { start, end: self.text.len() as u32 }
+        } else {
+            Cell::Int(access.int(row, column))
+        };
+        self.cells.push(cell);
     }
 
     /// Says how many rows a statement without a result changed.
@@ -243,6 +257,26 @@ pub trait RowAccess {
         intent: Intent,
         found: &mut Vec<RowRef>,
     ) -> Result<(), DatabaseError>;
+
+    /// The first or last rows within `low..=high`, at most so many, in the order of their keys from that end, appended to
+    /// `found`; each is locked as intended, and the range up to the last of them is protected against phantoms. By default it
+    /// locks the whole range.
+    fn find_some(
+        &mut self,
+        index: Index,
+        (low, high): (&[Value<'_>], &[Value<'_>]),
+        (end, limit): (End, usize),
+        intent: Intent,
+        found: &mut Vec<RowRef>,
+    ) -> Result<(), DatabaseError> {
+        let first = found.len();
+        self.find_all(index, low, high, intent, found)?;
+        if end == End::Last {
+            found[first..].reverse();
+        }
+        found.truncate(first.saturating_add(limit));
+        Ok(())
+    }
 
     /// The integer (date, timestamp, scaled decimal) in a column that is not null.
     fn int(&self, row: RowRef, column: ColumnId) -> i64;

@@ -115,7 +115,7 @@ fn a_backend_is_in_the_group_of_its_query() {
     check(&mut session, "select n, count(*) from number group by n order by n limit 1", Sensitive);
     check(&mut session, SCAN, Polluting);
     let mut rows = Rows::new();
-    session.execute(&Statement { name: "one", sql: "select 1", native: |_, _, _| Ok(()) }, &[], &mut rows).unwrap();
+    session.execute(&Statement { name: "one", sql: "select 1", native: &|_, _, _| Ok(()) }, &[], &mut rows).unwrap();
     assert_eq!(world.class_of(backend), Some(Sensitive), "a statement of a transaction has the whole cache");
     let switches = world.classes.switches();
     assert_eq!(switches.count, 5);

@@ -104,7 +104,7 @@ mod tests {
 
     use super::*;
 
-    static PAY: Statement = Statement { name: "pay", sql: "select 1", native: sql_only };
+    static PAY: Statement = Statement { name: "pay", sql: "select 1", native: &sql_only };
 
     fn error(code: &str, message: &str) -> WireError {
         let error = ServerError {

@@ -15,8 +15,8 @@ use super::shared::{connection, database, new_server, wait_until, wait_until_asl
 /// A schema without tables needs not to be made before a session is opened.
 static NOTHING: Schema = Schema { name: Cow::Borrowed("nothing"), tables: &[] };
 
-static ONE: Statement = Statement { name: "one", sql: "SELECT 1", native: sql_only };
-static SLEEP: Statement = Statement { name: "sleep", sql: "SELECT pg_sleep(60)", native: sql_only };
+static ONE: Statement = Statement { name: "one", sql: "SELECT 1", native: &sql_only };
+static SLEEP: Statement = Statement { name: "sleep", sql: "SELECT pg_sleep(60)", native: &sql_only };
 
 /// The session is lost with these words, says so again, and another one opens.
 fn check_lost(session: &mut dyn Session, error: &DatabaseError, expect: &str) {

@@ -16,7 +16,7 @@ use super::shared::{connection, database, new_server, wait_until_asleep};
 
 macro_rules! statements {
     ($($name:ident: $sql:expr;)*) => {
-        $(static $name: Statement = Statement { name: stringify!($name), sql: $sql, native: sql_only };)*
+        $(static $name: Statement = Statement { name: stringify!($name), sql: $sql, native: &sql_only };)*
     };
 }
 

@@ -39,6 +39,13 @@ fn purpose(intent: Intent) -> Purpose {
     }
 }
 
+fn engine_end(end: End) -> EngineEnd {
+    match end {
+        End::First => EngineEnd::First,
+        End::Last => EngineEnd::Last,
+    }
+}
+
 pub(super) fn database_error(error: TransactionError) -> DatabaseError {
     match error {
         TransactionError::Deadlock => DatabaseError::Deadlock,
@@ -71,10 +78,7 @@ impl RowAccess for Access<'_> {
         intent: Intent,
     ) -> Result<Option<RowRef>, DatabaseError> {
         let engine_index = (self.number(index.table), index.number);
-        let end = match end {
-            End::First => EngineEnd::First,
-            End::Last => EngineEnd::Last,
-        };
+        let end = engine_end(end);
         let found = self.connection.find_end(engine_index, &values(low), &values(high), end, purpose(intent));
         Ok(found.map_err(database_error)?.map(|row| RowRef { table: index.table, row }))
     }
@@ -90,6 +94,24 @@ impl RowAccess for Access<'_> {
         let engine_index = (self.number(index.table), index.number);
         let rows = &mut *self.range;
         let outcome = self.connection.find_all(engine_index, &values(low), &values(high), purpose(intent), rows);
+        outcome.map_err(database_error)?;
+        found.extend(rows.iter().map(|&row| RowRef { table: index.table, row }));
+        Ok(())
+    }
+
+    fn find_some(
+        &mut self,
+        index: Index,
+        (low, high): (&[Value<'_>], &[Value<'_>]),
+        (end, limit): (End, usize),
+        intent: Intent,
+        found: &mut Vec<RowRef>,
+    ) -> Result<(), DatabaseError> {
+        let engine_index = (self.number(index.table), index.number);
+        let (low, high) = (values(low), values(high));
+        let rows = &mut *self.range;
+        let which = (engine_end(end), limit);
+        let outcome = self.connection.find_some(engine_index, (&low, &high), which, purpose(intent), rows);
         outcome.map_err(database_error)?;
         found.extend(rows.iter().map(|&row| RowRef { table: index.table, row }));
         Ok(())

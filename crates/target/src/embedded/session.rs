@@ -6,7 +6,6 @@ use plimsoll_engine::Connection;
 use plimsoll_engine::table_set::TableSet;
 use plimsoll_policy::Priority;
 use plimsoll_workload::database::{DatabaseError, LockWait, QueryAnswer, Session, SessionUsage};
-use plimsoll_workload::schema::Schema;
 use plimsoll_workload::statement::{Rows, Statement, Value};
 
 use super::access::{Access, database_error};
@@ -34,12 +33,11 @@ pub(super) struct EmbeddedSession {
 impl EmbeddedSession {
     pub(super) fn new(
         connection: Connection,
-        schema: &Schema,
         tables: Arc<TableSet>,
         queries: QueryEngines,
         placement: Option<Placement>,
     ) -> Self {
-        let numbers = (0..schema.tables.len()).map(|table| tables.rows(table).map(|rows| rows.number)).collect();
+        let numbers = (0..tables.table_count()).map(|table| tables.rows(table).map(|rows| rows.number)).collect();
         EmbeddedSession {
             connection,
             tables,

@@ -62,7 +62,7 @@ pub(super) fn delete(
 static READ_PRICE: Statement = Statement {
     name: "read_price",
     sql: "SELECT (p_price * 100)::bigint, p_name FROM product WHERE p_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(product) = access.find(primary(PRODUCT), parameters, Intent::Read)? {
             rows.start(2);
             rows.append_stored(access, &SCHEMA, product, &[P_PRICE, P_NAME]);
@@ -76,7 +76,7 @@ static TAKE_NUMBER: Statement = Statement {
     name: "take_number",
     sql: "UPDATE account SET a_next = a_next + 1, a_total = a_total + $2::bigint * 0.01 WHERE a_id = $1 \
           RETURNING a_next - 1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(account) = access.find(primary(ACCOUNT), &parameters[..1], Intent::Write)? else { return Ok(()) };
         let number = access.int(account, A_NEXT);
         access.set(account, A_NEXT, Value::Int(number + 1))?;
@@ -91,7 +91,7 @@ static INSERT_ENTRY: Statement = Statement {
     name: "insert_entry",
     sql: "INSERT INTO entry (e_account, e_number, e_product, e_quantity, e_amount, e_time, e_text) \
           VALUES ($1, $2, $3, $4, $5::bigint * 0.01, $6, $7)",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         access.insert(ENTRY, parameters)?;
         rows.set_affected(1);
         Ok(())
@@ -102,7 +102,7 @@ static INSERT_ENTRY: Statement = Statement {
 static LOCK_ACCOUNT: Statement = Statement {
     name: "lock_account",
     sql: "SELECT a_first, a_next FROM account WHERE a_id = $1 FOR UPDATE",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(account) = access.find(primary(ACCOUNT), parameters, Intent::Update)? {
             rows.start(2);
             rows.append_stored(access, &SCHEMA, account, &[A_FIRST, A_NEXT]);
@@ -116,7 +116,7 @@ static DELETE_ENTRIES: Statement = Statement {
     name: "delete_entries",
     sql: "WITH deleted AS (DELETE FROM entry WHERE e_account = $1 AND e_number >= $2 AND e_number <= $3 \
           RETURNING e_amount) SELECT count(*), (COALESCE(sum(e_amount), 0) * 100)::bigint FROM deleted",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let &[account, first, last] = parameters else { panic!("three parameters") };
         let mut entries = Vec::with_capacity(4);
         access.find_all(primary(ENTRY), &[account, first], &[account, last], Intent::Write, &mut entries)?;
@@ -135,7 +135,7 @@ static SETTLE: Statement = Statement {
     name: "settle",
     sql: "UPDATE account SET a_first = a_first + $2, a_total = a_total - $3::bigint * 0.01 WHERE a_id = $1 \
           RETURNING a_first",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(account) = access.find(primary(ACCOUNT), &parameters[..1], Intent::Write)? else { return Ok(()) };
         let first = Value::Int(access.int(account, A_FIRST) + parameters[1].int());
         access.set(account, A_FIRST, first)?;

@@ -56,7 +56,7 @@ static READ_ACCOUNT: Statement = Statement {
     name: "read_account",
     sql: "SELECT a_name, (a_balance * 100)::bigint, a_updates, (r_rate * 10000)::bigint FROM account, rate \
           WHERE a_id = $1 AND r_id = a_rate",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(account) = access.find(primary(ACCOUNT), parameters, Intent::Read)? else { return Ok(()) };
         let key = [Value::Int(access.int(account, A_RATE))];
         let Some(rate) = access.find(primary(RATE), &key, Intent::Read)? else { return Ok(()) };
@@ -71,7 +71,7 @@ static READ_ACCOUNT: Statement = Statement {
 static READ_BRANCH: Statement = Statement {
     name: "read_branch",
     sql: "SELECT a_id, (a_balance * 100)::bigint, a_first, a_next FROM account WHERE a_branch = $1 ORDER BY a_id",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let mut accounts = Vec::with_capacity(ACCOUNTS_PER_BRANCH as usize);
         access.find_all(ACCOUNT_BY_BRANCH, parameters, parameters, Intent::Read, &mut accounts)?;
         rows.start(4);
@@ -87,7 +87,7 @@ static READ_ENTRIES: Statement = Statement {
     name: "read_entries",
     sql: "SELECT e_number, e_product, e_quantity, (e_amount * 100)::bigint, e_time, e_text FROM entry \
           WHERE e_account = $1 AND e_number >= $2 AND e_number <= $3 ORDER BY e_number",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let &[account, first, last] = parameters else { panic!("three parameters") };
         let mut entries = Vec::with_capacity(NEWEST as usize);
         access.find_all(primary(ENTRY), &[account, first], &[account, last], Intent::Read, &mut entries)?;
@@ -105,7 +105,7 @@ static READ_TOPIC: Statement = Statement {
     name: "read_topic",
     sql: "SELECT count(*), COALESCE(sum(d_size), 0)::bigint, COALESCE(sum(d_version), 0)::bigint, max(d_changed) \
           FROM document WHERE d_topic = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let mut documents = Vec::with_capacity(DOCUMENTS_PER_TOPIC as usize);
         access.find_all(DOCUMENT_BY_TOPIC, parameters, parameters, Intent::Read, &mut documents)?;
         let sum = |column| documents.iter().map(|&document| access.int(document, column)).sum();
@@ -125,7 +125,7 @@ static SUM_PAIRS: Statement = Statement {
     name: "sum_pairs",
     sql: "SELECT COALESCE(sum((a.s_value::bigint * b.s_weight + $1::bigint) % 9973), 0)::bigint \
           FROM sample AS a CROSS JOIN sample AS b",
-    native: sum_pairs,
+    native: &sum_pairs,
 };
 
 fn sum_pairs(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {

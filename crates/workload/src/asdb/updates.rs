@@ -42,7 +42,7 @@ static ADD_TO_BALANCE: Statement = Statement {
     name: "add_to_balance",
     sql: "UPDATE account SET a_balance = a_balance + $2::bigint * 0.01, a_updates = a_updates + 1 WHERE a_id = $1 \
           RETURNING (a_balance * 100)::bigint, a_updates",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(account) = access.find(primary(ACCOUNT), &parameters[..1], Intent::Write)? else { return Ok(()) };
         let balance = Value::Int(access.int(account, A_BALANCE) + parameters[1].int());
         let updates = Value::Int(access.int(account, A_UPDATES) + 1);
@@ -58,7 +58,7 @@ static REVISE: Statement = Statement {
     name: "revise",
     sql: "UPDATE document SET d_version = d_version + 1, d_changed = $2, d_title = $3 WHERE d_id = $1 \
           RETURNING d_version",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(document) = access.find(primary(DOCUMENT), &parameters[..1], Intent::Write)? else { return Ok(()) };
         let version = Value::Int(access.int(document, D_VERSION) + 1);
         access.set(document, D_VERSION, version)?;

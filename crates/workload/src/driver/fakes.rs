@@ -104,7 +104,7 @@ struct FakeSession {
 
 /// The one statement that fails; all others succeed.
 pub(crate) static PREEMPTED: Statement =
-    Statement { name: "preempted", sql: "select 1", native: |_, _, _| Err(DatabaseError::Preempted) };
+    Statement { name: "preempted", sql: "select 1", native: &|_, _, _| Err(DatabaseError::Preempted) };
 
 /// How long a transaction waits for its one lock.
 const WAIT: LockWait = LockWait { queue_time: Duration::from_micros(1), excess: Duration::from_nanos(600) };

@@ -1,11 +1,12 @@
 //! A workload's file at a scale, as a benchmark.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
 
 use super::client::FileClient;
 use super::generator::Values;
+use super::native::{Native, NativeProgram};
 use super::problem::{FileError, Source};
 use super::program::{Definition, PlacedSql, Step, Tables};
 use super::sql::{self, Trial};
@@ -24,6 +25,10 @@ pub(super) struct FileBenchmark {
     data: String,
     /// What parameters are drawn from, as it was when the clients of a run began.
     values: RwLock<Arc<Values>>,
+    /// Its tables as they are declared on targets that run row operations, or why they cannot be.
+    native: OnceLock<Result<Native, String>>,
+    /// What the transactions run on the target that was prepared for last; `None` if that is SQL.
+    compiled: RwLock<Option<Arc<Vec<NativeProgram>>>>,
 }
 
 /// The largest scale; more rows than this makes are not loaded by SQL in a lifetime.
@@ -51,7 +56,20 @@ impl FileBenchmark {
         let source = Source { path: file.path.clone(), text: file.text.clone() };
         check_bounds(&definition, &source, scale)?;
         let data = data(&definition, scale, seed);
-        Ok(FileBenchmark { definition, scale, seed, data, values: RwLock::default() })
+        let (values, native, compiled) = (RwLock::default(), OnceLock::new(), RwLock::default());
+        Ok(FileBenchmark { definition, scale, seed, data, values, native, compiled })
+    }
+
+    /// Its tables for targets that run row operations.
+    pub(super) fn native(&self) -> Result<&Native, DatabaseError> {
+        let native = self.native.get_or_init(|| Native::read(self));
+        native.as_ref().map_err(|why| DatabaseError::Unsupported(why.clone()))
+    }
+
+    /// Makes a target that runs row operations know the tables, and brings what transactions have done to what queries read.
+    fn look_at_rows(&self, database: &dyn Database) -> Result<(), DatabaseError> {
+        self.native()?.declare(self, database)?;
+        database.refresh(self.schema())
     }
 
     /// SQL of the file with the values of `:scale` and `:seed`.
@@ -152,14 +170,20 @@ impl Benchmark for FileBenchmark {
     }
 
     fn prepare(&self, database: &dyn Database) -> Result<(), DatabaseError> {
-        self.check_statements(database)?;
+        if database.runs_sql() {
+            self.check_statements(database)?;
+            *self.compiled.write() = None;
+        } else {
+            self.look_at_rows(database)?;
+            *self.compiled.write() = Some(Arc::new(self.native()?.compile(self)?));
+        }
         let mut session = database.session(self.schema())?;
         *self.values.write() = Arc::new(self.read_values(&mut *session)?);
         Ok(())
     }
 
     fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {
-        Box::new(FileClient::new(self, &self.values.read(), number, seed))
+        Box::new(FileClient::new(self, &self.values.read(), self.compiled.read().clone(), number, seed))
     }
 
     fn files(&self) -> Vec<WorkloadFile> {
@@ -167,6 +191,9 @@ impl Benchmark for FileBenchmark {
     }
 
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
+        if !database.runs_sql() {
+            self.look_at_rows(database)?;
+        }
         let mut session = database.session(self.schema())?;
         Ok(check::check(self, &mut *session))
     }

@@ -11,6 +11,7 @@ use super::benchmark::FileBenchmark;
 use super::datum::Datum;
 use super::expression::{Expression, Variables, evaluate, is_true};
 use super::generator::{Generator, Values};
+use super::native::{NativeProgram, NativeStep, now_us};
 use super::program::{BUILT_IN, Definition, Execute, Keep, Length, Step};
 use super::scale_datum;
 use crate::benchmark::{Client, Outcome};
@@ -23,6 +24,8 @@ const PARAMETERS_ON_STACK: usize = 32;
 /// One client of the workload.
 pub(super) struct FileClient {
     definition: Arc<Definition>,
+    /// What the transactions run where that is not SQL.
+    native: Option<Arc<Vec<NativeProgram>>>,
     state: State,
 }
 
@@ -50,7 +53,13 @@ struct State {
 }
 
 impl FileClient {
-    pub(super) fn new(benchmark: &FileBenchmark, values: &Values, number: usize, seed: u64) -> Self {
+    pub(super) fn new(
+        benchmark: &FileBenchmark,
+        values: &Values,
+        native: Option<Arc<Vec<NativeProgram>>>,
+        number: usize,
+        seed: u64,
+    ) -> Self {
         let definition = Arc::clone(&benchmark.definition);
         let mut slots = vec![Datum::Null; definition.slots.len()];
         let random_seed = seed as i64;
@@ -84,25 +93,34 @@ impl FileClient {
             noted: Vec::new(),
             default_seed: random_seed,
         };
-        FileClient { definition, state }
+        FileClient { definition, native, state }
     }
 }
 
 impl State {
     /// Does the steps; says whether a transaction is left open where one of them fails by itself.
-    fn steps(&mut self, definition: &Definition, session: &mut dyn Session) -> Result<Outcome, Stop> {
+    fn steps(
+        &mut self,
+        definition: &Definition,
+        native: Option<&NativeProgram>,
+        session: &mut dyn Session,
+    ) -> Result<Outcome, Stop> {
         let steps = &definition.programs[self.current].steps;
         let mut random = self.request.clone();
         let (mut at, mut is_open, mut rolled_back) = (0, false, false);
+        // When the open transaction began.
+        let mut began = None;
         while let Some(step) = steps.get(at) {
             at += 1;
             let ours = |message: String| Stop { error: DatabaseError::Failed(message), is_open };
             match step {
                 // Like PostgreSQL, which only warns of the second.
                 Step::Begin if is_open => {}
+                Step::Begin if native.is_some_and(|native| native.is_queries) => {}
                 Step::Begin => {
                     session.begin()?;
                     is_open = true;
+                    began = native.map(|_| now_us());
                 }
                 // Likewise.
                 Step::Commit | Step::Rollback if !is_open => {}
@@ -115,7 +133,9 @@ impl State {
                     (is_open, rolled_back) = (false, true);
                 }
                 Step::Execute(execute) => {
-                    let outcome = self.execute(execute, session);
+                    let step = native.and_then(|native| native.steps[at - 1].as_ref());
+                    let step = step.map(|step| (step, began.filter(|_| is_open).unwrap_or_else(now_us)));
+                    let outcome = self.execute(execute, step, session);
                     outcome.map_err(|error| self.told(execute, &definition.slots, error))?;
                     self.keep(execute, &definition.slots).map_err(ours)?;
                 }
@@ -159,8 +179,13 @@ impl State {
         }
     }
 
-    /// Runs a statement with its parameters.
-    fn execute(&mut self, execute: &Execute, session: &mut dyn Session) -> Result<(), DatabaseError> {
+    /// Runs a statement with its parameters: its text, or what it is on this target at that time.
+    fn execute(
+        &mut self,
+        execute: &Execute,
+        native: Option<(&NativeStep, i64)>,
+        session: &mut dyn Session,
+    ) -> Result<(), DatabaseError> {
         let State { slots, noted, rows, .. } = self;
         let parameters = &execute.parameters;
         noted.resize_with(noted.len().max(parameters.len()), String::new);
@@ -168,15 +193,19 @@ impl State {
             slots[*slot].note(text);
         }
         let value = |position: usize| slots[parameters[position]].value(&noted[position]);
+        let mut run = |values: &[Value<'_>]| match native {
+            None => session.execute(&execute.statement(), values, rows),
+            Some((step, now_us)) => step.run(execute, values, now_us, session, rows),
+        };
         if parameters.len() <= PARAMETERS_ON_STACK {
             let mut values = [Value::Null; PARAMETERS_ON_STACK];
             for (position, place) in values.iter_mut().enumerate().take(parameters.len()) {
                 *place = value(position);
             }
-            session.execute(&execute.statement(), &values[..parameters.len()], rows)
+            run(&values[..parameters.len()])
         } else {
             let values: Vec<Value<'_>> = (0..parameters.len()).map(value).collect();
-            session.execute(&execute.statement(), &values, rows)
+            run(&values)
         }
     }
 
@@ -264,7 +293,7 @@ impl From<DatabaseError> for Stop {
 
 impl Client for FileClient {
     fn draw(&mut self) -> usize {
-        let FileClient { definition, state } = self;
+        let FileClient { definition, state, .. } = self;
         let all = state.weights.last().copied().unwrap_or_default();
         let drawn = state.random.random::<f64>() * all;
         state.current = state.weights.partition_point(|sum| *sum <= drawn).min(state.weights.len() - 1);
@@ -282,14 +311,15 @@ impl Client for FileClient {
     }
 
     fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
-        let FileClient { definition, state } = self;
+        let FileClient { definition, native, state } = self;
         if let Some(why) = &state.fault {
             return Err(DatabaseError::Failed(why.clone()));
         }
         if std::mem::replace(&mut state.is_tried, true) {
             state.slots.clone_from(&state.before);
         }
-        match state.steps(definition, session) {
+        let native = native.as_ref().map(|programs| &programs[state.current]);
+        match state.steps(definition, native, session) {
             Ok(outcome) => Ok(outcome),
             Err(Stop { error, is_open }) => {
                 if is_open {

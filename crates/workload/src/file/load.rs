@@ -12,10 +12,13 @@ pub(super) fn load(
     database: &dyn Database,
     progress: &LoadProgress<'_>,
 ) -> Result<(), LoadError> {
+    if !database.runs_sql() {
+        return benchmark.native()?.load(benchmark, database, progress);
+    }
     let schema = &benchmark.definition.schema;
     match &benchmark.definition.tables {
         Tables::Given => {
-            // Nothing is made. Whether the target runs SQL at all is better told now than by each client.
+            // Nothing is made. Whether the server answers at all is better told now than by each client.
             database.run_script(schema, "SELECT 1")?;
             progress.step(0, 0, "the tables that are there")
         }
@@ -88,34 +91,57 @@ const TELLERS: u64 = 10;
 /// From this scale on the numbers of accounts are no `integer` any more.
 const SCALE_32_BIT: u64 = 20_000;
 
+/// What messages call the statements that make these tables.
+pub(super) const PGBENCH_MARK: &str = "the tables of pgbench";
+
+/// The type of accounts' numbers.
+pub(super) fn pgbench_account_type(scale: u64) -> &'static str {
+    if scale >= SCALE_32_BIT { "bigint" } else { "int" }
+}
+
+/// The rows of all branches.
+pub(super) fn branches_sql(scale: u64) -> String {
+    format!("INSERT INTO pgbench_branches(bid, bbalance) SELECT bid, 0 FROM generate_series(1, {scale}) AS bid")
+}
+
+/// The rows of all tellers.
+pub(super) fn tellers_sql(scale: u64) -> String {
+    format!(
+        "INSERT INTO pgbench_tellers(tid, bid, tbalance)
+         SELECT tid, (tid - 1) / {TELLERS} + 1, 0 FROM generate_series(1, {}) AS tid",
+        scale * TELLERS
+    )
+}
+
+/// The rows of the accounts of some branches, from the `first` to before the `last`, counted from 0.
+pub(super) fn accounts_sql(first: u64, last: u64) -> String {
+    format!(
+        "INSERT INTO pgbench_accounts(aid, bid, abalance, filler)
+         SELECT aid, (aid - 1) / {ACCOUNTS} + 1, 0, '' FROM generate_series({}, {}) AS aid",
+        first * ACCOUNTS + 1,
+        last * ACCOUNTS
+    )
+}
+
 /// The tables and rows of `pgbench -i -s SCALE`.
 fn pgbench(benchmark: &FileBenchmark, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
     let schema = &benchmark.definition.schema;
     let scale = benchmark.scale as u64;
     let run = |sql: &str| database.run_script(schema, sql);
-    let account = if scale >= SCALE_32_BIT { "bigint" } else { "int" };
+    let account = pgbench_account_type(scale);
     run(&format!(
         "CREATE TABLE pgbench_history(tid int, bid int, aid {account}, delta int, mtime timestamp, filler char(22));
          CREATE TABLE pgbench_tellers(tid int NOT NULL, bid int, tbalance int, filler char(84)) WITH (fillfactor=100);
          CREATE TABLE pgbench_accounts(aid {account} NOT NULL, bid int, abalance int, filler char(84)) WITH (fillfactor=100);
          CREATE TABLE pgbench_branches(bid int NOT NULL, bbalance int, filler char(88)) WITH (fillfactor=100)"
     ))?;
-    run(&format!("INSERT INTO pgbench_branches(bid, bbalance) SELECT bid, 0 FROM generate_series(1, {scale}) AS bid"))?;
-    run(&format!(
-        "INSERT INTO pgbench_tellers(tid, bid, tbalance)
-         SELECT tid, (tid - 1) / {TELLERS} + 1, 0 FROM generate_series(1, {}) AS tid",
-        scale * TELLERS
-    ))?;
+    run(&branches_sql(scale))?;
+    run(&tellers_sql(scale))?;
     let all = scale * ACCOUNTS;
     for first in (0..scale).step_by(BRANCHES_AT_ONCE as usize) {
         let last = (first + BRANCHES_AT_ONCE).min(scale);
         progress.step(first * ACCOUNTS, all, "pgbench_accounts")?;
-        run(&format!(
-            "INSERT INTO pgbench_accounts(aid, bid, abalance, filler)
-             SELECT aid, (aid - 1) / {ACCOUNTS} + 1, 0, '' FROM generate_series({}, {}) AS aid",
-            first * ACCOUNTS + 1,
-            last * ACCOUNTS
-        ))?;
+        run(&accounts_sql(first, last))?;
     }
     progress.step(all, all, "pgbench_accounts")?;
     run("ALTER TABLE pgbench_branches ADD PRIMARY KEY (bid);

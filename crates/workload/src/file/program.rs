@@ -143,7 +143,7 @@ pub(super) struct Execute {
 impl Execute {
     /// What a session is given.
     pub(super) fn statement(&self) -> Statement<'_> {
-        Statement { name: &self.name, sql: &self.sql, native: sql_only }
+        Statement { name: &self.name, sql: &self.sql, native: &sql_only }
     }
 }
 
@@ -165,12 +165,25 @@ impl Written {
     pub(super) fn refused(&self, refusal: &Refusal, sent_before: usize) -> String {
         let position = refusal.position.and_then(|position| position.checked_sub(sent_before + 1));
         let rest = position.and_then(|position| sql::rest_at(&self.sql, self.uses, position)).unwrap_or_default();
-        let rest = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+        let rest = beginning(rest);
         if rest.is_empty() {
             return refusal.words.clone();
         }
-        format!("{}, at `{}`", refusal.words, rest.chars().take(SHOWN_MAX).collect::<String>())
+        format!("{}, at `{rest}`", refusal.words)
     }
+
+    /// The line and the character in it, both from 1, that a number of characters of the text for the server come before.
+    pub(super) fn line_and_column(&self, characters: usize) -> (usize, usize) {
+        let rest = sql::rest_at(&self.sql, self.uses, characters).unwrap_or_default();
+        let before = &self.sql[..self.sql.len() - rest.len()];
+        let line_start = before.rfind('\n').map_or(0, |at| at + 1);
+        (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
+    }
+}
+
+/// The beginning of a text on one line.
+pub(super) fn beginning(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(SHOWN_MAX).collect()
 }
 
 /// Characters of a statement from its mistake on that a message shows.

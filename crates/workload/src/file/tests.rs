@@ -273,15 +273,21 @@ fn the_tables_of_pgbench_are_made_where_there_are_none() {
     assert!(error.contains("it has no scale 1.5; give a whole number above 0"), "{error}");
 }
 
+/// The reference database has neither SQL nor tables that are declared.
 #[test]
-fn a_target_without_sql_is_refused() {
+fn a_target_that_keeps_no_tables_of_users_is_refused() {
     let folder = Folder::new();
-    let kinds = [folder.file("a.sql", "SELECT 1;"), folder.file("a.toml", SHOP)];
-    for kind in kinds {
-        let (made, _) = registry::benchmark(&kind, 7).unwrap();
+    let good = SHOP
+        .replace("SELECT generate_series(1, 1000 * :scale)", "SELECT n FROM generate_series(1, 1000 * :scale) AS n");
+    for (name, text, expect) in [
+        ("a.sql", "SELECT 1;", "the workload uses tables that a server has"),
+        ("a.toml", SHOP, "a.toml:6: the setup: rows are inserted by VALUES"),
+        ("b.toml", &good, "this target keeps no tables of a user's own; use `--target postgres:`"),
+    ] {
+        let (made, _) = registry::benchmark(&folder.file(name, text), 7).unwrap();
         let database = crate::memory::MemoryDatabase::new();
         let error = fake::load(&*made, &database).unwrap_err().to_string();
-        assert!(error.contains("use `--target postgres:`"), "{error}");
+        assert!(folder.without_path(&error).contains(expect), "{error}");
     }
 }
 

@@ -29,7 +29,7 @@ const BY_AUTHOR: Index = Index { table: 0, number: 1 };
 static ADD: Statement = Statement {
     name: "add",
     sql: "INSERT INTO book VALUES ($1, $2, $3, NULL)",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         access.insert(0, &[parameters[0], parameters[1], parameters[2], Value::Null])?;
         rows.set_affected(1);
         Ok(())
@@ -39,7 +39,7 @@ static ADD: Statement = Statement {
 static REMOVE: Statement = Statement {
     name: "remove",
     sql: "DELETE FROM book WHERE shelf = $1 AND place = $2",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(row) = access.find(BY_PLACE, parameters, Intent::Write)? {
             access.delete(row)?;
             rows.set_affected(1);
@@ -51,7 +51,7 @@ static REMOVE: Statement = Statement {
 static LEND: Statement = Statement {
     name: "lend",
     sql: "UPDATE book SET lent = $3 WHERE shelf = $1 AND place = $2",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(row) = access.find(BY_PLACE, &parameters[..2], Intent::Write)? {
             access.set(row, 3, parameters[2])?;
             rows.set_affected(1);
@@ -63,7 +63,7 @@ static LEND: Statement = Statement {
 static WRITE_UNDECLARED: Statement = Statement {
     name: "write_undeclared",
     sql: "",
-    native: |access, parameters, _| {
+    native: &|access, parameters, _| {
         let row = access.find(BY_PLACE, parameters, Intent::Read)?.expect("the test added it");
         access.set(row, 3, Value::Int(1))
     },
@@ -72,7 +72,7 @@ static WRITE_UNDECLARED: Statement = Statement {
 static RENAME: Statement = Statement {
     name: "rename",
     sql: "",
-    native: |access, parameters, _| {
+    native: &|access, parameters, _| {
         let row = access.find(BY_PLACE, parameters, Intent::Write)?.expect("the test added it");
         access.set(row, 2, Value::Text("other"))
     },
@@ -82,7 +82,7 @@ static RENAME: Statement = Statement {
 static LOOK: Statement = Statement {
     name: "look",
     sql: "",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let (low, high) = (&parameters[..1], &parameters[1..2]);
         let mut found: Vec<RowRef> = Vec::new();
         access.find_all(BY_PLACE, low, high, Intent::Read, &mut found)?;

@@ -133,7 +133,7 @@ impl Client for RowsClient {
 static READ_BIGINT: Statement = Statement {
     name: "rows_read_bigint",
     sql: "SELECT pair_value FROM pairs WHERE pair_key = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(row) = access.find(PRIMARY, parameters, Intent::Read)? {
             rows.push(&[Value::Int(access.int(row, VALUE))]);
         }
@@ -145,7 +145,7 @@ static READ_BIGINT: Statement = Statement {
 static READ_TEXT: Statement = Statement {
     name: "rows_read_text",
     sql: "SELECT pair_value FROM pairs WHERE pair_key = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(row) = access.find(PRIMARY, parameters, Intent::Read)? {
             rows.start(1);
             rows.append_stored(access, &TEXT, row, &[VALUE]);
@@ -158,7 +158,7 @@ static READ_TEXT: Statement = Statement {
 static UPDATE_BIGINT: Statement = Statement {
     name: "rows_update_bigint",
     sql: "UPDATE pairs SET pair_value = pair_value + 1 WHERE pair_key = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let found = access.find(PRIMARY, parameters, Intent::Write)?;
         update(access, found, rows, |access, row| access.set(row, VALUE, Value::Int(access.int(row, VALUE) + 1)))
     },
@@ -168,7 +168,7 @@ static UPDATE_BIGINT: Statement = Statement {
 static UPDATE_TEXT: Statement = Statement {
     name: "rows_update_text",
     sql: "UPDATE pairs SET pair_value = $2 WHERE pair_key = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let found = access.find(PRIMARY, &parameters[..1], Intent::Write)?;
         update(access, found, rows, |access, row| access.set(row, VALUE, parameters[1]))
     },

@@ -137,21 +137,21 @@ impl Client for TpcbClient {
 static ADD_TO_ACCOUNT: Statement = Statement {
     name: "tpcb_add_to_account",
     sql: "UPDATE account SET a_balance = a_balance + $2 WHERE a_id = $1 RETURNING a_balance",
-    native: |access, parameters, rows| add(access, ACCOUNT, A_BALANCE, parameters, rows),
+    native: &|access, parameters, rows| add(access, ACCOUNT, A_BALANCE, parameters, rows),
 };
 
 /// (teller, amount) → (balance).
 static ADD_TO_TELLER: Statement = Statement {
     name: "tpcb_add_to_teller",
     sql: "UPDATE teller SET t_balance = t_balance + $2 WHERE t_id = $1 RETURNING t_balance",
-    native: |access, parameters, rows| add(access, TELLER, T_BALANCE, parameters, rows),
+    native: &|access, parameters, rows| add(access, TELLER, T_BALANCE, parameters, rows),
 };
 
 /// (branch, amount) → (balance).
 static ADD_TO_BRANCH: Statement = Statement {
     name: "tpcb_add_to_branch",
     sql: "UPDATE branch SET b_balance = b_balance + $2 WHERE b_id = $1 RETURNING b_balance",
-    native: |access, parameters, rows| add(access, BRANCH, B_BALANCE, parameters, rows),
+    native: &|access, parameters, rows| add(access, BRANCH, B_BALANCE, parameters, rows),
 };
 
 fn add(
@@ -172,7 +172,7 @@ fn add(
 static INSERT_HISTORY: Statement = Statement {
     name: "tpcb_insert_history",
     sql: "INSERT INTO history (h_t_id, h_b_id, h_a_id, h_delta, h_time, h_filler) VALUES ($1, $2, $3, $4, $5, $6)",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         access.insert(HISTORY, parameters)?;
         rows.set_affected(1);
         Ok(())

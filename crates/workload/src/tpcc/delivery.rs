@@ -60,7 +60,7 @@ static TAKE_OLDEST: Statement = Statement {
     name: "delivery_take_oldest",
     sql: "DELETE FROM new_order WHERE no_w_id = $1 AND no_d_id = $2 AND no_o_id = \
           (SELECT min(no_o_id) FROM new_order WHERE no_w_id = $1 AND no_d_id = $2) RETURNING no_o_id",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let index = primary(NEW_ORDER);
         let Some(oldest) = access.find_end(index, parameters, parameters, End::First, Intent::Write)? else {
             return Ok(());
@@ -74,7 +74,7 @@ static TAKE_OLDEST: Statement = Statement {
 static SET_CARRIER: Statement = Statement {
     name: "delivery_set_carrier",
     sql: "UPDATE orders SET o_carrier_id = $4 WHERE o_w_id = $1 AND o_d_id = $2 AND o_id = $3 RETURNING o_c_id",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(order) = access.find(primary(ORDERS), &parameters[..3], Intent::Write)? else { return Ok(()) };
         rows.push(&[Value::Int(access.int(order, O_C_ID))]);
         access.set(order, O_CARRIER_ID, parameters[3])
@@ -86,7 +86,7 @@ static DELIVER_LINES: Statement = Statement {
     name: "delivery_deliver_lines",
     sql: "WITH delivered AS (UPDATE order_line SET ol_delivery_d = $4 WHERE ol_w_id = $1 AND ol_d_id = $2 \
           AND ol_o_id = $3 RETURNING ol_amount) SELECT (COALESCE(sum(ol_amount), 0) * 100)::bigint FROM delivered",
-    native: deliver_lines,
+    native: &deliver_lines,
 };
 
 fn deliver_lines(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {
@@ -107,7 +107,7 @@ static CHARGE_CUSTOMER: Statement = Statement {
     name: "delivery_charge_customer",
     sql: "UPDATE customer SET c_balance = c_balance + $4::bigint * 0.01, c_delivery_cnt = c_delivery_cnt + 1 \
           WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3 RETURNING c_delivery_cnt",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(customer) = access.find(primary(CUSTOMER), &parameters[..3], Intent::Write)? else { return Ok(()) };
         let deliveries = access.int(customer, C_DELIVERY_CNT) + 1;
         access.set(customer, C_BALANCE, Value::Int(access.int(customer, C_BALANCE) + parameters[3].int()))?;

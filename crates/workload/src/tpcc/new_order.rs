@@ -144,7 +144,7 @@ static READ_CUSTOMER: Statement = Statement {
     name: "new_order_read_customer",
     sql: "SELECT c_last, c_credit, (c_discount * 10000)::bigint, (w_tax * 10000)::bigint FROM customer, warehouse \
           WHERE w_id = $1 AND c_w_id = $1 AND c_d_id = $2 AND c_id = $3",
-    native: read_customer,
+    native: &read_customer,
 };
 
 fn read_customer(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {
@@ -161,7 +161,7 @@ static TAKE_ORDER_NUMBER: Statement = Statement {
     name: "new_order_take_order_number",
     sql: "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = $1 AND d_id = $2 \
           RETURNING d_next_o_id - 1, (d_tax * 10000)::bigint",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(district) = access.find(primary(DISTRICT), parameters, Intent::Write)? else { return Ok(()) };
         rows.start(2);
         rows.append_stored(access, &SCHEMA, district, &[D_NEXT_O_ID, D_TAX]);
@@ -174,7 +174,7 @@ static INSERT_ORDER: Statement = Statement {
     name: "new_order_insert_order",
     sql: "INSERT INTO orders (o_id, o_d_id, o_w_id, o_c_id, o_entry_d, o_carrier_id, o_ol_cnt, o_all_local) \
           VALUES ($1, $2, $3, $4, $5, NULL, $6, $7)",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let &[order, district, warehouse, customer, entry_time, line_count, all_local] = parameters else {
             panic!("seven parameters")
         };
@@ -189,7 +189,7 @@ static INSERT_ORDER: Statement = Statement {
 static INSERT_NEW_ORDER: Statement = Statement {
     name: "new_order_insert_new_order",
     sql: "INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES ($1, $2, $3)",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         access.insert(NEW_ORDER, parameters)?;
         rows.set_affected(1);
         Ok(())
@@ -200,7 +200,7 @@ static INSERT_NEW_ORDER: Statement = Statement {
 static READ_ITEM: Statement = Statement {
     name: "new_order_read_item",
     sql: "SELECT (i_price * 100)::bigint, i_name, i_data FROM item WHERE i_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(item) = access.find(primary(ITEM), parameters, Intent::Read)? {
             rows.start(3);
             rows.append_stored(access, &SCHEMA, item, &[I_PRICE, I_NAME, I_DATA]);
@@ -218,7 +218,7 @@ static TAKE_STOCK: Statement = Statement {
           RETURNING s_quantity, CASE $5::int WHEN 1 THEN s_dist_01 WHEN 2 THEN s_dist_02 WHEN 3 THEN s_dist_03 \
           WHEN 4 THEN s_dist_04 WHEN 5 THEN s_dist_05 WHEN 6 THEN s_dist_06 WHEN 7 THEN s_dist_07 \
           WHEN 8 THEN s_dist_08 WHEN 9 THEN s_dist_09 ELSE s_dist_10 END, s_data",
-    native: take_stock,
+    native: &take_stock,
 };
 
 fn take_stock(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {
@@ -247,7 +247,7 @@ static INSERT_ORDER_LINE: Statement = Statement {
     name: "new_order_insert_order_line",
     sql: "INSERT INTO order_line (ol_o_id, ol_d_id, ol_w_id, ol_number, ol_i_id, ol_supply_w_id, ol_delivery_d, \
           ol_quantity, ol_amount, ol_dist_info) VALUES ($1, $2, $3, $4, $5, $6, NULL, $7, $8::bigint * 0.01, $9)",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let &[order, district, warehouse, number, item, supply, quantity, amount, text] = parameters else {
             panic!("nine parameters")
         };

@@ -58,7 +58,7 @@ macro_rules! read_customer {
 static READ_CUSTOMER_BY_ID: Statement = Statement {
     name: "order_status_read_customer_by_id",
     sql: read_customer!("$3"),
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let customer = find_by_id(access, parameters, Intent::Read)?;
         show(access, customer, &CUSTOMER_SHOWN, rows);
         Ok(())
@@ -69,7 +69,7 @@ static READ_CUSTOMER_BY_ID: Statement = Statement {
 static READ_CUSTOMER_BY_NAME: Statement = Statement {
     name: "order_status_read_customer_by_name",
     sql: read_customer!(middle_customer!("$1", "$2", "$3")),
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let customer = find_by_name(access, parameters, Intent::Read)?;
         show(access, customer, &CUSTOMER_SHOWN, rows);
         Ok(())
@@ -83,7 +83,7 @@ static READ_LAST_ORDER: Statement = Statement {
     name: "order_status_read_last_order",
     sql: "SELECT o_id, o_entry_d, o_carrier_id FROM orders WHERE o_w_id = $1 AND o_d_id = $2 AND o_c_id = $3 \
           ORDER BY o_id DESC LIMIT 1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let order = access.find_end(ORDERS_BY_CUSTOMER, parameters, parameters, End::Last, Intent::Read)?;
         show(access, order, &[O_ID, O_ENTRY_D, O_CARRIER_ID], rows);
         Ok(())
@@ -95,7 +95,7 @@ static READ_ORDER_LINES: Statement = Statement {
     name: "order_status_read_order_lines",
     sql: "SELECT ol_i_id, ol_supply_w_id, ol_quantity, (ol_amount * 100)::bigint, ol_delivery_d FROM order_line \
           WHERE ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id = $3 ORDER BY ol_number",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let mut lines = Vec::with_capacity(15);
         access.find_all(primary(ORDER_LINE), parameters, parameters, Intent::Read, &mut lines)?;
         for line in lines {

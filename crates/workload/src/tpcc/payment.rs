@@ -85,7 +85,7 @@ static PAY_WAREHOUSE: Statement = Statement {
     name: "payment_pay_warehouse",
     sql: "UPDATE warehouse SET w_ytd = w_ytd + $2::bigint * 0.01 WHERE w_id = $1 \
           RETURNING w_name, w_street_1, w_street_2, w_city, w_state, w_zip",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let shown = &[W_NAME, W_STREET_1, W_STREET_2, W_CITY, W_STATE, W_ZIP];
         add_to_year(access, WAREHOUSE, W_YTD, shown, parameters, rows)
     },
@@ -96,7 +96,7 @@ static PAY_DISTRICT: Statement = Statement {
     name: "payment_pay_district",
     sql: "UPDATE district SET d_ytd = d_ytd + $3::bigint * 0.01 WHERE d_w_id = $1 AND d_id = $2 \
           RETURNING d_name, d_street_1, d_street_2, d_city, d_state, d_zip",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let shown = &[D_NAME, D_STREET_1, D_STREET_2, D_CITY, D_STATE, D_ZIP];
         add_to_year(access, DISTRICT, D_YTD, shown, parameters, rows)
     },
@@ -143,7 +143,7 @@ macro_rules! pay_customer {
 static PAY_CUSTOMER_BY_ID: Statement = Statement {
     name: "payment_pay_customer_by_id",
     sql: pay_customer!("$3"),
-    native: |access, parameters, rows| match find_by_id(access, &parameters[..3], Intent::Write)? {
+    native: &|access, parameters, rows| match find_by_id(access, &parameters[..3], Intent::Write)? {
         Some(customer) => pay(access, customer, &parameters[3..], rows),
         None => Ok(()),
     },
@@ -155,7 +155,7 @@ static PAY_CUSTOMER_BY_NAME: Statement = Statement {
     sql: pay_customer!(middle_customer!("$1", "$2", "$3")),
     // All namesakes are looked at, one is written. An update lock admits readers of the others, yet two payments to the
     // same name cannot both hold what the other needs to write, as they could with read locks.
-    native: |access, parameters, rows| match find_by_name(access, &parameters[..3], Intent::Update)? {
+    native: &|access, parameters, rows| match find_by_name(access, &parameters[..3], Intent::Update)? {
         Some(customer) => pay(access, customer, &parameters[3..], rows),
         None => Ok(()),
     },
@@ -213,7 +213,7 @@ static INSERT_HISTORY: Statement = Statement {
     name: "payment_insert_history",
     sql: "INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data) \
           VALUES ($1, $2, $3, $4, $5, $6, $7::bigint * 0.01, $8)",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         access.insert(HISTORY, parameters)?;
         rows.set_affected(1);
         Ok(())

@@ -41,7 +41,7 @@ pub(super) static COUNT_LOW_STOCK: Statement = Statement {
     sql: "SELECT count(DISTINCT s_i_id) FROM district, order_line, stock WHERE d_w_id = $1 AND d_id = $2 \
           AND ol_w_id = $1 AND ol_d_id = $2 AND ol_o_id >= d_next_o_id - 20 AND ol_o_id < d_next_o_id \
           AND s_w_id = $1 AND s_i_id = ol_i_id AND s_quantity < $3",
-    native: count_low_stock,
+    native: &count_low_stock,
 };
 
 fn count_low_stock(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {

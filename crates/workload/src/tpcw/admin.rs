@@ -69,7 +69,7 @@ impl AdminConfirm {
 static CHANGE_ITEM: Statement = Statement {
     name: "tpcw_change_item",
     sql: "UPDATE item SET i_cost = $2::bigint * 0.01, i_image = $3, i_thumbnail = $4, i_pub_date = $5 WHERE i_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let item = access.find(primary(ITEM), &parameters[..1], Intent::Write)?;
         let columns = [I_COST, I_IMAGE, I_THUMBNAIL, I_PUB_DATE];
         let values: Vec<_> = columns.into_iter().zip(parameters[1..].iter().copied()).collect();
@@ -84,7 +84,7 @@ static FIND_BOUGHT_TOGETHER: Statement = Statement {
           (SELECT o_c_id FROM order_line JOIN orders ON o_id = ol_o_id WHERE ol_i_id = $1 \
           AND ol_o_id > (SELECT max(o_id) - 10000 FROM orders)) \
           GROUP BY ol_i_id ORDER BY sum(ol_qty) DESC, ol_i_id LIMIT 5",
-    native: find_bought_together,
+    native: &find_bought_together,
 };
 
 fn find_bought_together(
@@ -125,7 +125,7 @@ static SET_RELATED: Statement = Statement {
     name: "tpcw_set_related",
     sql: "UPDATE item SET i_related1 = $2, i_related2 = $3, i_related3 = $4, i_related4 = $5, i_related5 = $6 \
           WHERE i_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let item = access.find(primary(ITEM), &parameters[..1], Intent::Write)?;
         let columns = [I_RELATED1, I_RELATED2, I_RELATED3, I_RELATED4, I_RELATED5];
         let values: Vec<_> = columns.into_iter().zip(parameters[1..].iter().copied()).collect();

@@ -66,7 +66,7 @@ pub(super) fn promotions(shop: &mut Shop<'_>, promoted: i64) -> Result<(), Datab
 static READ_NAME: Statement = Statement {
     name: "tpcw_read_name",
     sql: "SELECT c_fname, c_lname FROM customer WHERE c_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(customer) = access.find(primary(CUSTOMER), parameters, Intent::Read)? {
             show(access, rows, &[(customer, &[C_FNAME, C_LNAME])]);
         }
@@ -79,7 +79,7 @@ static READ_RELATED: Statement = Statement {
     name: "tpcw_read_related",
     sql: "SELECT j.i_id, j.i_thumbnail FROM item AS i JOIN item AS j ON j.i_id IN (i.i_related1, i.i_related2, \
           i.i_related3, i.i_related4, i.i_related5) WHERE i.i_id = $1 ORDER BY j.i_id",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(item) = access.find(primary(ITEM), parameters, Intent::Read)? else { return Ok(()) };
         let mut related = [I_RELATED1, I_RELATED2, I_RELATED3, I_RELATED4, I_RELATED5].map(|at| access.int(item, at));
         related.sort_unstable();
@@ -97,7 +97,7 @@ static NEW_PRODUCTS: Statement = Statement {
     name: "tpcw_new_products",
     sql: "SELECT i_id, i_title, a_fname, a_lname FROM item JOIN author ON a_id = i_a_id WHERE i_subject = $1 \
           ORDER BY i_pub_date DESC, i_title, i_id LIMIT 50",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let mut items = find_all(access, ITEM_BY_SUBJECT, parameters, parameters)?;
         let key = |item: &RowRef| {
             (Reverse(access.int(*item, I_PUB_DATE)), text(access, *item, I_TITLE), access.int(*item, I_ID))
@@ -124,7 +124,7 @@ static BEST_SELLERS: Statement = Statement {
           JOIN order_line ON ol_i_id = i_id WHERE i_subject = $1 \
           AND ol_o_id > (SELECT max(o_id) - 3333 FROM orders) GROUP BY i_id, i_title, a_fname, a_lname \
           ORDER BY sum(ol_qty) DESC, i_id LIMIT 50",
-    native: best_sellers_of_subject,
+    native: &best_sellers_of_subject,
 };
 
 fn best_sellers_of_subject(
@@ -163,7 +163,7 @@ pub(super) static READ_ITEM: Statement = Statement {
     sql: "SELECT i_title, a_fname, a_lname, i_pub_date, i_publisher, i_subject, i_desc, i_image, i_thumbnail, \
           (i_srp * 100)::bigint, (i_cost * 100)::bigint, i_avail, i_stock, i_isbn, i_page, i_backing, i_dimensions \
           FROM item JOIN author ON a_id = i_a_id WHERE i_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(item) = access.find(primary(ITEM), parameters, Intent::Read)? else { return Ok(()) };
         let Some(author) = referred(access, item, I_A_ID, AUTHOR, Intent::Read)? else { return Ok(()) };
         let rest = [

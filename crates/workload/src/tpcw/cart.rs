@@ -106,14 +106,14 @@ fn set_quantity(shop: &mut Shop<'_>, cart: i64, item: i64, quantity: i64) -> Res
 static CREATE_CART: Statement = Statement {
     name: "tpcw_create_cart",
     sql: "INSERT INTO shopping_cart (sc_id, sc_time) VALUES ($1, $2)",
-    native: |access, parameters, rows| insert(access, SHOPPING_CART, parameters, rows),
+    native: &|access, parameters, rows| insert(access, SHOPPING_CART, parameters, rows),
 };
 
 /// (cart, time).
 static TOUCH_CART: Statement = Statement {
     name: "tpcw_touch_cart",
     sql: "UPDATE shopping_cart SET sc_time = $2 WHERE sc_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let cart = access.find(primary(SHOPPING_CART), &parameters[..1], Intent::Write)?;
         set(access, cart, &[(SC_TIME, parameters[1])], rows)
     },
@@ -124,7 +124,7 @@ static ADD_TO_CART: Statement = Statement {
     name: "tpcw_add_to_cart",
     sql: "INSERT INTO shopping_cart_line AS line (scl_sc_id, scl_i_id, scl_qty) VALUES ($1, $2, 1) \
           ON CONFLICT (scl_sc_id, scl_i_id) DO UPDATE SET scl_qty = LEAST(line.scl_qty + 1, 10)",
-    native: |access, parameters, rows| match access.find(primary(SHOPPING_CART_LINE), parameters, Intent::Write)? {
+    native: &|access, parameters, rows| match access.find(primary(SHOPPING_CART_LINE), parameters, Intent::Write)? {
         None => insert(access, SHOPPING_CART_LINE, &[parameters[0], parameters[1], Value::Int(1)], rows),
         Some(line) => {
             let quantity = (access.int(line, SCL_QTY) + 1).min(QUANTITY_MAX);
@@ -137,7 +137,7 @@ static ADD_TO_CART: Statement = Statement {
 static SET_QUANTITY: Statement = Statement {
     name: "tpcw_set_quantity",
     sql: "UPDATE shopping_cart_line SET scl_qty = $3 WHERE scl_sc_id = $1 AND scl_i_id = $2",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let line = access.find(primary(SHOPPING_CART_LINE), &parameters[..2], Intent::Write)?;
         set(access, line, &[(SCL_QTY, parameters[2])], rows)
     },
@@ -147,7 +147,7 @@ static SET_QUANTITY: Statement = Statement {
 static REMOVE_FROM_CART: Statement = Statement {
     name: "tpcw_remove_from_cart",
     sql: "DELETE FROM shopping_cart_line WHERE scl_sc_id = $1 AND scl_i_id = $2",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(line) = access.find(primary(SHOPPING_CART_LINE), parameters, Intent::Write)? {
             access.delete(line)?;
             rows.set_affected(1);
@@ -160,7 +160,7 @@ static REMOVE_FROM_CART: Statement = Statement {
 static READ_FIRST_RELATED: Statement = Statement {
     name: "tpcw_read_first_related",
     sql: "SELECT i_related1 FROM item WHERE i_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(item) = access.find(primary(ITEM), parameters, Intent::Read)? {
             show(access, rows, &[(item, &[I_RELATED1])]);
         }
@@ -180,7 +180,7 @@ macro_rules! read_cart {
 pub(super) static READ_CART: Statement = Statement {
     name: "tpcw_read_cart",
     sql: read_cart!(),
-    native: |access, parameters, rows| read_cart(access, parameters, Intent::Read, rows),
+    native: &|access, parameters, rows| read_cart(access, parameters, Intent::Read, rows),
 };
 
 /// As [`READ_CART`], by somebody who then takes the items from the stock. An update lock keeps another such buyer of the same
@@ -188,7 +188,7 @@ pub(super) static READ_CART: Statement = Statement {
 pub(super) static READ_CART_TO_BUY: Statement = Statement {
     name: "tpcw_read_cart_to_buy",
     sql: read_cart!(),
-    native: |access, parameters, rows| read_cart(access, parameters, Intent::Update, rows),
+    native: &|access, parameters, rows| read_cart(access, parameters, Intent::Update, rows),
 };
 
 fn read_cart(

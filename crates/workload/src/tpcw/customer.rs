@@ -119,7 +119,7 @@ pub(super) fn enter_address(shop: &mut Shop<'_>, random: &mut Random) -> Result<
 static READ_USER_NAME: Statement = Statement {
     name: "tpcw_read_user_name",
     sql: "SELECT c_uname FROM customer WHERE c_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(customer) = access.find(primary(CUSTOMER), parameters, Intent::Read)? {
             show(access, rows, &[(customer, &[C_UNAME])]);
         }
@@ -131,7 +131,7 @@ static READ_USER_NAME: Statement = Statement {
 static SIGN_IN: Statement = Statement {
     name: "tpcw_sign_in",
     sql: "UPDATE customer SET c_login = $2, c_expiration = $3 WHERE c_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let customer = access.find(primary(CUSTOMER), &parameters[..1], Intent::Write)?;
         set(access, customer, &[(C_LOGIN, parameters[1]), (C_EXPIRATION, parameters[2])], rows)
     },
@@ -144,7 +144,7 @@ static READ_CUSTOMER: Statement = Statement {
     sql: "SELECT c_id, c_passwd, c_fname, c_lname, c_phone, c_email, (c_discount * 100)::bigint, c_birthdate, c_data, \
           addr_street1, addr_street2, addr_city, addr_state, addr_zip, co_name FROM customer \
           JOIN address ON addr_id = c_addr_id JOIN country ON co_id = addr_co_id WHERE c_uname = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         for customer in find_all(access, CUSTOMER_BY_USER_NAME, parameters, parameters)? {
             let at = access.int(customer, C_ADDR_ID);
             let Some((address, country)) = address_and_country(access, at)? else { continue };
@@ -170,7 +170,7 @@ pub(super) fn address_and_country(
 static FIND_COUNTRY: Statement = Statement {
     name: "tpcw_find_country",
     sql: "SELECT co_id FROM country WHERE co_name = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         for country in find_all(access, COUNTRY_BY_NAME, parameters, parameters)? {
             show(access, rows, &[(country, &[CO_ID])]);
         }
@@ -183,7 +183,7 @@ static FIND_ADDRESS: Statement = Statement {
     name: "tpcw_find_address",
     sql: "SELECT addr_id FROM address WHERE addr_street1 = $1 AND addr_street2 = $2 AND addr_city = $3 \
           AND addr_state = $4 AND addr_zip = $5 AND addr_co_id = $6 ORDER BY addr_id LIMIT 1",
-    native: find_address,
+    native: &find_address,
 };
 
 fn find_address(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {
@@ -209,7 +209,7 @@ static INSERT_ADDRESS: Statement = Statement {
     name: "tpcw_insert_address",
     sql: "INSERT INTO address (addr_id, addr_street1, addr_street2, addr_city, addr_state, addr_zip, addr_co_id) \
           VALUES ($1, $2, $3, $4, $5, $6, $7)",
-    native: |access, parameters, rows| insert(access, ADDRESS, parameters, rows),
+    native: &|access, parameters, rows| insert(access, ADDRESS, parameters, rows),
 };
 
 /// All columns in order.
@@ -219,7 +219,7 @@ static INSERT_CUSTOMER: Statement = Statement {
           c_last_login, c_login, c_expiration, c_discount, c_balance, c_ytd_pmt, c_birthdate, c_data) \
           VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint * 0.01, $14::bigint * 0.01, \
           $15::bigint * 0.01, $16, $17)",
-    native: |access, parameters, rows| insert(access, CUSTOMER, parameters, rows),
+    native: &|access, parameters, rows| insert(access, CUSTOMER, parameters, rows),
 };
 
 /// Every statement of these interactions.

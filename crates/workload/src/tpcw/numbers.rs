@@ -61,28 +61,28 @@ impl Numbers {
 static LAST_CUSTOMER: Statement = Statement {
     name: "tpcw_last_customer",
     sql: "SELECT COALESCE(max(c_id), 0) FROM customer",
-    native: |access, _, rows| last(access, CUSTOMER, rows),
+    native: &|access, _, rows| last(access, CUSTOMER, rows),
 };
 
 /// () → (greatest number of an address).
 static LAST_ADDRESS: Statement = Statement {
     name: "tpcw_last_address",
     sql: "SELECT COALESCE(max(addr_id), 0) FROM address",
-    native: |access, _, rows| last(access, ADDRESS, rows),
+    native: &|access, _, rows| last(access, ADDRESS, rows),
 };
 
 /// () → (greatest number of an order).
 static LAST_ORDER: Statement = Statement {
     name: "tpcw_last_order",
     sql: "SELECT COALESCE(max(o_id), 0) FROM orders",
-    native: |access, _, rows| last(access, ORDERS, rows),
+    native: &|access, _, rows| last(access, ORDERS, rows),
 };
 
 /// () → (greatest number of a cart).
 static LAST_CART: Statement = Statement {
     name: "tpcw_last_cart",
     sql: "SELECT COALESCE(max(sc_id), 0) FROM shopping_cart",
-    native: |access, _, rows| last(access, SHOPPING_CART, rows),
+    native: &|access, _, rows| last(access, SHOPPING_CART, rows),
 };
 
 /// Each of these tables has its number in its first column.

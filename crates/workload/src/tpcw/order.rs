@@ -148,7 +148,7 @@ impl Order {
 static READ_BUYER: Statement = Statement {
     name: "tpcw_read_buyer",
     sql: "SELECT (c_discount * 100)::bigint, c_addr_id, c_fname, c_lname FROM customer WHERE c_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         if let Some(customer) = access.find(primary(CUSTOMER), parameters, Intent::Read)? {
             show(access, rows, &[(customer, &[C_DISCOUNT, C_ADDR_ID, C_FNAME, C_LNAME])]);
         }
@@ -162,7 +162,7 @@ static INSERT_ORDER: Statement = Statement {
     sql: "INSERT INTO orders (o_id, o_c_id, o_date, o_sub_total, o_tax, o_total, o_ship_type, o_ship_date, \
           o_bill_addr_id, o_ship_addr_id, o_status) VALUES ($1, $2, $3, $4::bigint * 0.01, $5::bigint * 0.01, \
           $6::bigint * 0.01, $7, $8, $9, $10, $11)",
-    native: |access, parameters, rows| insert(access, ORDERS, parameters, rows),
+    native: &|access, parameters, rows| insert(access, ORDERS, parameters, rows),
 };
 
 /// All columns in order.
@@ -170,7 +170,7 @@ static INSERT_LINE: Statement = Statement {
     name: "tpcw_insert_order_line",
     sql: "INSERT INTO order_line (ol_id, ol_o_id, ol_i_id, ol_qty, ol_discount, ol_comments) \
           VALUES ($1, $2, $3, $4, $5::bigint * 0.01, $6)",
-    native: |access, parameters, rows| insert(access, ORDER_LINE, parameters, rows),
+    native: &|access, parameters, rows| insert(access, ORDER_LINE, parameters, rows),
 };
 
 /// (item, quantity): less in stock; below ten, 21 more arrive (TPC-W 2.7.3).
@@ -178,7 +178,7 @@ static TAKE_STOCK: Statement = Statement {
     name: "tpcw_take_stock",
     sql: "UPDATE item SET i_stock = CASE WHEN i_stock - $2 >= 10 THEN i_stock - $2 ELSE i_stock - $2 + 21 END \
           WHERE i_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let Some(item) = access.find(primary(ITEM), &parameters[..1], Intent::Write)? else { return Ok(()) };
         let left = access.int(item, I_STOCK) - parameters[1].int();
         set(access, Some(item), &[(I_STOCK, Value::Int(restocked(left)))], rows)
@@ -196,7 +196,7 @@ static INSERT_CARD: Statement = Statement {
     sql: "INSERT INTO cc_xacts (cx_o_id, cx_type, cx_num, cx_name, cx_expire, cx_auth_id, cx_xact_amt, cx_xact_date, \
           cx_co_id) VALUES ($1, $2, $3, $4, $5, $6, $7::bigint * 0.01, $8, \
           (SELECT addr_co_id FROM address WHERE addr_id = $9))",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let address = find(access, ADDRESS, parameters[8].int(), Intent::Read)?;
         let country = address.map_or(Value::Null, |address| Value::Int(access.int(address, ADDR_CO_ID)));
         let row: Vec<_> = parameters[..8].iter().copied().chain([country]).collect();
@@ -208,7 +208,7 @@ static INSERT_CARD: Statement = Statement {
 static EMPTY_CART: Statement = Statement {
     name: "tpcw_empty_cart",
     sql: "DELETE FROM shopping_cart_line WHERE scl_sc_id = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let mut lines = Vec::new();
         access.find_all(primary(SHOPPING_CART_LINE), parameters, parameters, Intent::Write, &mut lines)?;
         for &line in &lines {

@@ -25,7 +25,7 @@ pub(super) fn order_display(shop: &mut Shop<'_>, customer: i64) -> Result<(), Da
 static READ_PASSWORD: Statement = Statement {
     name: "tpcw_read_password",
     sql: "SELECT c_passwd FROM customer WHERE c_uname = $1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         for customer in find_all(access, CUSTOMER_BY_USER_NAME, parameters, parameters)? {
             show(access, rows, &[(customer, &[C_PASSWD])]);
         }
@@ -37,7 +37,7 @@ static READ_PASSWORD: Statement = Statement {
 static FIND_LAST_ORDER: Statement = Statement {
     name: "tpcw_find_last_order",
     sql: "SELECT o_id FROM customer JOIN orders ON o_c_id = c_id WHERE c_uname = $1 ORDER BY o_id DESC LIMIT 1",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         for customer in find_all(access, CUSTOMER_BY_USER_NAME, parameters, parameters)? {
             let id = [Value::Int(access.int(customer, C_ID))];
             if let Some(order) = access.find_end(ORDERS_BY_CUSTOMER, &id, &id, End::Last, Intent::Read)? {
@@ -61,7 +61,7 @@ static READ_ORDER: Statement = Statement {
           JOIN country AS ship_country ON ship_country.co_id = ship.addr_co_id \
           JOIN address AS bill ON bill.addr_id = o_bill_addr_id \
           JOIN country AS bill_country ON bill_country.co_id = bill.addr_co_id WHERE o_id = $1",
-    native: read_order,
+    native: &read_order,
 };
 
 fn read_order(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {
@@ -91,7 +91,7 @@ static READ_LINES: Statement = Statement {
     name: "tpcw_read_order_lines",
     sql: "SELECT i_id, i_title, i_publisher, (i_cost * 100)::bigint, ol_qty, (ol_discount * 100)::bigint, ol_comments \
           FROM order_line JOIN item ON i_id = ol_i_id WHERE ol_o_id = $1 ORDER BY ol_id",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         for line in find_all(access, primary(ORDER_LINE), parameters, parameters)? {
             if let Some(item) = referred(access, line, OL_I_ID, ITEM, Intent::Read)? {
                 let about = [I_ID, I_TITLE, I_PUBLISHER, I_COST];

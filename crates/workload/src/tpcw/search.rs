@@ -52,7 +52,7 @@ static SEARCH_AUTHOR: Statement = Statement {
     name: "tpcw_search_author",
     sql: "SELECT i_id, i_title, a_fname, a_lname FROM author JOIN item ON i_a_id = a_id \
           WHERE a_lname >= $1 AND a_lname <= $2 ORDER BY i_title, i_id LIMIT 50",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let mut items = Vec::new();
         for author in find_all(access, AUTHOR_BY_NAME, &parameters[..1], &parameters[1..])? {
             let id = [Value::Int(access.int(author, A_ID))];
@@ -67,7 +67,7 @@ static SEARCH_TITLE: Statement = Statement {
     name: "tpcw_search_title",
     sql: "SELECT i_id, i_title, a_fname, a_lname FROM item JOIN author ON a_id = i_a_id \
           WHERE i_title >= $1 AND i_title <= $2 ORDER BY i_title, i_id LIMIT 50",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let items = find_all(access, ITEM_BY_TITLE, &parameters[..1], &parameters[1..])?;
         by_title(access, items, rows)
     },
@@ -78,7 +78,7 @@ static SEARCH_SUBJECT: Statement = Statement {
     name: "tpcw_search_subject",
     sql: "SELECT i_id, i_title, a_fname, a_lname FROM item JOIN author ON a_id = i_a_id \
           WHERE i_subject = $1 ORDER BY i_title, i_id LIMIT 50",
-    native: |access, parameters, rows| {
+    native: &|access, parameters, rows| {
         let items = find_all(access, ITEM_BY_SUBJECT, parameters, parameters)?;
         by_title(access, items, rows)
     },

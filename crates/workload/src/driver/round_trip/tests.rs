@@ -10,7 +10,7 @@ use crate::schema::Schema;
 
 static SCHEMA: Schema = Schema { name: Cow::Borrowed("fake"), tables: &[] };
 
-static STATEMENT: Statement = Statement { name: "succeeds", sql: "select 1", native: |_, _, _| Ok(()) };
+static STATEMENT: Statement = Statement { name: "succeeds", sql: "select 1", native: &|_, _, _| Ok(()) };
 
 /// Time passes only in sleep, and every sleep is 100 ns too long.
 #[derive(Default)]

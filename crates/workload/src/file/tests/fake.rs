@@ -89,6 +89,10 @@ impl Server {
 }
 
 impl Database for Server {
+    fn runs_sql(&self) -> bool {
+        true
+    }
+
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.say("create", &schema.name)
     }

@@ -1,0 +1,105 @@
+//! Statements once: SQL text compiled to row operations, so that what servers run as text runs on an engine in this process.
+//!
+//! A [`Program`] is compiled once from a statement about tables of a [`Catalog`], and run as often as is wanted. The subset is
+//! that of keyed statements: one table, found by its whole primary key or by a range of an index; INSERT, UPDATE, DELETE,
+//! RETURNING, FOR UPDATE, ORDER BY an index with LIMIT, aggregates over a range. What is accepted means what it means in PostgreSQL; what
+//! is beyond the subset is refused with its place and what to write instead, and nothing is ignored. A statement that would look
+//! at every row of a table is refused, too: there are no scans here, for each row that one reads stays locked.
+//!
+//! Rows are locked as statements written by hand lock them: what is read by SELECT to be read, by FOR UPDATE to be updated, by
+//! UPDATE and DELETE to be written; ranges are protected against phantoms. With LIMIT, no more of a range is locked than is needed.
+//!
+//! In reading order: `scalar` and `numeric` are types and values, `expression` what is computed from them, `analysis` makes
+//! typed expressions of parsed ones (`function` those with functions), `access` chooses how rows are found and `find` finds them,
+//! `compile` makes programs and `run` runs them.
+//! `declaration` reads CREATE TABLE, `filling` the INSERT statements that fill tables. The parser is DataFusion's.
+
+mod access;
+mod analysis;
+mod compile;
+mod declaration;
+mod expression;
+mod filling;
+mod find;
+mod function;
+mod numeric;
+mod run;
+mod scalar;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests;
+
+pub use declaration::Catalog;
+pub use filling::Filling;
+pub use run::Program;
+
+use sqlparser::ast::{Spanned, Statement};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Location, Tokenizer};
+
+use crate::database::DatabaseError;
+
+/// Why a statement cannot be compiled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{line}:{column}: {message}")]
+pub struct SqlError {
+    /// The line of the text, from 1.
+    pub line: u64,
+    /// The character in that line, from 1.
+    pub column: u64,
+    /// What is wrong, and what to do instead.
+    pub message: String,
+}
+
+impl SqlError {
+    fn at(place: Location, message: impl Into<String>) -> Self {
+        // A part of a statement whose place the parser does not keep is told as the statement's beginning.
+        SqlError { line: place.line.max(1), column: place.column.max(1), message: message.into() }
+    }
+
+    /// The place as a number of characters of the text before it.
+    pub fn characters_before(&self, sql: &str) -> usize {
+        let lines = sql.split_inclusive('\n').take(self.line as usize - 1);
+        lines.map(|line| line.chars().count()).sum::<usize>() + self.column as usize - 1
+    }
+}
+
+/// The one statement of a text.
+fn parse(sql: &str) -> Result<Statement, SqlError> {
+    let mut statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).map_err(of_parser)?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        (None, _) => Err(SqlError::at(Location::new(1, 1), "there is no statement")),
+        (Some(second), false) => {
+            Err(SqlError::at(second.span().start, "this is a second statement; prepare it by itself"))
+        }
+    }
+}
+
+/// The parser's words, from whose end the place is taken.
+fn of_parser(error: ParserError) -> SqlError {
+    let words = match error {
+        ParserError::TokenizerError(words) | ParserError::ParserError(words) => words,
+        ParserError::RecursionLimitExceeded => {
+            "the expression is nested too deeply; write it with fewer parentheses".to_owned()
+        }
+    };
+    let place = words.rsplit_once(" at Line: ").and_then(|(message, place)| {
+        let (line, column) = place.split_once(", Column: ")?;
+        Some((message.to_owned(), Location::new(line.parse().ok()?, column.parse().ok()?)))
+    });
+    let (message, place) = place.unwrap_or_else(|| (words.clone(), Location::new(1, 1)));
+    SqlError::at(place, message)
+}
+
+/// Where one of the words stands first, outside of strings and comments; where none does, the beginning.
+fn place_of(sql: &str, words: &[&str]) -> Location {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().unwrap_or_default();
+    let found = tokens.iter().find(|token| words.iter().any(|word| token.token.to_string().eq_ignore_ascii_case(word)));
+    found.map_or(Location::new(1, 1), |token| token.span.start)
+}
+
+fn failed<T>(why: String) -> Result<T, DatabaseError> {
+    Err(DatabaseError::Failed(why))
+}

@@ -1,0 +1,284 @@
+//! Runs programs.
+
+use smallvec::SmallVec;
+
+use super::access::Source;
+use super::expression::{Arithmetic, Expression, Input, Row, parameter};
+use super::failed;
+use super::function::{Aggregate, AggregateFunction};
+use super::scalar::{Scalar, Type};
+use crate::database::DatabaseError;
+use crate::schema::{ColumnId, DeclaredColumn, Kind, TableId};
+use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Value};
+
+/// A statement as row operations.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Program {
+    pub(super) parameters: Vec<Type>,
+    pub(super) action: Action,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Action {
+    /// A row of what is computed from nothing but parameters.
+    Compute {
+        output: Vec<Expression>,
+    },
+    Read {
+        source: Source,
+        intent: Intent,
+        limit: Option<Expression>,
+        output: Vec<Expression>,
+    },
+    /// One row of what is computed from all rows.
+    Aggregate {
+        source: Source,
+        aggregates: Vec<Aggregate>,
+        output: Vec<Expression>,
+    },
+    /// The column at one end of a range.
+    Extreme {
+        source: Source,
+        end: End,
+        aggregate: Expression,
+        output: Vec<Expression>,
+    },
+    Insert {
+        table: TableId,
+        columns: Vec<DeclaredColumn>,
+        rows: Vec<Vec<Expression>>,
+        returning: Vec<Expression>,
+    },
+    Update {
+        source: Source,
+        columns: Vec<(ColumnId, DeclaredColumn)>,
+        values: Vec<Expression>,
+        returning: Vec<Expression>,
+    },
+    Delete {
+        source: Source,
+        returning: Vec<Expression>,
+    },
+}
+
+/// Values of a row or a key; few have more, so that nothing is allocated.
+pub(super) type Scalars<'a> = SmallVec<[Scalar<'a>; 8]>;
+
+impl Program {
+    /// What kind of statement it is, if it changes rows.
+    pub fn change(&self) -> Option<&'static str> {
+        match self.action {
+            Action::Compute { .. } | Action::Read { .. } | Action::Aggregate { .. } | Action::Extreme { .. } => None,
+            Action::Insert { .. } => Some("INSERT"),
+            Action::Update { .. } => Some("UPDATE"),
+            Action::Delete { .. } => Some("DELETE"),
+        }
+    }
+
+    /// Runs the statement. Parameters are given, and results returned, as a session of a server does it: numerics with decimal
+    /// places are text, truth values are 0 and 1. `now_us` is when the transaction began, in microseconds since 1970.
+    pub fn run(
+        &self,
+        access: &mut dyn RowAccess,
+        parameters: &[Value<'_>],
+        now_us: i64,
+        rows: &mut Rows,
+    ) -> Result<(), DatabaseError> {
+        if parameters.len() < self.parameters.len() {
+            return failed(format!("{} parameters are given, and {} used", parameters.len(), self.parameters.len()));
+        }
+        let input = Input { parameters, types: &self.parameters, now_us };
+        // A server refuses a parameter before it looks for rows.
+        for (at, (value, kind)) in parameters.iter().zip(&self.parameters).enumerate() {
+            Scalar::of_parameter(*value, *kind).or_else(|why| failed(parameter(at, &why)))?;
+        }
+        match &self.action {
+            Action::Compute { output } => append(output, &input, Row::None, rows),
+            Action::Read { source, intent, limit, output } => {
+                let limit = limit.as_ref().map(|limit| limit_of(limit, &input)).transpose()?.flatten();
+                source.visit(*intent, limit, &input, access, &mut |access, row| {
+                    append(output, &input, Row::Stored(&*access, row), rows)
+                })
+            }
+            Action::Aggregate { source, aggregates, output } => {
+                let mut values: Vec<Scalar<'_>> = aggregates.iter().map(Aggregate::of_none).collect();
+                source.visit(Intent::Read, None, &input, access, &mut |access, row| {
+                    let each = aggregates.iter().zip(&mut values);
+                    each.map(|(aggregate, value)| aggregate.add(value, &input, Row::Stored(&*access, row))).collect()
+                })?;
+                append(output, &input, Row::Given(&values), rows)
+            }
+            Action::Extreme { source, end, aggregate, output } => {
+                let found = source.end(*end, &input, access)?;
+                let value = match found {
+                    Some(row) => aggregate.evaluate(&input, Row::Stored(&*access, row))?,
+                    None => Scalar::Null,
+                };
+                append(output, &input, Row::Given(&[value]), rows)
+            }
+            Action::Insert { table, columns, rows: given, returning } => {
+                given.iter().try_for_each(|row| insert(*table, columns, row, returning, &input, access, rows))?;
+                count(given.len(), returning, rows);
+                Ok(())
+            }
+            Action::Update { source, columns, values, returning } => {
+                let mut changed = 0;
+                source.visit(Intent::Write, None, &input, access, &mut |access, row| {
+                    changed += 1;
+                    update(row, columns, values, &input, access)?;
+                    append(returning, &input, Row::Stored(&*access, row), rows)
+                })?;
+                count(changed, returning, rows);
+                Ok(())
+            }
+            Action::Delete { source, returning } => {
+                let mut deleted = 0;
+                source.visit(Intent::Write, None, &input, access, &mut |access, row| {
+                    deleted += 1;
+                    append(returning, &input, Row::Stored(&*access, row), rows)?;
+                    access.delete(row)
+                })?;
+                count(deleted, returning, rows);
+                Ok(())
+            }
+        }
+    }
+}
+
+fn insert(
+    table: TableId,
+    columns: &[DeclaredColumn],
+    values: &[Expression],
+    returning: &[Expression],
+    input: &Input<'_>,
+    access: &mut dyn RowAccess,
+    rows: &mut Rows,
+) -> Result<(), DatabaseError> {
+    let row = values.iter().zip(columns).map(|(value, column)| stored(value, column, input, Row::None));
+    let row = row.collect::<Result<Scalars<'_>, _>>()?;
+    let kept: SmallVec<[Value<'_>; 16]> =
+        row.iter().zip(columns).map(|(value, column)| kept(value, column.kind)).collect();
+    access.insert(table, &kept)?;
+    append(returning, input, Row::Given(&row), rows)
+}
+
+/// All new values follow from the row as it was.
+fn update(
+    row: RowRef,
+    columns: &[(ColumnId, DeclaredColumn)],
+    values: &[Expression],
+    input: &Input<'_>,
+    access: &mut dyn RowAccess,
+) -> Result<(), DatabaseError> {
+    let new = columns.iter().zip(values);
+    let new = new.map(|((_, column), value)| stored(value, column, input, Row::Stored(&*access, row)));
+    let new = new.collect::<Result<Scalars<'_>, _>>()?;
+    let mut each = columns.iter().zip(&new);
+    each.try_for_each(|((position, column), value)| access.set(row, *position, kept(value, column.kind)))
+}
+
+/// A statement that returns rows does not say how many it changed.
+fn count(rows_changed: usize, returning: &[Expression], rows: &mut Rows) {
+    if returning.is_empty() {
+        rows.set_affected(rows_changed as u64);
+    }
+}
+
+/// Adds a row of what expressions are for a row; nothing if there are none.
+fn append(output: &[Expression], input: &Input<'_>, row: Row<'_>, rows: &mut Rows) -> Result<(), DatabaseError> {
+    if output.is_empty() {
+        return Ok(());
+    }
+    rows.start(output.len());
+    for expression in output {
+        match (expression, row) {
+            // Copied once, straight from the row; numerics are kept as whole numbers.
+            (Expression::Column(column, kind), Row::Stored(access, row)) if !matches!(kind, Kind::Decimal { .. }) => {
+                rows.append_column(access, row, *column, *kind);
+            }
+            _ => match expression.evaluate(input, row)? {
+                Scalar::Null => rows.append(Value::Null),
+                Scalar::Bool(is_true) => rows.append(Value::Int(is_true.into())),
+                Scalar::Int(number) => rows.append(Value::Int(number)),
+                Scalar::Text(text) => rows.append(Value::Text(&text)),
+                Scalar::Numeric(number) => match number.whole() {
+                    Some(number) => rows.append(Value::Int(number)),
+                    None => rows.append(Value::Text(&number.to_string())),
+                },
+            },
+        }
+    }
+    Ok(())
+}
+
+/// How many rows are wanted; `None` for all.
+fn limit_of(limit: &Expression, input: &Input<'_>) -> Result<Option<usize>, DatabaseError> {
+    match limit.evaluate(input, Row::None)? {
+        Scalar::Int(count) => match usize::try_from(count) {
+            Ok(count) => Ok(Some(count)),
+            Err(_) => failed(format!("LIMIT must not be negative, and is {count}")),
+        },
+        _ => Ok(None),
+    }
+}
+
+/// A value for a column, if that can have it.
+fn stored<'a>(
+    expression: &'a Expression,
+    column: &DeclaredColumn,
+    input: &Input<'a>,
+    row: Row<'_>,
+) -> Result<Scalar<'a>, DatabaseError> {
+    let value = expression.evaluate(input, row)?;
+    let name = &column.name;
+    match (&value, column.kind) {
+        (Scalar::Null, _) if !column.nullable => failed(format!("null in column `{name}`, which is NOT NULL")),
+        (Scalar::Text(text), Kind::Text(bytes_max)) if text.len() > bytes_max => {
+            failed(format!("text of {} bytes in column `{name}`, which has room for {bytes_max}", text.len()))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// A value as columns of a kind keep it.
+fn kept<'v>(value: &'v Scalar<'_>, kind: Kind) -> Value<'v> {
+    match (value, kind) {
+        (Scalar::Null, _) => Value::Null,
+        (Scalar::Int(number), _) => Value::Int(*number),
+        (Scalar::Text(text), _) => Value::Text(text),
+        (Scalar::Numeric(number), Kind::Decimal { scale, .. }) => {
+            let unscaled = i64::try_from(number.unscaled_at(scale.unsigned_abs()));
+            Value::Int(unscaled.expect("a column's numbers have at most 18 digits"))
+        }
+        (other, kind) => unreachable!("analysis assigns no {other:?} to a column of {kind:?}"),
+    }
+}
+
+impl Aggregate {
+    /// What it is of no rows.
+    fn of_none(&self) -> Scalar<'static> {
+        if self.function == AggregateFunction::Count { Scalar::Int(0) } else { Scalar::Null }
+    }
+
+    /// Takes one more row into account.
+    fn add(&self, total: &mut Scalar<'_>, input: &Input<'_>, row: Row<'_>) -> Result<(), DatabaseError> {
+        let value = match &self.argument {
+            Some(argument) => argument.evaluate(input, row)?.into_owned(),
+            None => Scalar::Int(1),
+        };
+        if value == Scalar::Null {
+            return Ok(());
+        }
+        let sum =
+            |total: &Scalar<'_>, value: &Scalar<'_>| Arithmetic::Add.apply(total, value, self.result).or_else(failed);
+        *total = match (self.function, &*total) {
+            (AggregateFunction::Count, total) => sum(total, &Scalar::Int(1))?,
+            (AggregateFunction::Sum, Scalar::Null) => sum(&Scalar::Int(0), &value)?,
+            (AggregateFunction::Sum, total) => sum(total, &value)?,
+            (AggregateFunction::Min, total) if *total != Scalar::Null && total.compare(&value).is_le() => return Ok(()),
+            (AggregateFunction::Max, total) if *total != Scalar::Null && total.compare(&value).is_ge() => return Ok(()),
+            (AggregateFunction::Min | AggregateFunction::Max, _) => value,
+        };
+        Ok(())
+    }
+}
