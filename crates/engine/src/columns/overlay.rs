@@ -6,7 +6,9 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, PrimitiveArray};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanBufferBuilder, MutableArrayData, PrimitiveArray, make_array,
+};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::downcast_primitive_array;
 use arrow::error::ArrowError;
@@ -23,7 +25,7 @@ pub trait Overlay: Debug + Send + Sync {
     /// How many positions are changed, at most. For estimates.
     fn entries(&self) -> usize;
 
-    /// The changes of a chunk for a query that reads these columns, in ascending order; `None` if it has none. A row of which other columns
+    /// The changes of a chunk for a query that reads these columns, in ascending order; `None` if it sees none. A row of which other columns
     /// were changed may be shown as the chunk has it. May be computed by the call, on the thread of the scan that asks; the
     /// time counts as the query's merge time.
     fn chunk(&self, chunk: usize, columns: &[usize]) -> Result<Option<Arc<ChunkOverlay>>, ArrowError>;
@@ -39,7 +41,7 @@ pub struct ChunkOverlay {
     pub images: Images,
     /// New values of rows that the chunk has and shows, for columns of numbers; one at most for each column that was asked for.
     pub patches: Vec<Patch>,
-    /// How many changes went into it, for the rate at which changes are merged.
+    /// How many changed rows went into it, for the rate at which changes are merged.
     pub entries: usize,
 }
 
@@ -77,35 +79,87 @@ impl Patch {
         place(positions.start)..place(positions.end)
     }
 
-    /// The chunk's own values from position `offset` on, a copy with the new ones in their places.
-    pub fn over(&self, own: &ArrayRef, offset: usize) -> ArrayRef {
+    /// The chunk's own values from position `offset` on with the new ones in their places. If nobody else has the array, its memory is
+    /// used again.
+    pub fn over(&self, own: ArrayRef, offset: usize) -> ArrayRef {
         let new = self.within(offset..offset + own.len());
-        if new.is_empty() {
-            return Arc::clone(own);
+        let places: Vec<_> = new.map(|at| (self.positions[at] as usize - offset, at)).collect();
+        self.put(own, &places)
+    }
+
+    /// The same for some of these rows, those whose bit is set: `own` has a value for each of them.
+    pub fn over_selected(&self, own: ArrayRef, offset: usize, selected: &BooleanBuffer) -> ArrayRef {
+        let words: Vec<u64> = selected.bit_chunks().iter_padded().collect();
+        let (mut places, mut word, mut before) = (Vec::new(), 0, 0);
+        for at in self.within(offset..offset + selected.len()) {
+            let row = self.positions[at] as usize - offset;
+            while word < row / 64 {
+                before += words[word].count_ones() as usize;
+                word += 1;
+            }
+            let bit = 1 << (row % 64);
+            if words[word] & bit != 0 {
+                places.push((before + (words[word] & (bit - 1)).count_ones() as usize, at));
+            }
         }
-        let places = self.positions[new.clone()].iter().map(|&position| position as usize - offset);
-        let values = &self.values.slice(new.start, new.len());
+        self.put(own, &places)
+    }
+
+    /// Puts new values, of which each is named by its number, in their places.
+    fn put(&self, own: ArrayRef, places: &[(usize, usize)]) -> ArrayRef {
+        if places.is_empty() {
+            return own;
+        }
+        let values = &self.values;
         downcast_primitive_array!(
-            (own, values) => Arc::new(patched(own, places, values)),
-            (kind, other) => unreachable!("a column of type {kind} is not patched with {other}")
+            values => Arc::new(patched(own, places, values)),
+            kind => unreachable!("there are no patches of type {kind}")
         )
+    }
+
+    /// These new values and later ones, which count where a row has both.
+    pub fn with_later(&self, later: &Patch) -> Result<Patch, ArrowError> {
+        let (own_data, later_data) = (self.values.to_data(), later.values.to_data());
+        let rows_max = self.positions.len() + later.positions.len();
+        let mut positions = Vec::with_capacity(rows_max);
+        let mut values = MutableArrayData::new(vec![&own_data, &later_data], false, rows_max);
+        let mut next = 0;
+        for (at, position) in later.positions.iter().enumerate() {
+            let end = next + self.positions[next..].partition_point(|own| own < position);
+            positions.extend_from_slice(&self.positions[next..end]);
+            values.try_extend(0, next, end)?;
+            positions.push(*position);
+            values.try_extend(1, at, at + 1)?;
+            next = end + usize::from(self.positions.get(end) == Some(position));
+        }
+        positions.extend_from_slice(&self.positions[next..]);
+        values.try_extend(0, next, self.positions.len())?;
+        Ok(Patch { column: self.column, positions, values: make_array(values.freeze()) })
     }
 }
 
 fn patched<T: ArrowPrimitiveType>(
-    own: &PrimitiveArray<T>,
-    places: impl Iterator<Item = usize> + Clone,
+    own: ArrayRef,
+    places: &[(usize, usize)],
     new: &PrimitiveArray<T>,
 ) -> PrimitiveArray<T> {
-    let mut values = own.values().to_vec();
-    places.clone().zip(new.values().iter()).for_each(|(place, value)| values[place] = *value);
-    let has_nulls = own.null_count() + new.null_count() > 0;
+    let (kind, values, nulls) = own.as_primitive::<T>().clone().into_parts();
+    drop(own);
+    // In the same memory if there is nobody else left who has it.
+    let mut values: Vec<T::Native> = values.into();
+    places.iter().for_each(|&(place, at)| values[place] = new.value(at));
+    let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+    let has_nulls = nulls.is_some() || places.iter().any(|&(_, at)| new.is_null(at));
     let nulls = has_nulls.then(|| {
-        let mut valid: Vec<bool> = (0..own.len()).map(|row| own.is_valid(row)).collect();
-        places.enumerate().for_each(|(at, place)| valid[place] = new.is_valid(at));
-        NullBuffer::from(valid)
+        let mut valid = BooleanBufferBuilder::new(values.len());
+        match nulls {
+            Some(nulls) => valid.append_buffer(nulls.inner()),
+            None => valid.append_n(values.len(), true),
+        }
+        places.iter().for_each(|&(place, at)| valid.set_bit(place, new.is_valid(at)));
+        NullBuffer::new(valid.finish())
     });
-    PrimitiveArray::new(values.into(), nulls).with_data_type(own.data_type().clone())
+    PrimitiveArray::new(values.into(), nulls).with_data_type(kind)
 }
 
 impl ChunkOverlay {
@@ -123,6 +177,16 @@ impl ChunkOverlay {
             Some(live) => live & &shown,
             None => shown,
         })
+    }
+
+    /// Which of the chunk's first rows have a new value in one of these columns, with which they are shown.
+    pub fn rewritten(&self, rows: usize, is_one: impl Fn(usize) -> bool) -> BooleanBuffer {
+        let mut rewritten = BooleanBufferBuilder::new(rows);
+        rewritten.append_n(rows, false);
+        for patch in self.patches.iter().filter(|patch| is_one(patch.column)) {
+            patch.positions.iter().for_each(|&position| rewritten.set_bit(position as usize, true));
+        }
+        rewritten.finish()
     }
 
     /// The bytes that it takes in memory.
@@ -150,8 +214,9 @@ impl Overlay for BTreeMap<usize, Arc<ChunkOverlay>> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Decimal128Array, Int64Array};
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::array::{BooleanArray, Decimal128Array, Int64Array};
+    use arrow::compute::filter;
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
     use super::*;
 
@@ -185,15 +250,70 @@ mod tests {
         let patch = Patch { column: 0, positions: vec![1, 4, 6], values: column(&[Some(-1), None, Some(-6)]) };
         let own = column(&[Some(0), Some(1), None, Some(3), Some(4), Some(5), Some(6)]);
         let check = |offset: usize, expect: &[Option<i128>]| {
-            assert_eq!(&patch.over(&own.slice(offset, expect.len()), offset), &column(expect), "from {offset}");
+            let patched = patch.over(own.slice(offset, expect.len()), offset);
+            assert_eq!(&patched, &column(expect), "from {offset}");
+            // Of all rows, every second, every third, only those that have new values, and none.
+            let selections: [fn(usize) -> bool; 5] =
+                [|_| true, |row| row % 2 == 0, |row| row % 3 == 1, |row| [1, 4, 6].contains(&row), |_| false];
+            for is_selected in selections {
+                let selected = BooleanBuffer::collect_bool(expect.len(), |row| is_selected(offset + row));
+                let some = |values: &ArrayRef| filter(values, &BooleanArray::new(selected.clone(), None)).unwrap();
+                let found = patch.over_selected(some(&own.slice(offset, expect.len())), offset, &selected);
+                assert_eq!(&found, &some(&column(expect)), "{selected:?} from {offset}");
+            }
         };
         check(0, &[Some(0), Some(-1), None, Some(3), None, Some(5), Some(-6)]);
         check(1, &[Some(-1), None, Some(3)]);
         check(4, &[None, Some(5)]);
         check(2, &[None, Some(3)]);
         let unpatched = own.slice(2, 2);
-        assert!(Arc::ptr_eq(&patch.over(&unpatched, 2), &unpatched), "what is not changed is not copied");
+        assert!(Arc::ptr_eq(&patch.over(Arc::clone(&unpatched), 2), &unpatched), "what is not changed is not copied");
         let full = Patch { values: column(&[Some(-1), Some(-4), Some(-6)]), ..patch };
-        assert!(full.over(&own.slice(3, 3), 3).nulls().is_none(), "no null bits where there are no nulls");
+        assert!(full.over(own.slice(3, 3), 3).nulls().is_none(), "no null bits where there are no nulls");
+    }
+
+    #[test]
+    fn memory_that_nobody_else_has_is_used_again() {
+        let patch = Patch { column: 0, positions: vec![1], values: Arc::new(Int64Array::from(vec![-1])) };
+        let address = |values: &ArrayRef| values.as_primitive::<Int64Type>().values().as_ptr();
+        let own: ArrayRef = Arc::new(Int64Array::from(vec![0, 1, 2]));
+        let before = address(&own);
+        let held = patch.over(Arc::clone(&own), 0);
+        assert_ne!(address(&held), before);
+        assert_eq!(own.as_primitive::<Int64Type>().values(), &[0, 1, 2]);
+        assert_eq!(address(&patch.over(own, 0)), before);
+    }
+
+    #[test]
+    fn places_are_counted_across_words_of_selected_rows() {
+        let positions: Vec<u32> = vec![0, 63, 64, 130, 199];
+        let values = Int64Array::from_iter_values(positions.iter().map(|&position| -i64::from(position) - 1));
+        let patch = Patch { column: 0, positions, values: Arc::new(values) };
+        let own: ArrayRef = Arc::new(Int64Array::from_iter_values(0..200));
+        let selected = BooleanArray::from_iter((0..200).map(|row| Some(row % 3 != 1)));
+        let expect = filter(&patch.over(Arc::clone(&own), 0), &selected).unwrap();
+        assert_eq!(&patch.over_selected(filter(&own, &selected).unwrap(), 0, selected.values()), &expect);
+    }
+
+    #[test]
+    fn later_values_take_the_places_of_earlier_ones() {
+        let patch = |pairs: &[(u32, Option<i64>)]| Patch {
+            column: 0,
+            positions: pairs.iter().map(|pair| pair.0).collect(),
+            values: Arc::new(Int64Array::from_iter(pairs.iter().map(|pair| pair.1))),
+        };
+        let check = |earlier, later, expect| {
+            let (found, expect) = (patch(earlier).with_later(&patch(later)).unwrap(), patch(expect));
+            assert_eq!((found.positions, &found.values), (expect.positions, &expect.values));
+        };
+        let some = &[(3, Some(30)), (5, None), (9, Some(90))];
+        check(some, &[], some);
+        check(&[], some, some);
+        check(some, &[(5, Some(51)), (9, None)], &[(3, Some(30)), (5, Some(51)), (9, None)]);
+        check(
+            some,
+            &[(1, Some(1)), (3, Some(3)), (4, Some(4)), (12, Some(12))],
+            &[(1, Some(1)), (3, Some(3)), (4, Some(4)), (5, None), (9, Some(90)), (12, Some(12))],
+        );
     }
 }

@@ -97,7 +97,7 @@ impl<'a> Merge<'a> {
         let positions = changes.positions().iter().filter(|row| row.has_written(column)).map(|row| row.position);
         if kind.is_primitive() {
             let patch = Patch { column, positions: positions.collect(), values: written };
-            return Ok(patch.over(&self.lengthened(before, &patch.values)?, 0));
+            return Ok(patch.over(self.lengthened(before, &patch.values)?, 0));
         }
         if self.sources.is_empty() {
             self.sources = (0..self.rows).map(|row| unwritten(row, self.base_rows)).collect();

@@ -128,7 +128,10 @@ fn read(version: &SnapshotTable, read: &[usize]) -> Vec<RecordBatch> {
             let patches = || overlay.iter().flat_map(|overlay| &overlay.patches);
             let value = |&column: &usize| {
                 let own = loaded.column(column).values().unwrap();
-                patches().find(|patch| patch.column == column).map_or(Arc::clone(&own), |patch| patch.over(&own, 0))
+                match patches().find(|patch| patch.column == column) {
+                    Some(patch) => patch.over(own, 0),
+                    None => own,
+                }
             };
             let all = read.iter().map(value).collect();
             let shown = overlay.as_ref().map_or_else(|| chunk.live().cloned(), |overlay| overlay.visible(chunk));

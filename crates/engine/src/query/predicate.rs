@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array, new_null_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::{cast, filter};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef, UInt8Type, UInt16Type};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -23,7 +23,7 @@ use datafusion::physical_expr::utils::collect_columns;
 
 use crate::columns::ColumnTable;
 use crate::columns::encode::ChunkColumn;
-use crate::query::morsel::Morsel;
+use crate::query::morsel::{Morsel, Picked};
 use crate::query::predicate::range::NumberRange;
 
 /// Below this share of selected rows, the next condition is evaluated on the selected rows only: gathering them costs less
@@ -128,28 +128,38 @@ impl Predicate {
         {
             return Ok(selected & &truths(&passing));
         }
-        let mask = BooleanArray::new(selected.clone(), None);
-        let gather = |kept: ChunkColumn| kept.with_physical(filter(kept.physical(), &mask)?).values();
-        let values = columns.map(gather).collect::<Result<_, _>>()?;
+        let picked = Picked::new(selected.clone(), self.columns.len());
+        let pick = |&column: &usize| Ok(morsel.pick(column, &picked)?.values()?);
+        let values = self.columns.iter().map(pick).collect::<Result<_>>()?;
         Ok(scatter(selected, &truths(&self.evaluate(values, count)?)))
     }
 
     /// Which rows pass, if that is known for all values that they can have.
     fn look_up(&mut self, morsel: &Morsel<'_>) -> Option<BooleanBuffer> {
         let [column] = self.columns[..] else { return None };
+        let passing = self.look_up_kept(&morsel.kept(column), morsel.are_images)?;
+        let Some(patched) = morsel.patched(column) else { return Some(passing) };
+        // If the condition fails on one of the new values, that row may be one that another condition has ruled out.
+        patched.corrected(&passing, |values| {
+            let rows = values.len();
+            Some(truths(&self.evaluate(vec![values], rows).ok()?))
+        })
+    }
+
+    fn look_up_kept(&mut self, kept: &ChunkColumn, are_images: bool) -> Option<BooleanBuffer> {
         if self.by_entry
-            && let ChunkColumn::Codes { codes, dictionary } = morsel.column(column)
+            && let ChunkColumn::Codes { codes, dictionary } = kept
         {
-            return Some(lookup(&codes, self.entries_of(&dictionary)?));
+            return Some(lookup(codes, self.entries_of(dictionary)?));
         }
-        let kept = morsel.column(column);
         if let Some(range) = &self.range
-            && let ChunkColumn::Distances { distances, base, .. } = &kept
+            && let ChunkColumn::Distances { distances, base, .. } = kept
         {
             return Some(range.select(distances, *base));
         }
-        let (first, numbers) = self.domain.as_ref().filter(|_| morsel.is_within_bounds(column))?;
-        Some(match &kept {
+        // The values of images need not lie between the table's minimum and maximum.
+        let (first, numbers) = self.domain.as_ref().filter(|_| !are_images)?;
+        Some(match kept {
             ChunkColumn::Distances { distances, base, .. } => range::look_up(distances, *base, *first, numbers),
             kept => lookup_number(kept.physical(), *first, numbers),
         })

@@ -5,9 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::BooleanArray;
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::FilterBuilder;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
@@ -20,6 +18,7 @@ use crate::query::array_aggregate::layout::Layout;
 use crate::query::array_aggregate::narrow::Registers;
 use crate::query::array_aggregate::totals::Totals;
 use crate::query::array_aggregate::values::Values;
+use crate::query::morsel::Picked;
 use crate::query::scan::stream::morsels::{Morsels, NextRows};
 
 /// Below this share of selected rows they are gathered first: computing on the others would cost more.
@@ -64,14 +63,17 @@ impl Adder {
         }
         let selected = selected.filter(|_| count < morsel.rows);
         let layout = Arc::clone(&self.layout);
-        let columns = layout.columns.iter().map(|&column| layout.coded(column, morsel.column(column)));
+        let columns = layout.columns.iter();
         match selected {
             Some(selected) if (count as f64) < SPARSE * morsel.rows as f64 => {
-                let filter = FilterBuilder::new(&BooleanArray::new(selected, None)).optimize().build();
-                let gather = |column: ChunkColumn| Ok(column.with_physical(filter.filter(column.physical())?));
-                self.add_columns(&columns.map(gather).collect::<Result<Vec<_>>>()?, count, None, totals);
+                let picked = Picked::new(selected, layout.columns.len());
+                let pick = |&column: &usize| Ok(layout.coded(column, morsel.pick(column, &picked)?));
+                self.add_columns(&columns.map(pick).collect::<Result<Vec<_>>>()?, count, None, totals);
             }
-            selected => self.add_columns(&columns.collect::<Vec<_>>(), morsel.rows, selected.as_ref(), totals),
+            selected => {
+                let columns = columns.map(|&column| layout.coded(column, morsel.column(column)));
+                self.add_columns(&columns.collect::<Vec<_>>(), morsel.rows, selected.as_ref(), totals);
+            }
         }
         Ok(count)
     }

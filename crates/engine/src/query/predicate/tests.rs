@@ -8,6 +8,8 @@ use datafusion::physical_expr::execution_props::ExecutionProps;
 
 use super::*;
 use crate::columns::chunk::LoadedColumns;
+use crate::columns::{ChunkOverlay, Images, Patch};
+use crate::query::morsel::PatchedColumn;
 
 const ROWS: i32 = 1000;
 
@@ -85,6 +87,71 @@ fn a_tabulated_condition_keeps_the_same_rows() {
     let morsel = Morsel { columns: &images, offset: 0, rows: 4, are_images: true, patched: &[] };
     let expected = BooleanBuffer::from(vec![true, false, false, true]);
     assert_eq!(tabulated.select(&morsel, None).unwrap(), expected, "an image may lie outside of the table's range");
+}
+
+/// New values of the first column.
+fn overlay(new: &[(u32, i64)], kept: &DataType) -> Arc<ChunkOverlay> {
+    let values = cast(&Int64Array::from_iter_values(new.iter().map(|(_, value)| *value)), kept).unwrap();
+    let patch = Patch { column: 0, positions: new.iter().map(|(position, _)| *position).collect(), values };
+    let images = Images { rows: 0, columns: vec![] };
+    Arc::new(ChunkOverlay { masked: vec![].into(), images, patches: vec![patch], entries: new.len() })
+}
+
+#[test]
+fn conditions_see_new_values_in_their_places() {
+    let table = table();
+    // Before, in and behind the morsel, in words of bits of which some have several.
+    let new = [(5, 600), (100, -7), (163, 2000), (164, 499), (165, 501), (700, 0), (799, 120), (900, 1)];
+    let overlay = overlay(&new, &DataType::Int32);
+    let value = |id: usize| new.iter().find(|(position, _)| *position as usize == id).map_or(id as i64, |new| new.1);
+    let columns = table.load(0, &[0, 1]).unwrap();
+    let conditions: [(Expr, fn(i64) -> bool); 4] = [
+        (col("id").lt(lit(500)), |id| id < 500),
+        (col("id").gt_eq(lit(-3)), |id| id >= -3),
+        ((col("id") % lit(3)).eq(lit(0)), |id| id % 3 == 0),
+        (col("id").gt(lit(700)).or(col("kind").eq(text("none"))), |id| id > 700),
+    ];
+    for (condition, expect) in conditions {
+        let mut predicate = predicate(&table, &condition);
+        let selections: [fn(usize) -> bool; 4] =
+            [|_| true, |row| row % 2 == 0, |row| row % 50 == 13, |row| [0, 63, 65, 699].contains(&row)];
+        for (number, before) in selections.into_iter().enumerate() {
+            let patched = PatchedColumn::within(&overlay, 100..800);
+            let morsel = Morsel { columns: &columns, offset: 100, rows: 700, are_images: false, patched: &patched };
+            let selected = BooleanBuffer::collect_bool(700, before);
+            let kept = predicate.select(&morsel, (number > 0).then_some(&selected)).unwrap();
+            let expected = BooleanBuffer::collect_bool(700, |row| before(row) && expect(value(row + 100)));
+            assert_eq!(kept, expected, "{condition} after selection {number}");
+        }
+    }
+}
+
+/// The condition divides by what a key is above 1000; the chunk's keys are from 100 to 399.
+#[test]
+fn a_tabulated_condition_is_evaluated_on_new_values_that_no_chunk_has() {
+    let schema = Arc::new(Schema::new(vec![Field::new("key", DataType::Int64, false)]));
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values((0..5000).map(|row| 100 + row % 300)));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column]).unwrap();
+    let table = ColumnTable::build("t", Arc::clone(&schema), vec![], vec![batch]).unwrap();
+    let df_schema = DFSchema::try_from(schema.as_ref().clone()).unwrap();
+    let condition = (lit(1000i64) / (col("key") - lit(1000i64))).gt(lit(0i64));
+    let condition = create_physical_expr(&condition, &df_schema, &ExecutionProps::new(), &Default::default()).unwrap();
+    let mut tabulated = Predicate::tabulated(&table, &condition).unwrap();
+    assert!(tabulated.domain.is_some());
+    let columns = table.load(0, &[0]).unwrap();
+    let mut select = |new: &[(u32, i64)], selected: Option<&BooleanBuffer>| {
+        let patched = PatchedColumn::within(&overlay(new, &DataType::Int64), 0..5000);
+        let morsel = Morsel { columns: &columns, offset: 0, rows: 5000, are_images: false, patched: &patched };
+        tabulated.select(&morsel, selected)
+    };
+    let only = |row: usize| BooleanBuffer::collect_bool(5000, |at| at == row);
+    assert_eq!(select(&[], None).unwrap(), BooleanBuffer::new_unset(5000));
+    assert_eq!(select(&[(64, 1500), (70, 2500), (4000, 400)], None).unwrap(), only(64));
+    // It fails on a new value, which counts only if its row is still asked for.
+    let failing = [(64, 1500), (65, 1000)];
+    assert!(select(&failing, None).is_err());
+    let shown = BooleanBuffer::collect_bool(5000, |row| row != 65);
+    assert_eq!(select(&failing, Some(&shown)).unwrap(), only(64));
 }
 
 #[test]

@@ -6,9 +6,8 @@ use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, MutableArrayData, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, make_array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::FilterBuilder;
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::Result;
@@ -20,7 +19,7 @@ use datafusion::physical_plan::metrics::BaselineMetrics;
 use futures::Stream;
 
 use crate::columns::encode::{ChunkColumn, join_values};
-use crate::query::morsel::Morsel;
+use crate::query::morsel::{Morsel, Picked};
 use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::morsels::{Morsels, NextRows};
 
@@ -101,13 +100,12 @@ impl ScanStream {
         if count == 0 {
             return Ok(None);
         }
-        let columns = self.projection.iter().map(|&column| morsel.column(column));
         let piece: Vec<ChunkColumn> = match selected.filter(|_| count < morsel.rows) {
-            None => columns.collect(),
+            None => self.projection.iter().map(|&column| morsel.column(column)).collect(),
             Some(selected) => {
-                let filter = FilterBuilder::new(&BooleanArray::new(selected, None)).optimize().build();
-                let gather = |column: ChunkColumn| Ok(column.with_physical(filter.filter(column.physical())?));
-                columns.map(gather).collect::<Result<_>>()?
+                let picked = Picked::new(selected, self.projection.len());
+                let pick = |&column: &usize| morsel.pick(column, &picked);
+                self.projection.iter().map(pick).collect::<Result<_, _>>()?
             }
         };
         self.waiting.rows += count;

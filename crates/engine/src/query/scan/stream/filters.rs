@@ -109,10 +109,10 @@ impl Filters {
     pub fn select(&mut self, morsel: &Morsel<'_>, visible: Option<BooleanBuffer>) -> Result<Option<BooleanBuffer>> {
         let mut selected = visible;
         for predicate in self.own.iter_mut().flatten() {
-            selected = Some(predicate.select(morsel, selected.as_ref())?);
             if selected.as_ref().is_some_and(|selected| selected.count_set_bits() == 0) {
                 return Ok(selected);
             }
+            selected = Some(predicate.select(morsel, selected.as_ref())?);
         }
         for supplied in &mut self.supplied {
             for trial in &mut supplied.parts {

@@ -144,7 +144,7 @@ impl Supply {
             };
             // Another operator may have learnt meanwhile that the chunk was read for nothing.
             let columns = columns.filter(|_| may_match(filters, chunk, changes.as_ref()));
-            let base = columns.map(|columns| self.base(chunk, columns, changes.clone()));
+            let base = columns.map(|columns| self.base(chunk, columns, changes.clone(), filters));
             self.images = changes.filter(|changes| changes.overlay.images.rows > 0);
             if base.is_some() {
                 return Poll::Ready(Ok(base));
@@ -152,10 +152,19 @@ impl Supply {
         }
     }
 
-    /// The chunk's own rows.
-    fn base(&self, chunk: usize, columns: LoadedColumns, changes: Option<Arc<ChunkMerge>>) -> Supplied {
-        let chunk = &self.table.chunks()[chunk];
+    /// The chunk's own rows. If its statistics rule out all others, only those with new values that conditions test.
+    fn base(
+        &self,
+        number: usize,
+        columns: LoadedColumns,
+        changes: Option<Arc<ChunkMerge>>,
+        filters: &Filters,
+    ) -> Supplied {
+        let chunk = &self.table.chunks()[number];
         let visible = match (&changes, &self.merge) {
+            (Some(changes), _) if !filters.may_match(number) => {
+                Some(changes.overlay.rewritten(chunk.rows(), |column| filters.tests(column)))
+            }
             (Some(changes), Some(merge)) => merge.visible(chunk, changes),
             _ => chunk.live().cloned(),
         };
