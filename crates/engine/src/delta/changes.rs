@@ -1,16 +1,13 @@
 //! What the changes of a chunk come to: each changed position once, with everything that was written there.
 
-use std::sync::Arc;
-
 use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
+use itertools::Itertools;
 
 use super::batch::Image;
-use super::segment::Segment;
 use crate::columns::chunk::Chunk;
-use crate::columns::table::CHUNK_ROWS;
 use crate::table::layout::{ColumnSet, RowLayout};
 use crate::table::stored::ImageColumn;
 use crate::table_set::convert::column_of;
@@ -55,17 +52,18 @@ pub(super) struct Seen {
     pub(super) images: Vec<ChangedPosition>,
     /// Positions of the chunk's rows that are gone or shown beside it.
     pub(super) hidden: Vec<u32>,
+    /// How many changed rows were not left out.
+    pub(super) rows: usize,
 }
 
 impl<'a> Changes<'a> {
-    /// What these segments come to, the oldest first.
-    pub(super) fn of(layout: &'a RowLayout, segments: &'a [Arc<Segment>]) -> Self {
-        let all = || segments.iter().flat_map(|segment| segment.changes());
-        let places = Places::of(all().map(|(position, _)| position));
+    /// What changes come to that followed each other: each is a position, and the image or `None` if the row was deleted.
+    pub(super) fn of(layout: &'a RowLayout, changes: impl Iterator<Item = (u32, Option<Image<'a>>)> + Clone) -> Self {
+        let places = Places::of(changes.clone().map(|(position, _)| position));
         let fresh = |position| ChangedPosition { position, columns: Some(ColumnSet::default()), last: NONE };
         let mut rows: Vec<ChangedPosition> = places.positions().map(fresh).collect();
-        let mut writes = Vec::with_capacity(segments.iter().map(|segment| segment.len()).sum());
-        for (position, image) in all() {
+        let mut writes = Vec::with_capacity(rows.len());
+        for (position, image) in changes {
             let row = &mut rows[places.rank(position)];
             (row.columns, row.last) = match image {
                 Some(image) => {
@@ -129,8 +127,11 @@ impl<'a> Changes<'a> {
         let mut seen = Seen::default();
         for row in &self.rows {
             let is_there = is_there(row.position as usize);
+            if is_there && row.columns.is_some_and(|written| !written.meets(read)) {
+                continue;
+            }
+            seen.rows += 1;
             match row.columns {
-                Some(written) if is_there && !written.meets(read) => {}
                 Some(written) if is_there && !written.meets(fixed) => seen.patched.push(*row),
                 columns => {
                     seen.images.extend(columns.map(|_| *row));
@@ -180,17 +181,21 @@ impl ChangedPosition {
     }
 }
 
-/// Some positions of a chunk, each once: a bit for each, and how many are below each word of bits. They fit the first cache level, where
-/// a number for each position would take a quarter of a megabyte, more than many a scan reads of the chunk.
+/// Some positions of a chunk, each once: a bit for each from the first to the last, and how many are below each word of bits. They fit the
+/// first cache level, where a number for each position would take a quarter of a megabyte, more than many a scan reads of the chunk.
 struct Places {
+    /// The number of the first word.
+    first: usize,
     bits: Vec<u64>,
     below: Vec<u32>,
 }
 
 impl Places {
-    fn of(positions: impl Iterator<Item = u32>) -> Self {
-        let mut bits = vec![0u64; CHUNK_ROWS / 64];
-        positions.for_each(|position| bits[position as usize / 64] |= 1 << (position % 64));
+    fn of(positions: impl Iterator<Item = u32> + Clone) -> Self {
+        let (least, most) = positions.clone().minmax().into_option().unwrap_or_default();
+        let first = least as usize / 64;
+        let mut bits = vec![0u64; most as usize / 64 + 1 - first];
+        positions.for_each(|position| bits[position as usize / 64 - first] |= 1 << (position % 64));
         let mut count = 0;
         let below = |bits: &u64| {
             let below = count;
@@ -198,19 +203,19 @@ impl Places {
             below
         };
         let below = bits.iter().map(below).collect();
-        Places { bits, below }
+        Places { first, bits, below }
     }
 
     /// How many positions are below this one.
     fn rank(&self, position: u32) -> usize {
-        let word = position as usize / 64;
+        let word = position as usize / 64 - self.first;
         let lower = self.bits[word] & ((1 << (position % 64)) - 1);
         (self.below[word] + lower.count_ones()) as usize
     }
 
     /// All of them, in ascending order.
     fn positions(&self) -> impl Iterator<Item = u32> {
-        self.bits.iter().zip((0..).step_by(64)).flat_map(|(bits, first): (_, u32)| {
+        self.bits.iter().zip((self.first as u32 * 64..).step_by(64)).flat_map(|(bits, first)| {
             let mut rest = *bits;
             std::iter::from_fn(move || {
                 let bit = (rest != 0).then(|| rest.trailing_zeros())?;
@@ -224,15 +229,20 @@ impl Places {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::columns::table::CHUNK_ROWS;
 
     #[test]
     fn places_are_counted_across_words() {
+        let check = |given: &[u32], expect: &[u32]| {
+            let places = Places::of(given.iter().copied());
+            assert_eq!(places.positions().collect::<Vec<_>>(), expect);
+            let ranks: Vec<usize> = expect.iter().map(|&position| places.rank(position)).collect();
+            assert_eq!(ranks, (0..expect.len()).collect::<Vec<_>>());
+        };
         let last = CHUNK_ROWS as u32 - 1;
-        let places = Places::of([700, 0, 63, last, 64, 63, 0].into_iter());
-        let positions: Vec<u32> = places.positions().collect();
-        assert_eq!(positions, [0, 63, 64, 700, last]);
-        let ranks: Vec<usize> = positions.into_iter().map(|position| places.rank(position)).collect();
-        assert_eq!(ranks, [0, 1, 2, 3, 4]);
-        assert_eq!(Places::of([].into_iter()).positions().count(), 0);
+        check(&[700, 0, 63, last, 64, 63, 0], &[0, 63, 64, 700, last]);
+        check(&[191, 128, 700, 191], &[128, 191, 700]);
+        check(&[last], &[last]);
+        check(&[], &[]);
     }
 }

@@ -3,7 +3,8 @@
 //! Invariants, all under the mutex of [`ColumnCopy`]:
 //! 1. The changes of a chunk are exactly those of the commits up to `seq` that its version lacks.
 //! 2. A snapshot takes the versions and the changes of all chunks at once; hence it is the state after the first `seq` commits.
-//! 3. Only the thread that folds a chunk replaces its version, and it removes the changes that it has folded at once with that.
+//! 3. Only the thread that folds a chunk replaces its version, and it removes the changes that it has folded at once with that. Until
+//!    then the changes of the chunk only grow at their end.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,6 +56,8 @@ struct TableCopy {
     current: Arc<ColumnTable>,
     changes: BTreeMap<usize, ChunkDelta>,
     reading: Arc<Reading>,
+    /// What the last snapshot shows of the changes, as long as somebody has it.
+    shown: Weak<LazyOverlay>,
 }
 
 /// A snapshot that others may read, too.
@@ -90,7 +93,7 @@ impl ColumnCopy {
             let schema = Arc::clone(table.columns.schema());
             let (meter, clock) = (Arc::clone(&meter), Arc::clone(clock));
             let reading = Arc::new(Reading { layout: table.layout, schema, meter, clock });
-            TableCopy { current: table.columns, changes: BTreeMap::new(), reading }
+            TableCopy { current: table.columns, changes: BTreeMap::new(), reading, shown: Weak::new() }
         };
         let tables: Vec<TableCopy> = tables.into_iter().map(copy).collect();
         let replacing = tables.iter().map(|_| Mutex::default()).collect();
@@ -252,18 +255,19 @@ impl ColumnCopy {
 }
 
 impl State {
-    fn snapshot(&self) -> ColumnSnapshot {
+    fn snapshot(&mut self) -> ColumnSnapshot {
         let label = if self.seq == self.label_seq { self.label.clone() } else { format!("commit {}", self.seq) };
-        ColumnSnapshot::at(label, self.seq, self.tables.iter().map(TableCopy::view))
+        ColumnSnapshot::at(label, self.seq, self.tables.iter_mut().map(TableCopy::view))
     }
 }
 
 impl TableCopy {
-    fn view(&self) -> SnapshotTable {
-        let chunks = self.changes.iter().map(|(&chunk, delta)| (chunk, delta.segments()));
-        let overlay = LazyOverlay::new(&self.reading, &self.current, chunks);
-        let overlay = (!self.changes.is_empty()).then(|| Arc::new(overlay) as Arc<dyn Overlay>);
-        SnapshotTable::new(Arc::clone(&self.current), overlay)
+    fn view(&mut self) -> SnapshotTable {
+        let before = self.shown.upgrade();
+        let overlay = (!self.changes.is_empty())
+            .then(|| Arc::new(LazyOverlay::new(&self.reading, &self.current, &self.changes, before.as_deref())));
+        self.shown = overlay.as_ref().map_or_else(Weak::new, Arc::downgrade);
+        SnapshotTable::new(Arc::clone(&self.current), overlay.map(|overlay| overlay as Arc<dyn Overlay>))
     }
 }
 

@@ -21,7 +21,8 @@ pub struct Freshness {
     pub fold_time: Duration,
     /// Propagation threads.
     pub threads: usize,
-    /// Positions of changed rows that queries have merged; a snapshot merges each of them once, however many queries read it.
+    /// Changed rows that queries have merged. A snapshot merges each of them once for the columns that are read, however many queries read
+    /// it, and only those that have changed since an earlier one that somebody still holds.
     pub merged: u64,
     /// Time that queries have spent on that before they could evaluate the merged rows, of all their threads together.
     pub merge_time: Duration,

@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 
 use super::changes::Changes;
-use super::segment::Segment;
+use super::segment::{Segment, changes_after};
 use crate::columns::chunk::Chunk;
 use crate::columns::overlay::Patch;
 use crate::columns::table::ColumnTable;
@@ -22,7 +22,7 @@ pub(super) fn fold(
     layout: &RowLayout,
     segments: &[Arc<Segment>],
 ) -> Result<Chunk, DataFusionError> {
-    let changes = Changes::of(layout, segments);
+    let changes = Changes::of(layout, changes_after(segments, 0));
     let kind = |column: usize| table.schema().field(column).data_type();
     // An empty chunk is there only because a later one is; it says nothing about how to encode the first rows.
     let base = table.chunks().get(chunk).map(Arc::as_ref).filter(|base| base.rows() > 0);

@@ -13,6 +13,8 @@ pub(super) struct Segment {
     entries: Vec<Entry>,
     /// The words of all images, one after the other.
     words: Vec<u64>,
+    /// The columns that were written in any row.
+    written: ColumnSet,
     /// When its first change was published.
     pub(super) oldest: Duration,
     /// Bytes of all segments of the set that are alive, also in snapshots.
@@ -34,13 +36,20 @@ const _: () = assert!(size_of::<Entry>() as u64 <= CHANGE_BYTES, "a change of a 
 
 impl Segment {
     pub(super) fn new(oldest: Duration, gauge: &Arc<AtomicU64>) -> Self {
-        Segment { entries: Vec::new(), words: Vec::new(), oldest, gauge: Arc::clone(gauge) }
+        Segment {
+            entries: Vec::new(),
+            words: Vec::new(),
+            written: ColumnSet::default(),
+            oldest,
+            gauge: Arc::clone(gauge),
+        }
     }
 
     pub(super) fn push(&mut self, position: u32, image: Option<Image<'_>>) {
         let Image { columns, words } = image.unwrap_or(Image { columns: ColumnSet::ALL, words: &[] });
         self.entries.push(Entry { start: self.words.len() as u64, position, words: words.len() as u32, columns });
         self.words.extend_from_slice(words);
+        self.written = self.written.with(columns);
         // Relaxed, as below: a figure that nothing is decided by.
         self.gauge.fetch_add(bytes_of(words), Ordering::Relaxed);
     }
@@ -60,13 +69,35 @@ impl Segment {
         self.entries.len() as u64 * CHANGE_BYTES + self.words.len() as u64 * 8
     }
 
+    /// The columns that were written in any row: every column if a row came or went.
+    pub(super) fn written(&self) -> ColumnSet {
+        self.written
+    }
+
     /// Each change: the position, and the image; `None` if the row is deleted.
-    pub(super) fn changes(&self) -> impl Iterator<Item = (u32, Option<Image<'_>>)> {
-        self.entries.iter().map(|entry| {
+    pub(super) fn changes(&self) -> impl Iterator<Item = (u32, Option<Image<'_>>)> + Clone {
+        self.changes_after(0)
+    }
+
+    /// Each change but so many of the first.
+    fn changes_after(&self, count: usize) -> impl Iterator<Item = (u32, Option<Image<'_>>)> + Clone {
+        self.entries[count..].iter().map(|entry| {
             let words = &self.words[entry.start as usize..][..entry.words as usize];
             (entry.position, Image::new(entry.columns, words))
         })
     }
+}
+
+/// Each change of these segments, the oldest first, but so many of the first.
+pub(super) fn changes_after(
+    segments: &[Arc<Segment>],
+    mut count: usize,
+) -> impl Iterator<Item = (u32, Option<Image<'_>>)> + Clone {
+    segments.iter().flat_map(move |segment| {
+        let left_out = count.min(segment.len());
+        count -= left_out;
+        segment.changes_after(left_out)
+    })
 }
 
 fn bytes_of(image: &[u64]) -> u64 {
@@ -179,6 +210,19 @@ mod tests {
         assert_eq!((delta.segments.len(), delta.len()), (1, 8));
         check(&delta, &[(2, Some(7)), (5, Some(3)), (9, Some(5))]);
         assert_eq!(newest(&held).len(), 2, "what was held stays as it was");
+    }
+
+    #[test]
+    fn changes_can_be_read_from_any_of_them_on() {
+        let gauge = Arc::default();
+        let lengths: [&[(u32, Option<u64>)]; 4] =
+            [&[(1, Some(1)), (2, None)], &[], &[(3, Some(3))], &[(4, None), (1, Some(5))]];
+        let segments = lengths.map(|changes| Arc::new(segment(&gauge, changes)));
+        let all: Vec<_> = lengths.concat();
+        for count in 0..=all.len() {
+            let found = changes_after(&segments, count).map(|(at, image)| (at, image.map(|image| image.words[0])));
+            assert_eq!(found.collect::<Vec<_>>(), all[count..]);
+        }
     }
 
     #[test]
