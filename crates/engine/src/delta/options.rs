@@ -14,7 +14,8 @@ pub enum Propagation {
     BeforeQuery,
     /// As `BeforeQuery`, and transactions that have changed something wait meanwhile at their commit. The study's system A.
     Blocking,
-    /// Changes are published, and nothing is folded but by a refresh: a query merges everything.
+    /// Changes are published, and nothing is folded but by a refresh: a query merges everything, more and more. With `Recency::Latest` that is
+    /// how the cost of merging is measured, while no fold takes changes away or works beside the query.
     Paused,
 }
 
@@ -110,7 +111,8 @@ impl Default for DeltaOptions {
 }
 
 impl DeltaOptions {
-    /// Why these options cannot be had together; `None` if they can.
+    /// Why these options cannot be had together; `None` if they can. Every recency but `Snapshot` goes with every mode of propagation: a
+    /// query finds what it reads, if only by merging it.
     pub fn conflict(&self) -> Option<String> {
         let has_rounds = matches!(self.propagation, Propagation::Off | Propagation::Background);
         (self.recency == Recency::Snapshot && !has_rounds).then(|| {
