@@ -199,8 +199,8 @@ fn make_identity(files: &dyn Files, path: &Path) -> io::Result<u64> {
     let mut draft = files.create(&path.join(DRAFT))?;
     write_all_at(&mut *draft, identity(database).as_bytes(), 0)?;
     draft.sync()?;
-    // Any folder above may have just been made, also by a process that was killed.
-    for folder in path.ancestors() {
+    // Any folder above may have just been made, also by a process that was killed. The last is a root or the current folder.
+    for folder in path.ancestors().filter(|folder| folder.parent().is_some()) {
         match files.sync_folder(&folder.join("..")) {
             // Not ours, then: whoever makes a folder may read the one that it is in.
             Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => {}

@@ -115,9 +115,11 @@ impl Segments {
         Ok(old.is_some())
     }
 
-    /// Takes the oldest segment that holds nothing from there on. Too many of them are removed.
+    /// Takes the oldest segment that holds nothing from there on. Too many of them are removed. The newest is never taken: until the header
+    /// of the segment that is begun now is durable, only there a reader finds that the log ends where the last checkpoint wants it.
     fn take_forgotten(&mut self, keep_from: u64) -> io::Result<Option<u64>> {
-        let is_forgotten = |former: &Former| former.end_lsn <= keep_from;
+        let newest = self.former.iter().map(|former| former.end_lsn).max().unwrap_or(0);
+        let is_forgotten = |former: &Former| former.end_lsn <= keep_from && former.end_lsn < newest;
         let forgotten = self.former.iter().filter(|former| is_forgotten(former)).count();
         for _ in SPARE_MAX..forgotten {
             let oldest = self.former.iter().position(is_forgotten).expect("they were counted");

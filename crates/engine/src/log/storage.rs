@@ -48,8 +48,8 @@ impl Display for FileName {
     }
 }
 
-/// Keeps files. Whatever changes names is durable when it returns, and happens wholly or not at all; which of the two, nobody
-/// knows after an error.
+/// Keeps files. Whatever gives a file a name is durable when it returns, except for a draft's name, and happens wholly or not at all;
+/// which of the two, nobody knows after an error.
 pub trait LogStorage: Debug + Send + Sync {
     /// Makes a file with room for so many bytes.
     fn create(&self, name: FileName, bytes: u64) -> io::Result<Box<dyn StorageFile>>;
@@ -142,7 +142,10 @@ impl LogStorage for FolderStorage {
     fn create(&self, name: FileName, bytes: u64) -> io::Result<Box<dyn StorageFile>> {
         let mut file = self.files.create(&self.path(name))?;
         file.reserve(bytes)?;
-        self.sync_names()?;
+        // A draft counts only under its next name, which makes both durable.
+        if !matches!(name, FileName::Draft(_)) {
+            self.sync_names()?;
+        }
         Ok(file)
     }
 

@@ -14,7 +14,7 @@ use std::path::{Component, Path};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-pub(super) use files::{DiskFiles, Fault};
+pub(super) use files::{DiskFiles, Dropped, Fault, UNAWAITED};
 
 /// The unit in which a crash keeps or loses data.
 const BLOCK: usize = 512;
@@ -161,23 +161,26 @@ impl Disk {
         }
     }
 
-    /// What a sync is for: tests leave out one kind to see that it is missed.
-    fn kind_of_sync(&self, node: usize) -> &'static str {
-        let node = &self.0[node];
-        let renamed = |change: &NameChange| change.removed.is_some();
-        let name = match node.names.pending.iter().rev().find(|change| change.added.is_some()) {
-            _ if !node.is_folder => return kind_of_name(&node.name, ["a segment", "a checkpoint", "an identity", "?"]),
-            None => return "no name",
-            Some(change) => change.added.as_ref().map(|(name, node)| (name, *node, renamed(change))),
+    /// What a sync is for. A file of a name that was `found` was there when the process began.
+    fn kind_of_sync(&self, node: usize, found: impl Fn(usize) -> bool) -> &'static str {
+        let Node { name, is_folder, names, .. } = &self.0[node];
+        if !is_folder {
+            let segment = if found(node) { "the end of a log that was found" } else { "a segment" };
+            return kind_of_name(name, [segment, "a checkpoint", "an identity", "?"]);
+        }
+        let Some((change, (name, node))) =
+            names.pending.iter().rev().find_map(|change| Some((change, change.added.as_ref()?)))
+        else {
+            return "nothing new";
         };
-        match name {
-            Some((_, node, _)) if self.0[node].is_folder => "a folder's name",
-            Some((name, _, true)) => kind_of_name(
+        match change.removed {
+            _ if self.0[*node].is_folder => "a folder's name",
+            Some(_) => kind_of_name(
                 name,
                 ["the name of a segment used again", "a checkpoint's name", "an identity's name", "?"],
             ),
-            Some((name, _, false)) => kind_of_name(name, ["a new segment's name", "?", "?", "?"]),
-            None => "?",
+            // An identity's draft is made to see whether the folder can be written, beside names that are perhaps not durable.
+            None => kind_of_name(name, ["a new segment's name", "a draft's name", "names that were found", "?"]),
         }
     }
 

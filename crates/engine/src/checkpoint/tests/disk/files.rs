@@ -24,6 +24,18 @@ pub(in crate::checkpoint::tests) enum Fault {
     Read(u64),
 }
 
+/// What syncs of a segment are for before anything was acknowledged.
+pub(in crate::checkpoint::tests) const UNAWAITED: &str = "a segment that nobody waits for";
+
+/// Syncs that do nothing, so that tests see whether they are missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::checkpoint::tests) enum Dropped {
+    /// The one of that number among those that are for this, counted from 0.
+    One(&'static str, usize),
+    /// All that are for this.
+    Kind(&'static str),
+}
+
 /// A disk at work. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub(in crate::checkpoint::tests) struct DiskFiles(Arc<Mutex<Work>>);
@@ -32,8 +44,11 @@ pub(in crate::checkpoint::tests) struct DiskFiles(Arc<Mutex<Work>>);
 struct Work {
     disk: Disk,
     fault: Option<Fault>,
-    /// Syncs of this kind do nothing.
-    dropped: Option<&'static str>,
+    dropped: Option<Dropped>,
+    /// What each sync so far was for.
+    syncs: Vec<&'static str>,
+    /// The names that files had when the process began, by number.
+    found: Vec<String>,
     calls: u64,
     reads: u64,
     /// What users were told to be durable.
@@ -45,7 +60,8 @@ struct Work {
 impl DiskFiles {
     /// Goes on with a disk on which so much has been acknowledged.
     pub(in crate::checkpoint::tests) fn of(disk: Disk, acknowledged: Vec<i64>) -> Self {
-        DiskFiles(Arc::new(Mutex::new(Work { disk, acknowledged, ..Work::default() })))
+        let found = disk.0.iter().map(|node| node.name.clone()).collect();
+        DiskFiles(Arc::new(Mutex::new(Work { disk, acknowledged, found, ..Work::default() })))
     }
 
     pub(in crate::checkpoint::tests) fn with_fault(self, fault: Option<Fault>) -> Self {
@@ -53,10 +69,14 @@ impl DiskFiles {
         self
     }
 
-    pub(in crate::checkpoint::tests) fn without_sync_of(kind: &'static str) -> Self {
-        let files = DiskFiles::default();
-        files.0.lock().dropped = Some(kind);
-        files
+    pub(in crate::checkpoint::tests) fn without(self, dropped: Option<Dropped>) -> Self {
+        self.0.lock().dropped = dropped;
+        self
+    }
+
+    /// What each sync was for.
+    pub(in crate::checkpoint::tests) fn syncs(&self) -> Vec<&'static str> {
+        self.0.lock().syncs.clone()
     }
 
     pub(in crate::checkpoint::tests) fn acknowledge(&self, key: i64) {
@@ -125,10 +145,19 @@ impl DiskFiles {
     }
 
     fn sync(&self, find: impl Fn(&Disk) -> io::Result<usize>) -> io::Result<()> {
-        let dropped = self.0.lock().dropped;
+        let is_dropped = {
+            let work = &mut *self.0.lock();
+            let node = find(&work.disk)?;
+            let kind = work.disk.kind_of_sync(node, |node| work.found.get(node) == Some(&work.disk.0[node].name));
+            // In how many groups the log is written before anybody waits for it is up to threads.
+            let kind = if kind == "a segment" && work.acknowledged.is_empty() { UNAWAITED } else { kind };
+            let number = work.syncs.iter().filter(|other| **other == kind).count();
+            work.syncs.push(kind);
+            work.dropped == Some(Dropped::One(kind, number)) || work.dropped == Some(Dropped::Kind(kind))
+        };
         let settle = |disk: &mut Disk| {
             let node = find(disk)?;
-            if dropped != Some(disk.kind_of_sync(node)) {
+            if !is_dropped {
                 disk.0[node].names.settle(|| true);
                 disk.0[node].data.settle(|| true);
             }
