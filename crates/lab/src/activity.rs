@@ -46,8 +46,8 @@ mod tests;
 use std::time::Duration;
 
 pub use sampler::{Sampled, Sampling};
-pub use shares::{OnServer, ServerShares};
-pub use tally::{PartSeen, SeenWorkload};
+pub use shares::OnServer;
+pub use tally::SeenWorkload;
 
 #[cfg(doc)]
 use plimsoll_workload::{activity::ActivityWatch, driver::Board};

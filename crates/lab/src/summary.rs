@@ -36,8 +36,6 @@ pub struct Workload<'a> {
     pub name: &'a str,
     /// The benchmark.
     pub kind: &'a str,
-    /// How many clients ran.
-    pub clients: usize,
     /// Its runs without the others.
     pub alone: Arm<'a>,
     /// Its runs beside the others.
@@ -73,7 +71,6 @@ impl<'a> Summary<'a> {
                     workloads.push(Workload {
                         name: &result.name,
                         kind: &result.kind,
-                        clients: result.clients,
                         alone: Arm::default(),
                         together: Arm::default(),
                         noise_floor: None,
@@ -110,19 +107,6 @@ impl<'a> Summary<'a> {
 }
 
 impl<'a> Workload<'a> {
-    /// What the comparison of throughputs shows, in two or three words.
-    pub fn finding(&self) -> &'static str {
-        match compare::verdict(self) {
-            compare::Verdict::NotMeasured(_) | compare::Verdict::IdleAlone => "not measured",
-            compare::Verdict::Stopped => "stopped",
-            compare::Verdict::TooFew(_) => "undecided",
-            compare::Verdict::NoDifference(_) => "no difference seen",
-            compare::Verdict::Unclear => "undecided",
-            compare::Verdict::Slower => "slower",
-            compare::Verdict::Faster => "faster",
-        }
-    }
-
     /// The two arms with their names.
     pub fn arms(&self) -> [(&'static str, &Arm<'a>); 2] {
         [("alone", &self.alone), ("together", &self.together)]

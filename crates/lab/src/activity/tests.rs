@@ -14,7 +14,9 @@ use super::log::ServerLog;
 use super::sampler::{Pace, sample};
 use super::schedule::Schedule;
 use super::tally::Tally;
-use super::{OnServer, PERIOD, PartSeen, Sampled, SeenWorkload, ServerShares};
+use super::shares::ServerShares;
+use super::tally::PartSeen;
+use super::{OnServer, PERIOD, Sampled, SeenWorkload};
 use crate::results::{Mark, Part, Seen, Server, TimeShare};
 use crate::time_share::tests::{driven, driven_part};
 

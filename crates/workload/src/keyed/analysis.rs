@@ -112,9 +112,9 @@ impl<'s> Analysis<'s> {
                 _ => refused(at, "a column is named `column` or `table.column` here"),
             },
             Expr::UnaryOp { op: UnaryOperator::Minus, expr } => {
-                let zero = Typed { expression: Expression::Constant(Scalar::Int(0)), kind: Some(Type::Int), at };
                 let operand = self.analyse(expr)?;
-                self.arithmetic(Arithmetic::Subtract, zero, operand, at)
+                let (zero, kind) = (Expression::Constant(Scalar::Int(0)), operand.kind.map(|_| Type::Int));
+                self.arithmetic(Arithmetic::Subtract, Typed { expression: zero, kind, at }, operand, at)
             }
             Expr::UnaryOp { op: UnaryOperator::Not, expr } => {
                 of(Expression::Not(Box::new(self.condition(expr)?)), Type::Bool)

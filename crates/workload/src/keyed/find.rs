@@ -168,7 +168,6 @@ fn limits(kind: Kind) -> RangeInclusive<i64> {
 }
 
 /// The least and the greatest key of a range, both included; `None` if nothing lies between.
-#[expect(clippy::type_complexity, reason = "two keys")]
 fn range<'a>(
     equal: &'a [Part],
     low: Option<&'a Bound>,

@@ -257,6 +257,7 @@ fn what_is_beyond_the_subset_is_refused() {
         ("WITH x AS (SELECT 1) SELECT a FROM t WHERE a = 1", "1:1: this part"),
         ("SELECT random()", "1:8: `random()` is beyond keyed statements"),
         ("SELECT $1 + $2", "1:8: the type of an operand is not known"),
+        ("SELECT -$1", "the type of an operand is not known"),
         ("SELECT 1 WHERE true", "1:10: this part"),
         ("SELECT a = 'x' FROM t WHERE a = 1", "1:12: invalid input for type integer"),
         ("SELECT a || b FROM t WHERE a = 1", "|| joins texts"),
