@@ -245,7 +245,7 @@ impl fmt::Debug for Figure {
 
 impl<'a> Reading<'a> {
     /// Of one workload in a run.
-    pub(crate) fn of_run(point: &'a Point, workload: &'a WorkloadResult) -> Self {
+    pub fn of_run(point: &'a Point, workload: &'a WorkloadResult) -> Self {
         Reading { device: &point.device, achieved: &point.achieved, workload, part: &workload.all }
     }
 

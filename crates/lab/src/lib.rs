@@ -7,8 +7,8 @@
 //!   and [`capacity`] checks that the data fits.
 //! - [`runner`] runs it. [`sensors`] are attached to the driver's window, and `time_share` shows where response time went, on a
 //!   server with `activity`; `copy_sampling` watches a copy for queries.
-//! - [`record`] is the result of a run and `figures` the list of all figures. [`journal`] and [`run_directory`] keep them, with
-//!   `histograms` and `samples`.
+//! - [`record`] is the result of a run and [`figures`] the list of all figures. [`journal`] and [`run_directory`] keep them, with
+//!   `histograms` and [`samples`].
 //! - `analysis` computes what the runs show together, and [`document`] puts it into [`results`] (`results.json`), with
 //!   [`fingerprint`] to distinguish settings and machines.
 //! - `summary` puts results into sentences, `speed_up` computes the gain of each query from a larger amount, [`table`]
@@ -27,7 +27,7 @@ pub mod compare;
 mod copy_sampling;
 pub mod document;
 pub mod experiment;
-mod figures;
+pub mod figures;
 pub mod fingerprint;
 mod freshness;
 mod histograms;
@@ -43,7 +43,7 @@ pub mod reproduction;
 pub mod results;
 pub mod run_directory;
 pub mod runner;
-mod samples;
+pub mod samples;
 pub mod sensors;
 pub mod simulation;
 mod speed_up;

@@ -199,7 +199,7 @@ impl Column {
 }
 
 /// The columns as the table of the documentation.
-pub(crate) fn columns_table() -> String {
+pub fn columns_table() -> String {
     let line =
         |name: &str, kind: &str, unit: &str, meaning: &str| format!("| {name} | {kind} | {unit} | {meaning} |\n");
     let row = |column: Column| line(&format!("`{}`", column.name), column.kind(), column.unit, column.meaning);
