@@ -13,9 +13,9 @@ use plimsoll_workload::driver::{Board, DrivenWorkload, UnderWay, WorkloadThreads
 use super::log::ServerLog;
 use super::sampler::{Pace, sample};
 use super::schedule::Schedule;
-use super::tally::Tally;
 use super::shares::ServerShares;
 use super::tally::PartSeen;
+use super::tally::Tally;
 use super::{OnServer, PERIOD, Sampled, SeenWorkload};
 use crate::results::{Mark, Part, Seen, Server, TimeShare};
 use crate::time_share::tests::{driven, driven_part};
