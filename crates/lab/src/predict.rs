@@ -11,6 +11,7 @@ mod inputs;
 mod points;
 #[cfg(test)]
 pub(crate) mod tests;
+mod window;
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

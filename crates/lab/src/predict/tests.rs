@@ -8,7 +8,7 @@ use plimsoll_model::network::{Class, Network, Service, Station};
 use super::*;
 use crate::analysis::made_up::{Noise, measure, plan, results};
 use crate::plan::Setting;
-use crate::predict::inputs::DiskModel;
+use crate::predict::window::DiskModel;
 use crate::results::{Device, LockWait, Results, TimeShare, WorkloadResult};
 
 /// Short transactions and long ones, without pauses, and what each needs of the cores, seconds.
