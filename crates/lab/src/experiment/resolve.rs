@@ -42,7 +42,7 @@ pub struct Terms<'a> {
     /// The cores it is sized for.
     pub cores: Cores,
     /// Whether it is run in the short form: what `[quick]` says, and the rule that
-    /// [`TypedQuick`](super::typed::TypedQuick) states. Both forms are checked in any case.
+    /// `TypedQuick` states. Both forms are checked in any case.
     pub quick: bool,
     /// What takes the place of [`RunPlan::others_max`](crate::plan::RunPlan::others_max), whatever a file says.
     pub others_max: Option<f64>,
