@@ -146,7 +146,7 @@ struct ByPriority {
 }
 
 impl ByPriority {
-    fn new(name: impl Into<Cow<'static, str>>, on_lower_holder: Verdict) -> Arc<dyn LockScheduler> {
+    fn scheduler(name: impl Into<Cow<'static, str>>, on_lower_holder: Verdict) -> Arc<dyn LockScheduler> {
         Arc::new(ByPriority { name: name.into(), on_lower_holder })
     }
 }

@@ -40,7 +40,7 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
         let reprieve = parse_length(name.strip_prefix("cr(")?.strip_suffix(')')?)?;
         // In the largest unit that needs no fraction, so that equal reprieves have equal names.
         let name = format!("cr({})", write_length(reprieve));
-        (!reprieve.is_zero()).then(|| ByPriority::new(name, Verdict::PreemptAfter(reprieve)))
+        (!reprieve.is_zero()).then(|| ByPriority::scheduler(name, Verdict::PreemptAfter(reprieve)))
     },
 };
 

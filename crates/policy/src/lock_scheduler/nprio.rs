@@ -23,5 +23,5 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     about: "the most urgent waiter first",
     example: "nprio",
     at_server: &[],
-    make: |name| (name == "nprio").then(|| ByPriority::new("nprio", Verdict::Wait)),
+    make: |name| (name == "nprio").then(|| ByPriority::scheduler("nprio", Verdict::Wait)),
 };

@@ -31,5 +31,5 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     about: "the most urgent waiter first; a transaction that blocks a more urgent one becomes as urgent",
     example: "nprio-inherit",
     at_server: &[],
-    make: |name| (name == "nprio-inherit").then(|| ByPriority::new("nprio-inherit", Verdict::Inherit)),
+    make: |name| (name == "nprio-inherit").then(|| ByPriority::scheduler("nprio-inherit", Verdict::Inherit)),
 };

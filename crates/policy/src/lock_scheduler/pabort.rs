@@ -31,5 +31,5 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
         example: "pabort",
         acts: true,
     }],
-    make: |name| (name == "pabort").then(|| ByPriority::new("pabort", Verdict::Preempt)),
+    make: |name| (name == "pabort").then(|| ByPriority::scheduler("pabort", Verdict::Preempt)),
 };

@@ -40,5 +40,5 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
         },
         PreemptionKind { name: "track", about: "as pow, but it is only counted", example: "track", acts: false },
     ],
-    make: |name| (name == "pow").then(|| ByPriority::new("pow", Verdict::PreemptIfWaiting)),
+    make: |name| (name == "pow").then(|| ByPriority::scheduler("pow", Verdict::PreemptIfWaiting)),
 };
