@@ -153,7 +153,7 @@ fn reads_per_s(file: &File, depth: u32, plan: &Plan) -> io::Result<f64> {
         while !is_over.load(Ordering::Relaxed) {
             // A linear congruential generator (multiplier of Steele and Vigna 2021), another one for each thread; its upper bits choose the page.
             state = state.wrapping_mul(0xd134_2543_de82_ef95).wrapping_add(2 * thread + 1);
-            let page = (u128::from(state) * u128::from(pages) >> 64) as u64;
+            let page = ((u128::from(state) * u128::from(pages)) >> 64) as u64;
             file.read_exact_at(buffer.bytes_mut(), page * READ_BYTES)?;
             count += 1;
         }

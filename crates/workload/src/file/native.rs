@@ -33,7 +33,7 @@ pub(super) struct NativeProgram {
 #[derive(Debug)]
 pub(super) enum NativeStep {
     /// Row operations.
-    Rows(Program),
+    Rows(Box<Program>),
     /// A query over the copy that queries read.
     Query,
     /// It says something of its transaction that needs nothing to be done.
@@ -157,7 +157,7 @@ impl Native {
 
     fn statement(&self, execute: &Execute, only_queries: bool) -> Result<NativeStep, DatabaseError> {
         match Program::compile(&self.catalog, &execute.sql) {
-            Ok(program) => Ok(NativeStep::Rows(program)),
+            Ok(program) => Ok(NativeStep::Rows(Box::new(program))),
             Err(_) if only_queries && matches!(execute.keep, Keep::Nothing) => Ok(NativeStep::Query),
             Err(error) => Err(refused(execute, &error)),
         }

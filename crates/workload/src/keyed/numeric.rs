@@ -57,7 +57,7 @@ impl Numeric {
             return None;
         }
         let places = i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
-        let zeros = u32::try_from(places.min(0).unsigned_abs()).ok()?;
+        let zeros = places.min(0).unsigned_abs();
         let unscaled = unscaled.checked_mul(10_i128.checked_pow(zeros)?)?;
         Numeric::new(sign * unscaled, u8::try_from(places.max(0)).ok()?)
     }

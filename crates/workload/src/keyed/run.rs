@@ -103,8 +103,8 @@ impl Program {
             Action::Aggregate { source, aggregates, output } => {
                 let mut values: Vec<Scalar<'_>> = aggregates.iter().map(Aggregate::of_none).collect();
                 source.visit(Intent::Read, None, &input, access, &mut |access, row| {
-                    let each = aggregates.iter().zip(&mut values);
-                    each.map(|(aggregate, value)| aggregate.add(value, &input, Row::Stored(&*access, row))).collect()
+                    let mut each = aggregates.iter().zip(&mut values);
+                    each.try_for_each(|(aggregate, value)| aggregate.add(value, &input, Row::Stored(&*access, row)))
                 })?;
                 append(output, &input, Row::Given(&values), rows)
             }
