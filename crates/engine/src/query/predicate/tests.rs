@@ -105,7 +105,8 @@ fn conditions_see_new_values_in_their_places() {
     let overlay = overlay(&new, &DataType::Int32);
     let value = |id: usize| new.iter().find(|(position, _)| *position as usize == id).map_or(id as i64, |new| new.1);
     let columns = table.load(0, &[0, 1]).unwrap();
-    let conditions: [(Expr, fn(i64) -> bool); 4] = [
+    type Holds = fn(i64) -> bool;
+    let conditions: [(Expr, Holds); 4] = [
         (col("id").lt(lit(500)), |id| id < 500),
         (col("id").gt_eq(lit(-3)), |id| id >= -3),
         ((col("id") % lit(3)).eq(lit(0)), |id| id % 3 == 0),
