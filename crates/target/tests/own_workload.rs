@@ -27,7 +27,7 @@ fn try_load(benchmark: &dyn Benchmark, database: &dyn Database) -> Result<(), St
     benchmark.load(database, &progress).map_err(|error| error.to_string())
 }
 
-/// Runs clients at the same time, each so many requests; how often each transaction was done.
+/// Runs clients at the same time, each with this number of requests. Returns how often each transaction was done.
 fn run(benchmark: &dyn Benchmark, database: &dyn Database, clients: usize, requests: usize) -> Vec<usize> {
     benchmark.prepare(database).unwrap_or_else(|error| panic!("{error}"));
     let client = |number: usize| {

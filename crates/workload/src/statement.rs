@@ -258,7 +258,7 @@ pub trait RowAccess {
         found: &mut Vec<RowRef>,
     ) -> Result<(), DatabaseError>;
 
-    /// The first or last rows within `low..=high`, at most so many, in the order of their keys from that end, appended to
+    /// The first or last rows within `low..=high`, up to a limit, in the order of their keys from that end, appended to
     /// `found`; each is locked as intended, and the range up to the last of them is protected against phantoms. By default it
     /// locks the whole range.
     fn find_some(

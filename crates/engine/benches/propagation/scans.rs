@@ -66,7 +66,7 @@ fn update(connection: &mut Connection, set: &TableSet, id: i64, value: i64) {
     connection.set(table, row, 6, Value::Text(&format!("{value:0>11}"))).unwrap();
 }
 
-/// Nanoseconds that a query takes on a snapshot of its own. If its table of so many rows has changes, each chunk gets one more before.
+/// Nanoseconds that a query takes on a snapshot of its own. If its table, of `changed` rows, has changes, each chunk gets one more before.
 fn ask(queries: &QueryEngine, connection: &mut Connection, set: &TableSet, sql: &str, changed: Option<i64>) -> f64 {
     if let Some(rows) = changed {
         connection.begin(Priority::LOW, 0);

@@ -79,7 +79,7 @@ impl Segment {
         self.changes_after(0)
     }
 
-    /// Each change but so many of the first.
+    /// Each change but the first ones, whose number is given.
     fn changes_after(&self, count: usize) -> impl Iterator<Item = (u32, Option<Image<'_>>)> + Clone {
         self.entries[count..].iter().map(|entry| {
             let words = &self.words[entry.start as usize..][..entry.words as usize];
@@ -88,7 +88,7 @@ impl Segment {
     }
 }
 
-/// Each change of these segments, the oldest first, but so many of the first.
+/// Each change of these segments, the oldest first, but the first ones, whose number is given.
 pub(super) fn changes_after(
     segments: &[Arc<Segment>],
     mut count: usize,

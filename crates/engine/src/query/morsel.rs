@@ -40,7 +40,7 @@ pub struct Picked {
 }
 
 impl Picked {
-    /// The rows whose bits are set, of so many columns.
+    /// The rows whose bits are set, with this number of columns.
     pub fn new(rows: BooleanBuffer, columns: usize) -> Self {
         let filter = FilterBuilder::new(&BooleanArray::new(rows.clone(), None));
         // To find the rows beforehand pays if it is done once for several columns.

@@ -121,7 +121,7 @@ impl Index {
         with_tree!(self, tree => collect_first(tree, low, high, usize::MAX, rows))
     }
 
-    /// The first or last rows in `low..=high`, at most so many, from that end on. Returns the entry whose gap, with those below
+    /// The first or last rows in `low..=high`, up to a limit, from that end on. Returns the entry whose gap, with those below
     /// the rows, says that there are no others: the last row if they are the first ones and as many as asked for, otherwise the
     /// first entry above the range.
     pub fn collect_some(

@@ -68,7 +68,7 @@ impl Connection {
         })
     }
 
-    /// The first or last rows whose keys begin between the two prefixes, inclusive, at most so many, from that end on, replacing
+    /// The first or last rows whose keys begin between the two prefixes, inclusive, up to a limit, from that end on, replacing
     /// what `rows` held. No further one can appear before the last of them, nor anywhere in the range if there are fewer.
     pub fn find_some(
         &mut self,

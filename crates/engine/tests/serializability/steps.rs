@@ -30,7 +30,7 @@ pub enum Step {
     /// All of a table, without its indexes.
     ScanTable(usize),
     Edge(usize, i64, i64, End),
-    /// At most so many rows from one end on.
+    /// Rows from one end on, up to a limit.
     Some(usize, i64, i64, End, usize),
     Write(usize, i64, Option<i64>),
     ReadThenWrite(usize, i64, Option<i64>),

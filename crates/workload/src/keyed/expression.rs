@@ -41,7 +41,7 @@ pub(super) enum Expression {
         to: Type,
         inner: Box<Expression>,
     },
-    /// A numeric with so many digits, so many of them behind the point.
+    /// A numeric: its number of digits, and how many of them are behind the point.
     Fit {
         precision: u8,
         scale: u8,

@@ -62,7 +62,7 @@ impl Filling {
         self.table
     }
 
-    /// How often it is run: so many rows it makes, or for VALUES that many times so many.
+    /// How often it is run. Each run makes one row, with VALUES as many as are listed.
     pub fn runs(&self) -> u64 {
         self.series.map_or(1, |(first, last)| if first > last { 0 } else { last.abs_diff(first) + 1 })
     }

@@ -16,7 +16,7 @@ use crate::statement::{End, Intent, RowAccess, RowRef, Value};
 type Visit<'v> = dyn FnMut(&mut dyn RowAccess, RowRef) -> Result<(), DatabaseError> + 'v;
 
 impl Source {
-    /// Finds the rows, at most so many, and calls `visit` with each.
+    /// Finds the rows, up to a limit, and calls `visit` with each.
     pub(super) fn visit(
         &self,
         intent: Intent,

@@ -77,7 +77,7 @@ impl Numeric {
         if rest.abs() * 2 >= by { whole + rest.signum() } else { whole }
     }
 
-    /// The number with so many places, rounded half away from zero.
+    /// The number rounded to this number of places, half away from zero.
     pub(crate) fn rounded(self, places: u8) -> Option<Self> {
         Numeric::new(self.unscaled_at(places), places)
     }
