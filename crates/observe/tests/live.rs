@@ -180,8 +180,9 @@ fn the_top_blocker_of_hot_rows_is_found() {
     let config = parse(&proposed, "p.toml", &surroundings).unwrap_or_else(|error| panic!("{error}\n{proposed}"));
     assert!(config.settings.rules.rules().iter().any(|rule| rule.to_string().contains("user batch")), "{proposed}");
 
+    // On a slow machine a look costs more, and fewer are taken: what holds is the share of a core.
     let looking = &observation.looking;
-    assert!(looking.server_cpu_measured && looking.share_of_a_core < 0.02 && looking.looks > 20, "{looking:?}");
+    assert!(looking.server_cpu_measured && looking.share_of_a_core < 0.02 && looking.looks >= 5, "{looking:?}");
 }
 
 #[test]
@@ -286,14 +287,9 @@ fn a_signal_ends_it_with_a_report() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let server = server();
     let stop = AtomicBool::new(false);
-    let mut progress = Vec::new();
-    let observation = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            sleep(Duration::from_millis(1_500));
-            stop.store(true, Ordering::Relaxed);
-        });
-        observe(&url(&server, "monitor", ""), Duration::from_secs(60), &stop, &mut |it| progress.push(it)).unwrap()
-    });
+    // As soon as it has shown something: a slow machine may need seconds for the first look.
+    let mut stop_at_once = |_| stop.store(true, Ordering::Relaxed);
+    let observation = observe(&url(&server, "monitor", ""), Duration::from_secs(60), &stop, &mut stop_at_once).unwrap();
     assert_eq!(observation.ended, Ended::Interrupted);
-    assert!(observation.seconds < 5.0 && !progress.is_empty());
+    assert!(observation.seconds < 30.0, "{}", observation.seconds);
 }
