@@ -18,6 +18,7 @@ pub(crate) mod kept;
 pub mod latency;
 pub mod loaded;
 mod probe;
+pub(crate) mod search;
 pub(crate) mod stream;
 
 use std::fmt;
@@ -94,7 +95,8 @@ pub struct MemorySpeed {
     /// Latency of each level, as far as the curve tells.
     pub levels: Vec<LevelLatency>,
     /// How much of the last level cache one core really had, bytes: between the last working set that fits and the first
-    /// that thrashes; its second level is in it where that comes on top. `None` if the curve does not tell.
+    /// that thrashes; its second level is in it where that comes on top. By the curve; if the curve does not tell, by a chase
+    /// of several chains. `None` if neither tells.
     pub llc_seen_bytes: Option<[u64; 2]>,
     /// Latency of memory while other cores read from it, by traffic.
     pub loaded: Vec<LoadedPoint>,
@@ -116,14 +118,14 @@ pub struct LevelLatencies {
 }
 
 impl MemorySpeed {
-    /// Measures this machine, in at most 20 seconds, quick in 4. `progress` receives the share that is done, 0 to 1,
+    /// Measures this machine, in at most 20 seconds, quick in 4; where it must search for the last level, in up to 15 more, quick 5. `progress` receives the share that is done, 0 to 1,
     /// and the next step. Figures that cannot be measured are left out, and a note gives the reason.
     pub fn measure(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> MemorySpeed {
         probe::measure(options, progress)
     }
 
     /// How much of the last-level cache one core was seen to have, MiB: between what fits and what thrashes, without its second
-    /// level. `None` if the curve does not tell.
+    /// level. `None` if that was not seen.
     pub fn last_level_seen_mib(&self) -> Option<[f64; 2]> {
         let beside = self.caches.beside_llc();
         let [low, high] = self.llc_seen_bytes?.map(|bytes| bytes.saturating_sub(beside) as f64 / f64::from(1 << 20));

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::bandwidth::{self, Bandwidth, Rounds};
 use super::buffer::Buffer;
-use super::latency::{self, CurvePoint};
-use super::{MemorySpeed, Options, loaded};
+use super::latency::{self, CurvePoint, LevelLatency};
+use super::{MemorySpeed, Options, loaded, search};
 use crate::cpu_time::{ThreadTimes, current_thread_id, thread_times};
 use crate::hog::pin;
 use crate::space::available_memory;
@@ -122,6 +122,11 @@ fn measure_bandwidth(options: &Options, plan: &Plan, speed: &mut MemorySpeed, pr
 /// What the thread of the chases brings home.
 struct Curve {
     points: Vec<CurvePoint>,
+    levels: Vec<LevelLatency>,
+    /// What the curve does not tell of levels.
+    notes: Vec<String>,
+    /// How much of the last level there is, bytes.
+    seen: Option<[u64; 2]>,
     huge_share: Option<f64>,
     /// What the scheduler gave the thread.
     times: Option<ThreadTimes>,
@@ -151,13 +156,21 @@ fn measure_latency(options: &Options, plan: &Plan, speed: &mut MemorySpeed, prog
         let count = sizes.len() as f64;
         let mut curve = Vec::with_capacity(sizes.len());
         for (place, bytes) in sizes.into_iter().enumerate() {
-            progress(0.3 + 0.4 * place as f64 / count, &format!("latency within {} KiB", bytes >> 10));
+            progress(0.3 + 0.3 * place as f64 / count, &format!("latency within {} KiB", bytes >> 10));
             // A machine whose cores are taken by others would take minutes: then fewer rounds have to do.
             let rounds = if begin.elapsed() < plan.hurry_after { plan.latency.count } else { 1 };
             curve.extend(latency::measure(&mut buffer, bytes, rounds, plan.latency.each));
         }
+        let (levels, notes) = latency::levels(&curve, &options.caches);
+        let seen = latency::llc_seen(&curve, &levels);
+        // A guest may be told of the whole cache of its host, four times which is more than any chase takes.
+        let seen = seen.or_else(|| {
+            let tell = &mut |share, what: &str| progress(0.6 + 0.1 * share, what);
+            let found = search::search(&mut buffer, &options.caches, options.caches.llc?, tell);
+            Some(found.capacity_mib?.map(|mib| (mib * f64::from(1 << 20)) as u64))
+        });
         let times = thread_times(current_thread_id());
-        Ok(Curve { points: curve, huge_share: buffer.huge_share(), times })
+        Ok(Curve { points: curve, levels, notes, seen, huge_share: buffer.huge_share(), times })
     };
     // On a thread of its own, so that the caller's affinity stays; what it tells goes through a channel.
     let (tell, told) = std::sync::mpsc::channel::<(f64, String)>();
@@ -171,9 +184,8 @@ fn measure_latency(options: &Options, plan: &Plan, speed: &mut MemorySpeed, prog
         thread.join().expect("a thread that measures does not panic")
     });
     match result {
-        Ok(Curve { points, huge_share, times }) => {
-            let (levels, notes) = latency::levels(&points, &options.caches);
-            speed.llc_seen_bytes = latency::llc_seen(&points, &levels);
+        Ok(Curve { points, levels, notes, seen, huge_share, times }) => {
+            speed.llc_seen_bytes = seen;
             (speed.curve, speed.levels, speed.huge_page_share) = (points, levels, huge_share);
             speed.notes.extend(notes);
             speed.notes.extend(times.and_then(waiting));

@@ -13,6 +13,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::memory_speed::capacity::MISSING;
+pub use crate::memory_speed::search::AlonePoint;
 pub use measure::validate;
 
 /// What the chase showed beside a pirate.
@@ -31,17 +32,6 @@ pub struct ValidationPoint {
     /// The least share that must miss, by the arithmetic: what does not fit beside what was wanted, in the middle of the
     /// interval of the capacity.
     pub predicted: f64,
-}
-
-/// Latency of the chase alone.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct AlonePoint {
-    /// The working set, MiB.
-    pub mib: f64,
-    /// Time of a load, ns.
-    pub chase_ns: f64,
-    /// The share of loads that missed by that time.
-    pub missed: f64,
 }
 
 /// What validation found.

@@ -2,32 +2,16 @@
 
 use std::time::Duration;
 
-use super::{AlonePoint, Validation, ValidationPoint};
+use super::{Validation, ValidationPoint};
 use crate::cpu_time::{current_thread_id, thread_times};
 use crate::hog::{HogError, HogSpec, Place, pin};
 use crate::host::Host;
 use crate::memory_speed::buffer::{Buffer, LINE};
-use crate::memory_speed::capacity::{capacity, is_clear, missed};
-use crate::memory_speed::chase::{follow_all, link};
-use crate::memory_speed::latency::{self, time_on_core};
+use crate::memory_speed::capacity::missed;
+use crate::memory_speed::search::{self, Chase, STEPS};
 use crate::memory_speed::{Options, waiting};
 
 const MIB: f64 = 1_048_576.0;
-
-/// Steps in the capacity, which is the distance between two pirates.
-const STEPS: usize = 8;
-
-/// Working sets alone, in steps: up to half as much again as the capacity.
-const STEPS_ALONE: usize = 12;
-
-/// Times the last level that the first, coarse search for the capacity goes up to.
-const COARSE_TIMES: f64 = 1.5;
-
-/// Working sets of the coarse search to a doubling.
-const COARSE_PER_DOUBLING: u32 = 2;
-
-/// Times the second level from which on a working set shows the last level.
-const ABOVE_L2: f64 = 1.5;
 
 /// The share of the capacity that the chase beside pirates has: the pirate at the knee is half as large and fast, so that it
 /// touches its lines several times as often and it is the chase that loses.
@@ -36,21 +20,8 @@ const WORKING_SET_SHARE: f64 = 2.0 / 3.0;
 /// Times the second level that the chase beside pirates must have, or it would not need the last.
 const WORKING_SET_MIN: f64 = 2.0;
 
-/// Rounds that a latency is the median of.
-const ROUNDS: usize = 5;
-
-/// Chains that the chase follows at a time: fast enough to keep its set against strangers who use the cache now and then,
-/// and half as fast as a pirate, so that it is the chase that loses when both do not fit.
-const CHAINS: usize = 4;
-
-/// How often a chase goes through its working set before it is measured, alone: the first pass brings it in.
-const PASSES_ALONE: usize = 3;
-
 /// How long chase and pirate fight before it is measured who has what.
 const SETTLE: Duration = Duration::from_millis(150);
-
-/// How much one latency takes at least.
-const ROUND: Duration = Duration::from_millis(15);
 
 /// Runs the validation on the first two cores of `options` that share a last level cache. Takes some ten seconds.
 /// `progress` receives the share that is done, 0 to 1, and the next step.
@@ -65,7 +36,7 @@ pub fn validate(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> Resul
             let mut tell = |share: f64, what: String| {
                 let _ = tell.send((share, what));
             };
-            on_this_thread(options, cores, llc as usize, &mut tell).map_err(|error| error.to_string())
+            on_this_thread(options, cores, llc, &mut tell).map_err(|error| error.to_string())
         });
         told.iter().for_each(|(share, what)| progress(share, &what));
         thread.join().expect("a thread that measures does not panic")
@@ -99,21 +70,20 @@ fn two_cores(options: &Options) -> Result<[usize; 2], String> {
 fn on_this_thread(
     options: &Options,
     cores: [usize; 2],
-    llc: usize,
+    llc: u64,
     tell: &mut dyn FnMut(f64, String),
 ) -> Result<Validation, HogError> {
     pin(cores[0])?;
-    let largest = (llc as f64 * COARSE_TIMES) as usize;
-    let beyond = options.caches.beyond_caches(1).max(largest);
-    let mut buffer = Buffer::new(beyond).map_err(|error| HogError::Memory { error })?;
-    tell(0.0, "loads from memory".to_owned());
-    let miss_ns = chase(&mut buffer, beyond, 0);
+    let bytes = search::buffer_bytes(&options.caches, llc);
+    let mut buffer = Buffer::new(bytes).map_err(|error| HogError::Memory { error })?;
+    let found =
+        search::search(&mut buffer, &options.caches, llc, &mut |share, what| tell(share * 0.4, what.to_owned()));
     let mut validation = Validation {
         cores,
-        step_mib: 0.0,
-        hit_and_miss_ns: [f64::NAN, miss_ns],
-        capacity_mib: None,
-        alone: Vec::new(),
+        step_mib: found.step_mib,
+        hit_and_miss_ns: found.hit_and_miss_ns,
+        capacity_mib: found.capacity_mib,
+        alone: found.alone,
         working_set_mib: None,
         points: Vec::new(),
         knee_expected_mib: None,
@@ -124,20 +94,6 @@ fn on_this_thread(
         is_judged: options.guest_of.is_none(),
         notes: notes(options, &buffer),
     };
-    let above = options.caches.l2.unwrap_or(0) as f64 * ABOVE_L2;
-    let mut coarse = latency::sizes(largest, COARSE_PER_DOUBLING);
-    coarse.retain(|bytes| *bytes as f64 >= above);
-    tell(0.05, "how much of the cache there is".to_owned());
-    let roughly = alone(&mut buffer, &mut validation, &coarse);
-    if let Some([_, high]) = roughly {
-        // A step of whole lines; what lies within the second level is left out as before.
-        let step = ((high * MIB) as usize / STEPS / LINE).max(1) * LINE;
-        validation.step_mib = step as f64 / MIB;
-        let mut fine: Vec<usize> = (1..=STEPS_ALONE).map(|place| place * step).collect();
-        fine.retain(|bytes| *bytes as f64 >= above && *bytes <= beyond);
-        tell(0.2, "the same in steps".to_owned());
-        validation.capacity_mib = alone(&mut buffer, &mut validation, &fine);
-    }
     let least = options.caches.l2.unwrap_or(0) as f64 * WORKING_SET_MIN / MIB;
     match validation.capacity_mib {
         Some([low, _]) if low * WORKING_SET_SHARE >= least => {
@@ -160,24 +116,6 @@ fn on_this_thread(
     }
     validation.conclude();
     Ok(validation)
-}
-
-/// The chase alone through working sets of these sizes, and the capacity by them. The first time of all is what a hit takes:
-/// its working set is far below the cache and above the second level.
-fn alone(buffer: &mut Buffer, validation: &mut Validation, sizes: &[usize]) -> Option<[f64; 2]> {
-    let mut points = Vec::with_capacity(sizes.len());
-    for &bytes in sizes {
-        let chase_ns = chase(buffer, bytes, PASSES_ALONE);
-        if validation.hit_and_miss_ns[0].is_nan() {
-            validation.hit_and_miss_ns[0] = chase_ns;
-        }
-        let missed = missed(chase_ns, validation.hit_and_miss_ns);
-        points.push(AlonePoint { mib: bytes as f64 / MIB, chase_ns, missed });
-    }
-    let pairs = points.iter().map(|point| (point.mib, point.missed));
-    let found = is_clear(validation.hit_and_miss_ns).then(|| capacity(pairs)).flatten();
-    validation.alone.extend(points);
-    found
 }
 
 /// The chase beside pirates from none to the whole capacity.
@@ -208,56 +146,6 @@ fn beside_pirates(
         });
     }
     Ok(())
-}
-
-/// A chase of several chains through the beginning of a buffer.
-struct Chase<'a> {
-    buffer: &'a Buffer,
-    places: [usize; CHAINS],
-}
-
-impl Chase<'_> {
-    fn through(buffer: &mut Buffer, bytes: usize) -> Chase<'_> {
-        let lines = (bytes / LINE / CHAINS).max(1) * CHAINS;
-        let places = link(buffer.bytes_mut(), lines, bytes as u64);
-        Chase { buffer, places }
-    }
-
-    fn follow(&mut self, loads: usize) {
-        follow_all(self.buffer.bytes(), &mut self.places, loads / CHAINS);
-    }
-
-    /// Nanoseconds of a load on the mean of a round of this much time on the core.
-    fn round(&mut self, time: Duration) -> f64 {
-        const BATCH: usize = 1 << 14;
-        let begin = time_on_core();
-        let mut loads = 0;
-        loop {
-            self.follow(BATCH);
-            loads += BATCH;
-            let took = time_on_core() - begin;
-            if took >= time {
-                return took.as_secs_f64() * 1e9 / loads as f64;
-            }
-        }
-    }
-
-    fn latency(&mut self) -> f64 {
-        median((0..ROUNDS).map(|_| self.round(ROUND)))
-    }
-}
-
-/// The time of a load, ns, within `bytes` that have been passed through so often.
-fn chase(buffer: &mut Buffer, bytes: usize, passes: usize) -> f64 {
-    let mut chase = Chase::through(buffer, bytes);
-    chase.follow(bytes / LINE * passes);
-    chase.latency()
-}
-
-fn median(rounds: impl Iterator<Item = f64>) -> f64 {
-    let mut all: Vec<f64> = rounds.collect();
-    all.sort_by(f64::total_cmp);
-    all[all.len() / 2]
 }
 
 fn notes(options: &Options, buffer: &Buffer) -> Vec<String> {
