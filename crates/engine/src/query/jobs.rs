@@ -6,10 +6,10 @@
 //! starts are on the same pool. Queries begin on the pool of the sensitive class, which has the whole cache; transactions run on the
 //! threads of their clients, which are in no pool.
 //!
-//! Threads are bound to their class once, when they start, by a [`CacheBinder`]: the engine does not ask the kernel. All pools
-//! together have more threads than there are cores; which of them waits for a core is up to the kernel. With
-//! [`CacheSwitch::PerTask`] there is one pool instead, and each thread is bound anew when it polls a job of another class than the
-//! last one.
+//! Threads are bound to a class by a [`CacheBinder`]: the engine does not ask the kernel. With [`CacheSwitch::PerTask`] a thread is
+//! bound anew when it polls a job of another class than the last one. With [`CacheSwitch::PerPool`], the study's way, there is a pool
+//! of threads for each class, which are bound once, when they start; all pools together have more threads than there are cores, and which
+//! of them waits for a core is up to the kernel.
 //!
 //! How large the structure of a join will be is [estimated](sizes) when the query is planned, and corrected by what the last run of the
 //! same template took. What is not known is sensitive.
@@ -52,9 +52,10 @@ pub trait CacheBinder: fmt::Debug + Send + Sync {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CacheSwitch {
     /// Once, when it starts: each class has a pool.
-    #[default]
     PerPool,
-    /// Before it polls a job of another class than the last one: all classes share a pool.
+    /// Before it polls a job of another class than the last one: all classes share a pool. The default: there are no more
+    /// threads than without classes, and rows that go from job to job wake no other thread.
+    #[default]
     PerTask,
 }
 

@@ -43,8 +43,8 @@ static OPTIONS: &[TargetOption] = &[
     },
     TargetOption {
         name: "cache_switch",
-        about: "with `cache_classes`: when a thread is bound to a class: `per_pool`, once, for each class has threads of its own; `per_task`, before \
-                work of another class than the last, for all share threads",
+        about: "with `cache_classes`: when a thread is bound to a class: `per_task`, before work of another class than the last, for all share threads; \
+                `per_pool`, once, for each class has threads of its own",
         set: |options, value| {
             options.cache_switch = choice(value, &CacheSwitch::ALL, |switch| switch.name())?;
             Ok(())
