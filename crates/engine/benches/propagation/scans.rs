@@ -1,4 +1,5 @@
-//! Scans of a table of which a share of the rows has changed since the columns were made, over the same scans without changes, in turns.
+//! Scans of a table of which a share of the rows has changed since the columns were made, over the same scans without changes, in turns;
+//! and of one into whose columns all changes were folded.
 //!
 //! Each scan reads a snapshot that no query has read before, and before it one more row of each chunk changes: nothing that was merged for
 //! an earlier snapshot can be used as it is.
@@ -19,8 +20,8 @@ use plimsoll_policy::Priority;
 
 use crate::{declaration, loaded};
 
-/// Shares of rows that have changed.
-const SHARES: [f64; 4] = [0.0, 0.001, 0.01, 0.1];
+/// Tables: the share of rows that have changed, and whether the changes are folded.
+const TABLES: [(f64, bool); 5] = [(0.0, false), (0.001, false), (0.01, false), (0.1, false), (0.1, true)];
 
 /// Scans of a table whose `n1` to `n4` and `label` have changed in some rows, and whose `id`, `class` and `note` have not.
 const QUERIES: [(&str, &str); 8] = [
@@ -38,7 +39,7 @@ const QUERIES: [(&str, &str); 8] = [
 const CHANGES: i64 = 100;
 
 /// A table with this share of its rows changed.
-fn changed(engine: &Arc<Engine>, rows: i64, share: f64) -> TableSet {
+fn changed(engine: &Arc<Engine>, rows: i64, (share, is_folded): (f64, bool)) -> TableSet {
     let number = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..rows).map(of))) as ArrayRef;
     let text = || Arc::new(StringViewArray::from_iter_values((0..rows).map(|row| format!("{row:0>11}")))) as ArrayRef;
     let mixed = |row: i64| row.wrapping_mul(7_919) % 100_003;
@@ -56,6 +57,9 @@ fn changed(engine: &Arc<Engine>, rows: i64, share: f64) -> TableSet {
         }
         connection.commit().unwrap();
     }
+    if is_folded {
+        set.refresh().unwrap();
+    }
     set
 }
 
@@ -66,7 +70,8 @@ fn update(connection: &mut Connection, set: &TableSet, id: i64, value: i64) {
     connection.set(table, row, 6, Value::Text(&format!("{value:0>11}"))).unwrap();
 }
 
-/// Nanoseconds that a query takes on a snapshot of its own. If its table, of `changed` rows, has changes, each chunk gets one more before.
+/// Nanoseconds that a query takes on a snapshot of its own. If its table, of `changed` rows, has changes that are not folded, each chunk gets one
+/// more before.
 fn ask(queries: &QueryEngine, connection: &mut Connection, set: &TableSet, sql: &str, changed: Option<i64>) -> f64 {
     if let Some(rows) = changed {
         connection.begin(Priority::LOW, 0);
@@ -84,26 +89,28 @@ fn ask(queries: &QueryEngine, connection: &mut Connection, set: &TableSet, sql: 
 /// Prints a line for each scan.
 pub fn print(rows: i64, rounds: usize) {
     let engine = Engine::new(EngineOptions::default());
-    let sets = SHARES.map(|share| changed(&engine, rows, share));
+    let sets = TABLES.map(|table| changed(&engine, rows, table));
     let queries = QueryEngine::new(QueryOptions { dop: 1, workers: 1, ..QueryOptions::default() }).unwrap();
     let mut connection = engine.connect();
-    println!("a scan with 0.1, 1 and 10 % of {rows} rows changed over none, with 95 % intervals");
+    println!(
+        "a scan with 0.1, 1 and 10 % of {rows} rows changed, and with 10 % changed and folded, over none, with 95 % intervals"
+    );
     for (name, sql) in QUERIES {
-        let mut times: [Vec<f64>; 4] = [const { Vec::new() }; 4];
+        let mut times = TABLES.map(|_| Vec::new());
         for round in 0..=rounds {
-            for ((set, share), times) in sets.iter().zip(SHARES).zip(&mut times) {
-                let time = ask(&queries, &mut connection, set, sql, (share > 0.0).then_some(rows));
+            for ((set, (share, is_folded)), times) in sets.iter().zip(TABLES).zip(&mut times) {
+                let time = ask(&queries, &mut connection, set, sql, (share > 0.0 && !is_folded).then_some(rows));
                 // The first finds caches cold.
                 times.extend((round > 0).then_some(time));
             }
         }
         let samples = Samples::complete(&times);
-        let ratio = |share: usize| {
-            let ratio = compare_settings(&samples, share, 0, None).ratio?;
+        let ratio = |table: usize| {
+            let ratio = compare_settings(&samples, table, 0, None).ratio?;
             let (low, high) = (ratio.low?, ratio.high?);
             Some(format!("{:.2} ({low:.2} to {high:.2})", ratio.value))
         };
-        let ratios = (1..SHARES.len()).map(|share| ratio(share).unwrap_or_else(|| "-".to_owned()));
+        let ratios = (1..TABLES.len()).map(|table| ratio(table).unwrap_or_else(|| "-".to_owned()));
         let milliseconds = times[0].iter().sum::<f64>() / times[0].len() as f64 / 1e6;
         println!("{name:<44} {milliseconds:>7.2} ms   {}", ratios.collect::<Vec<_>>().join("   "));
     }
