@@ -31,7 +31,7 @@ pub use cache::{CachePair, CacheShared};
 use inputs::{Inputs, Setting};
 pub(crate) use points::without;
 use points::{Asked, Measured};
-pub use points::{Vary, VaryError};
+pub use points::{Vary, VaryError, hold_out};
 
 use crate::results::{Interval, Results};
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use plimsoll_lab::predict::{Request, predict};
+use plimsoll_lab::predict::{Request, hold_out, predict};
 use plimsoll_lab::run_directory::read_results;
 use plimsoll_lab::table::prediction;
 
@@ -12,8 +12,12 @@ use crate::output::{print, print_json};
 
 /// Predicts and prints. Fails as a check does if no mix could be predicted.
 pub fn run(options: &PredictOptions) -> Result<ExitCode, Failure> {
-    let results = read_results(&options.run).map_err(Failure::input)?;
-    let against = options.against.as_deref().map(read_results).transpose().map_err(Failure::input)?;
+    let mut results = read_results(&options.run).map_err(Failure::input)?;
+    let mut against = options.against.as_deref().map(read_results).transpose().map_err(Failure::input)?;
+    if let Some(held) = &options.hold_out {
+        let (taught, judges) = hold_out(&results, held).map_err(Failure::input)?;
+        (results, against) = (taught, Some(judges));
+    }
     let request = Request { vary: options.vary.clone(), workloads: options.workloads.clone(), model: options.model };
     let predicted = predict(&results, against.as_ref(), &request).map_err(Failure::input)?;
     if options.json {

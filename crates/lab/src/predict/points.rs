@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use plimsoll_notation::{choices, did_you_mean};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::inputs::{Inputs, Setting, base_of};
 use super::{PredictError, Request, check_workload};
@@ -43,6 +44,24 @@ pub enum VaryError {
         key: String,
         /// Why.
         why: String,
+    },
+    /// Values that cannot be held out.
+    #[error("--hold-out {key}: {why}")]
+    HoldOut {
+        /// The key.
+        key: String,
+        /// Why.
+        why: String,
+    },
+    /// A key to hold out that has one value in all runs.
+    #[error("--hold-out {key}: the run did not sweep this{hint}; it swept {known}")]
+    NotSwept {
+        /// The key.
+        key: String,
+        /// ` (did you mean …?)`, or nothing.
+        hint: String,
+        /// The keys that it swept.
+        known: String,
     },
     /// No model knows what the key does.
     #[error(
@@ -173,6 +192,37 @@ fn measured(inputs: &Inputs<'_>, results: &Results, is_calibration: bool) -> Vec
         }
     }
     mixes.into_iter().map(|(_, _, mix)| mix).filter(|mix| mix.members.len() > 1).collect()
+}
+
+/// The run without the settings that have these values of a swept key, and the mixes of these settings: what teaches the model, and what
+/// judges it. Both were measured in the same blocks, so that what changes from hour to hour is in both.
+pub fn hold_out(results: &Results, held: &Vary) -> Result<(Results, Results), VaryError> {
+    let value = |setting: &Setting| setting.get(&held.key).and_then(Value::as_u64);
+    let is_held =
+        |setting: &Setting| value(setting).is_some_and(|one| held.values.iter().any(|it| u64::from(*it) == one));
+    let swept: BTreeSet<u64> = results.points.iter().filter_map(|point| value(&point.setting)).collect();
+    if swept.is_empty() {
+        let known: BTreeSet<&str> =
+            results.points.iter().flat_map(|point| point.setting.keys()).map(String::as_str).collect();
+        let hint = did_you_mean(&held.key, known.iter().copied());
+        return Err(VaryError::NotSwept { key: held.key.clone(), hint, known: choices(known) });
+    }
+    let wrong = |why: String| VaryError::HoldOut { key: held.key.clone(), why };
+    if let Some(missing) = held.values.iter().find(|value| !swept.contains(&u64::from(**value))) {
+        return Err(wrong(format!(
+            "{missing} was not measured; the run has swept {}",
+            choices(swept.iter().map(u64::to_string))
+        )));
+    }
+    if swept.len() == held.values.iter().collect::<BTreeSet<_>>().len() {
+        return Err(wrong("these are all the values of the run, so that none is left to predict from".to_owned()));
+    }
+    let (mut taught, mut judges) = (results.clone(), results.clone());
+    taught.points.retain(|point| !is_held(&point.setting));
+    // These say which points they are of, by position: of what is left they say nothing.
+    taught.estimates.clear();
+    judges.estimates.retain(|cell| is_held(&cell.setting));
+    Ok((taught, judges))
 }
 
 /// Whether a measured mix is among the values that are asked for.

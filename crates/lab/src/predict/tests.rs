@@ -100,6 +100,28 @@ pub(crate) fn alone_only(text: &str) -> String {
 }
 
 #[test]
+fn settings_are_held_out() {
+    let whole = run(EXPERIMENT, 1.2, 0.0, |_, _| {});
+    let hold = |text: &str| hold_out(&whole, &text.parse().expect(text));
+    let (taught, judges) = hold("long.clients=30").expect("swept");
+    let predicted = predict(&taught, Some(&judges), &request(None, Model::Idd)).expect("all is there");
+    assert_eq!(predicted.mixes.len(), 1, "the other two teach");
+    let mix = &predicted.mixes[0];
+    assert!(!mix.is_calibration && mix.workloads[1].clients == 30, "{mix:?}");
+    assert!(mix.workloads.iter().all(|one| (one.cpu_factor - 1.2).abs() < 0.05), "learned from the others: {mix:?}");
+    let idd = predicted.accuracy.iter().find(|one| one.model == "idd" && one.of == ALL).expect("judged");
+    assert!(idd.count == 2 && idd.is_calibrated && idd.mean_absolute < 0.05, "{idd:?}");
+    for (text, part) in [
+        ("long.clients=20", "20 was not measured; the run has swept `10`, `30`"),
+        ("long.clients=10,30,60", "none is left"),
+        ("long.client=10", "did you mean `long.clients`"),
+    ] {
+        let told = hold(text).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(told.contains(part), "{text}: {told}");
+    }
+}
+
+#[test]
 fn a_mix_is_predicted_from_workloads_alone() {
     let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});
     let together = run(EXPERIMENT, 1.0, 0.0, |_, _| {});

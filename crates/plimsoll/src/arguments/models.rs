@@ -24,6 +24,9 @@ pub struct PredictOptions {
     /// The folder of a run with mixes; their measurements are put beside the predictions
     #[arg(long, value_name = "DIR")]
     pub against: Option<PathBuf>,
+    /// Settings of the run that teach nothing; their measurements are put beside the predictions
+    #[arg(long, value_name = "KEY=VALUES", conflicts_with_all = ["against", "vary"])]
+    pub hold_out: Option<Vary>,
     /// Print one JSON document instead of a table
     #[arg(long)]
     pub json: bool,
