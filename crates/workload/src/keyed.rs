@@ -27,7 +27,7 @@ mod run;
 mod scalar;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-mod tests;
+pub(crate) mod tests;
 
 pub use declaration::Catalog;
 pub use filling::Filling;
@@ -39,6 +39,33 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Tokenizer};
 
 use crate::database::DatabaseError;
+use crate::schema::Schema;
+
+/// A statement of a benchmark that is written once: it has a schema, a name and a text, from which row operations are compiled when it
+/// is first run, as a server prepares it then. No such text asks for the time, for a benchmark stamps its rows by its own clock.
+macro_rules! statement {
+    ($schema:expr, $name:literal, $sql:expr $(,)?) => {{
+        static PROGRAM: std::sync::LazyLock<$crate::keyed::Program> =
+            std::sync::LazyLock::new(|| $crate::keyed::Program::of_benchmark(&$schema, $sql));
+        $crate::statement::Statement {
+            name: $name,
+            sql: $sql,
+            native: &|access, parameters, rows| PROGRAM.run(access, parameters, 0, rows),
+        }
+    }};
+}
+
+pub(crate) use statement;
+
+impl Program {
+    /// Compiles a statement of a benchmark.
+    ///
+    /// # Panics
+    /// If it is beyond the subset, which the benchmark's tests find.
+    pub(crate) fn of_benchmark(schema: &Schema, sql: &str) -> Program {
+        Program::compile(&Catalog::of(schema), sql).unwrap_or_else(|error| panic!("{error}: {sql}"))
+    }
+}
 
 /// Why a statement cannot be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -2,7 +2,8 @@
 //!
 //! A benchmark's control flow is written once, over [`Statement`]s. A server target prepares [`Statement::sql`]; an
 //! embedded target calls [`Statement::native`] with its own [`RowAccess`]. Both fill the same [`Rows`]. The row operations are
-//! written by hand, or [compiled](crate::keyed) from the text.
+//! [compiled](crate::keyed) from the text, or written by hand: those of TPC-C, the hot path, and those of texts that are beyond the
+//! subset.
 
 use std::fmt;
 

@@ -8,14 +8,11 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::Tpcb;
-use super::schema::{
-    A_BALANCE, ACCOUNT, ACCOUNTS_PER_BRANCH, B_BALANCE, BRANCH, HISTORY, HISTORY_FILLER, T_BALANCE, TELLER,
-    TELLERS_PER_BRANCH, primary,
-};
+use super::schema::{ACCOUNTS_PER_BRANCH, HISTORY_FILLER, SCHEMA, TELLERS_PER_BRANCH};
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
-use crate::schema::{ColumnId, TableId};
-use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
+use crate::keyed;
+use crate::statement::{Rows, Statement, Value};
 
 /// The greatest amount; the least is its negative (TPC-B 5.3.6).
 pub(super) const DELTA_MAX: i64 = 999_999;
@@ -134,50 +131,32 @@ impl Client for TpcbClient {
 }
 
 /// (account, amount) → (balance).
-static ADD_TO_ACCOUNT: Statement = Statement {
-    name: "tpcb_add_to_account",
-    sql: "UPDATE account SET a_balance = a_balance + $2 WHERE a_id = $1 RETURNING a_balance",
-    native: &|access, parameters, rows| add(access, ACCOUNT, A_BALANCE, parameters, rows),
-};
+static ADD_TO_ACCOUNT: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcb_add_to_account",
+    "UPDATE account SET a_balance = a_balance + $2 WHERE a_id = $1 RETURNING a_balance"
+);
 
 /// (teller, amount) → (balance).
-static ADD_TO_TELLER: Statement = Statement {
-    name: "tpcb_add_to_teller",
-    sql: "UPDATE teller SET t_balance = t_balance + $2 WHERE t_id = $1 RETURNING t_balance",
-    native: &|access, parameters, rows| add(access, TELLER, T_BALANCE, parameters, rows),
-};
+static ADD_TO_TELLER: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcb_add_to_teller",
+    "UPDATE teller SET t_balance = t_balance + $2 WHERE t_id = $1 RETURNING t_balance"
+);
 
 /// (branch, amount) → (balance).
-static ADD_TO_BRANCH: Statement = Statement {
-    name: "tpcb_add_to_branch",
-    sql: "UPDATE branch SET b_balance = b_balance + $2 WHERE b_id = $1 RETURNING b_balance",
-    native: &|access, parameters, rows| add(access, BRANCH, B_BALANCE, parameters, rows),
-};
-
-fn add(
-    access: &mut dyn RowAccess,
-    table: TableId,
-    balance: ColumnId,
-    parameters: &[Value<'_>],
-    rows: &mut Rows,
-) -> Result<(), DatabaseError> {
-    let Some(row) = access.find(primary(table), &parameters[..1], Intent::Write)? else { return Ok(()) };
-    let new = Value::Int(access.int(row, balance) + parameters[1].int());
-    access.set(row, balance, new)?;
-    rows.push(&[new]);
-    Ok(())
-}
+static ADD_TO_BRANCH: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcb_add_to_branch",
+    "UPDATE branch SET b_balance = b_balance + $2 WHERE b_id = $1 RETURNING b_balance"
+);
 
 /// (teller, branch, account, amount, time, text).
-static INSERT_HISTORY: Statement = Statement {
-    name: "tpcb_insert_history",
-    sql: "INSERT INTO history (h_t_id, h_b_id, h_a_id, h_delta, h_time, h_filler) VALUES ($1, $2, $3, $4, $5, $6)",
-    native: &|access, parameters, rows| {
-        access.insert(HISTORY, parameters)?;
-        rows.set_affected(1);
-        Ok(())
-    },
-};
+static INSERT_HISTORY: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcb_insert_history",
+    "INSERT INTO history (h_t_id, h_b_id, h_a_id, h_delta, h_time, h_filler) VALUES ($1, $2, $3, $4, $5, $6)"
+);
 
 /// Every statement of the benchmark.
 pub(super) static STATEMENTS: [&Statement; 4] = [&ADD_TO_ACCOUNT, &INSERT_HISTORY, &ADD_TO_TELLER, &ADD_TO_BRANCH];

@@ -13,6 +13,7 @@ use super::*;
 use crate::batch::Batch;
 use crate::benchmark::Outcome;
 use crate::footprint::column_bytes_per_row;
+use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
 use crate::recording::Recording;
 use crate::schema::TableId;
@@ -232,6 +233,7 @@ fn the_check_finds_what_is_wrong() {
 fn statements_are_named_and_take_the_parameters_they_mention() {
     let names: BTreeSet<_> = Tpcb::statements().map(|statement| statement.name).collect();
     assert_eq!(names.len(), 4);
+    assert_eq!(beyond(&SCHEMA, Tpcb::statements()), [""; 0], "all are compiled");
     for statement in Tpcb::statements() {
         let mentioned = (1..=9).filter(|number| statement.sql.contains(&format!("${number}"))).collect::<Vec<_>>();
         assert_eq!(mentioned, (1..=mentioned.len()).collect::<Vec<_>>(), "{}", statement.sql);
