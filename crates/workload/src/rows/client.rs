@@ -7,11 +7,12 @@ use rand::RngExt;
 use rand_pcg::Pcg64;
 
 use super::data::{VALUES, write_text};
-use super::schema::{KEY, PRIMARY, TEXT, VALUE};
+use super::schema::{BIGINT, TEXT};
 use super::{Columns, RandomRows};
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
-use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value};
+use crate::keyed;
+use crate::statement::{Rows, Statement, Value};
 
 /// What a transaction does with its rows; its position among the benchmark's transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,64 +131,20 @@ impl Client for RowsClient {
 }
 
 /// (key) → (value).
-static READ_BIGINT: Statement = Statement {
-    name: "rows_read_bigint",
-    sql: "SELECT pair_value FROM pairs WHERE pair_key = $1",
-    native: &|access, parameters, rows| {
-        if let Some(row) = access.find(PRIMARY, parameters, Intent::Read)? {
-            rows.push(&[Value::Int(access.int(row, VALUE))]);
-        }
-        Ok(())
-    },
-};
+static READ_BIGINT: Statement =
+    keyed::statement!(BIGINT, "rows_read_bigint", "SELECT pair_value FROM pairs WHERE pair_key = $1");
 
 /// (key) → (value), both texts.
-static READ_TEXT: Statement = Statement {
-    name: "rows_read_text",
-    sql: "SELECT pair_value FROM pairs WHERE pair_key = $1",
-    native: &|access, parameters, rows| {
-        if let Some(row) = access.find(PRIMARY, parameters, Intent::Read)? {
-            rows.start(1);
-            rows.append_stored(access, &TEXT, row, &[VALUE]);
-        }
-        Ok(())
-    },
-};
+static READ_TEXT: Statement =
+    keyed::statement!(TEXT, "rows_read_text", "SELECT pair_value FROM pairs WHERE pair_key = $1");
 
 /// (key): adds one to the value, so that the sum of all values tells how many updates there were.
-static UPDATE_BIGINT: Statement = Statement {
-    name: "rows_update_bigint",
-    sql: "UPDATE pairs SET pair_value = pair_value + 1 WHERE pair_key = $1",
-    native: &|access, parameters, rows| {
-        let found = access.find(PRIMARY, parameters, Intent::Write)?;
-        update(access, found, rows, |access, row| access.set(row, VALUE, Value::Int(access.int(row, VALUE) + 1)))
-    },
-};
+static UPDATE_BIGINT: Statement =
+    keyed::statement!(BIGINT, "rows_update_bigint", "UPDATE pairs SET pair_value = pair_value + 1 WHERE pair_key = $1");
 
 /// (key, value): replaces the value.
-static UPDATE_TEXT: Statement = Statement {
-    name: "rows_update_text",
-    sql: "UPDATE pairs SET pair_value = $2 WHERE pair_key = $1",
-    native: &|access, parameters, rows| {
-        let found = access.find(PRIMARY, &parameters[..1], Intent::Write)?;
-        update(access, found, rows, |access, row| access.set(row, VALUE, parameters[1]))
-    },
-};
-
-fn update(
-    access: &mut dyn RowAccess,
-    found: Option<RowRef>,
-    rows: &mut Rows,
-    set: impl FnOnce(&mut dyn RowAccess, RowRef) -> Result<(), DatabaseError>,
-) -> Result<(), DatabaseError> {
-    if let Some(row) = found {
-        set(access, row)?;
-        rows.set_affected(1);
-    }
-    Ok(())
-}
+static UPDATE_TEXT: Statement =
+    keyed::statement!(TEXT, "rows_update_text", "UPDATE pairs SET pair_value = $2 WHERE pair_key = $1");
 
 /// Every statement of the benchmark.
 pub(super) static STATEMENTS: [&Statement; 4] = [&READ_BIGINT, &READ_TEXT, &UPDATE_BIGINT, &UPDATE_TEXT];
-
-const _: () = assert!(KEY == 0, "the statements give the key as the primary key's only column");

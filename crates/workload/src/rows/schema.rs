@@ -2,19 +2,13 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{ColumnId, Index, Kind, Schema, Storage, Table, TableId, column};
+use crate::schema::{ColumnId, Kind, Schema, Storage, Table, TableId, column};
 
 /// The table.
 pub(super) const PAIRS: TableId = 0;
 
-/// What rows are found by.
-pub(super) const PRIMARY: Index = Index { table: PAIRS, number: 0 };
-
-/// Its key: 1, 2, … to the number of rows.
-pub(super) const KEY: ColumnId = 0;
-
-/// What is read or updated.
-pub(super) const VALUE: ColumnId = 1;
+/// Its key: 1, 2, … to the number of rows. Its other column is what is read or updated.
+const KEY: ColumnId = 0;
 
 /// Bytes of a text key or value.
 pub(super) const TEXT_BYTES: usize = 50;

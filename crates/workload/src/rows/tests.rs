@@ -14,6 +14,7 @@ use super::*;
 use crate::benchmark::Outcome;
 use crate::database::{QueryAnswer, Session, SessionUsage};
 use crate::footprint::column_bytes_per_row;
+use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
 use crate::recording::{Recording, count};
 use crate::schema::TableId;
@@ -289,7 +290,12 @@ fn queries_share_the_table_and_their_check_finds_a_join_that_loses_rows() {
 }
 
 #[test]
-fn statements_have_names_of_their_own() {
+fn statements_have_names_of_their_own_and_are_compiled() {
     let names: std::collections::BTreeSet<_> = statements().map(|statement| statement.name).collect();
     assert_eq!(names.len(), statements().count());
+    for columns in [Columns::BigInt, Columns::Text] {
+        let suffix = format!("{columns:?}").to_lowercase();
+        let of_columns = statements().filter(|statement| statement.name.ends_with(&suffix));
+        assert_eq!(beyond(rows(columns, 1, 0.0).schema(), of_columns), [""; 0], "all are compiled");
+    }
 }
