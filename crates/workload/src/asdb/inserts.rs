@@ -5,10 +5,11 @@
 
 use super::desk::{Desk, execute_one};
 use super::request::NewEntry;
-use super::schema::*;
+use super::schema::SCHEMA;
 use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session};
-use crate::statement::{Intent, Statement, Value};
+use crate::keyed;
+use crate::statement::{Statement, Value};
 
 /// Insert Lite and Insert Heavy: adds entries, each at its product's price.
 pub(super) fn insert(
@@ -50,8 +51,8 @@ pub(super) fn delete(
         }
         let last = Value::Int(first + count - 1);
         execute_one(session, &DELETE_ENTRIES, &[account, Value::Int(first), last], &mut desk.rows)?;
-        let (found, amount) = (desk.rows.int(0, 0), Value::Int(desk.rows.int(0, 1)));
-        execute_one(session, &SETTLE, &[account, Value::Int(found), amount], &mut desk.rows)?;
+        let (found, amount) = (desk.rows.len(), (0..desk.rows.len()).map(|entry| desk.rows.int(entry, 0)).sum());
+        execute_one(session, &SETTLE, &[account, Value::Int(found as i64), Value::Int(amount)], &mut desk.rows)?;
         deleted += found as u64;
     }
     session.commit()?;
@@ -59,91 +60,43 @@ pub(super) fn delete(
 }
 
 /// (product) → (price, name).
-static READ_PRICE: Statement = Statement {
-    name: "read_price",
-    sql: "SELECT (p_price * 100)::bigint, p_name FROM product WHERE p_id = $1",
-    native: &|access, parameters, rows| {
-        if let Some(product) = access.find(primary(PRODUCT), parameters, Intent::Read)? {
-            rows.start(2);
-            rows.append_stored(access, &SCHEMA, product, &[P_PRICE, P_NAME]);
-        }
-        Ok(())
-    },
-};
+static READ_PRICE: Statement =
+    keyed::statement!(SCHEMA, "read_price", "SELECT (p_price * 100)::bigint, p_name FROM product WHERE p_id = $1");
 
 /// (account, amount) → (the number of the entry to be added).
-static TAKE_NUMBER: Statement = Statement {
-    name: "take_number",
-    sql: "UPDATE account SET a_next = a_next + 1, a_total = a_total + $2::bigint * 0.01 WHERE a_id = $1 \
-          RETURNING a_next - 1",
-    native: &|access, parameters, rows| {
-        let Some(account) = access.find(primary(ACCOUNT), &parameters[..1], Intent::Write)? else { return Ok(()) };
-        let number = access.int(account, A_NEXT);
-        access.set(account, A_NEXT, Value::Int(number + 1))?;
-        access.set(account, A_TOTAL, Value::Int(access.int(account, A_TOTAL) + parameters[1].int()))?;
-        rows.push(&[Value::Int(number)]);
-        Ok(())
-    },
-};
+static TAKE_NUMBER: Statement = keyed::statement!(
+    SCHEMA,
+    "take_number",
+    "UPDATE account SET a_next = a_next + 1, a_total = a_total + $2::bigint * 0.01 WHERE a_id = $1 \
+     RETURNING a_next - 1"
+);
 
 /// (account, number, product, quantity, amount, time, text).
-static INSERT_ENTRY: Statement = Statement {
-    name: "insert_entry",
-    sql: "INSERT INTO entry (e_account, e_number, e_product, e_quantity, e_amount, e_time, e_text) \
-          VALUES ($1, $2, $3, $4, $5::bigint * 0.01, $6, $7)",
-    native: &|access, parameters, rows| {
-        access.insert(ENTRY, parameters)?;
-        rows.set_affected(1);
-        Ok(())
-    },
-};
+static INSERT_ENTRY: Statement = keyed::statement!(
+    SCHEMA,
+    "insert_entry",
+    "INSERT INTO entry (e_account, e_number, e_product, e_quantity, e_amount, e_time, e_text) \
+     VALUES ($1, $2, $3, $4, $5::bigint * 0.01, $6, $7)"
+);
 
 /// (account) → (first entry, next entry); the account is locked to be changed.
-static LOCK_ACCOUNT: Statement = Statement {
-    name: "lock_account",
-    sql: "SELECT a_first, a_next FROM account WHERE a_id = $1 FOR UPDATE",
-    native: &|access, parameters, rows| {
-        if let Some(account) = access.find(primary(ACCOUNT), parameters, Intent::Update)? {
-            rows.start(2);
-            rows.append_stored(access, &SCHEMA, account, &[A_FIRST, A_NEXT]);
-        }
-        Ok(())
-    },
-};
+static LOCK_ACCOUNT: Statement =
+    keyed::statement!(SCHEMA, "lock_account", "SELECT a_first, a_next FROM account WHERE a_id = $1 FOR UPDATE");
 
-/// (account, first, last) → (entries deleted, the sum of their amounts); always one row.
-static DELETE_ENTRIES: Statement = Statement {
-    name: "delete_entries",
-    sql: "WITH deleted AS (DELETE FROM entry WHERE e_account = $1 AND e_number >= $2 AND e_number <= $3 \
-          RETURNING e_amount) SELECT count(*), (COALESCE(sum(e_amount), 0) * 100)::bigint FROM deleted",
-    native: &|access, parameters, rows| {
-        let &[account, first, last] = parameters else { panic!("three parameters") };
-        let mut entries = Vec::with_capacity(4);
-        access.find_all(primary(ENTRY), &[account, first], &[account, last], Intent::Write, &mut entries)?;
-        let mut amount = 0;
-        for &entry in &entries {
-            amount += access.int(entry, E_AMOUNT);
-            access.delete(entry)?;
-        }
-        rows.push(&[Value::Int(entries.len() as i64), Value::Int(amount)]);
-        Ok(())
-    },
-};
+/// (account, first, last) → (amount) of each entry that is deleted.
+static DELETE_ENTRIES: Statement = keyed::statement!(
+    SCHEMA,
+    "delete_entries",
+    "DELETE FROM entry WHERE e_account = $1 AND e_number >= $2 AND e_number <= $3 RETURNING (e_amount * 100)::bigint"
+);
 
 /// (account, entries, amount) → (first entry): so many entries of that amount are no longer there.
-static SETTLE: Statement = Statement {
-    name: "settle",
-    sql: "UPDATE account SET a_first = a_first + $2, a_total = a_total - $3::bigint * 0.01 WHERE a_id = $1 \
-          RETURNING a_first",
-    native: &|access, parameters, rows| {
-        let Some(account) = access.find(primary(ACCOUNT), &parameters[..1], Intent::Write)? else { return Ok(()) };
-        let first = Value::Int(access.int(account, A_FIRST) + parameters[1].int());
-        access.set(account, A_FIRST, first)?;
-        access.set(account, A_TOTAL, Value::Int(access.int(account, A_TOTAL) - parameters[2].int()))?;
-        rows.push(&[first]);
-        Ok(())
-    },
-};
+static SETTLE: Statement = keyed::statement!(
+    SCHEMA,
+    "settle",
+    "UPDATE account SET a_first = a_first + $2, a_total = a_total - $3::bigint * 0.01 WHERE a_id = $1 \
+     RETURNING a_first"
+);
 
 /// Every statement of these transactions.
 pub(super) static STATEMENTS: [&Statement; 6] =

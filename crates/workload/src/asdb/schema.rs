@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column};
+use crate::schema::{Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column, columns};
 
 pub(super) const RATE: TableId = 0;
 pub(super) const SAMPLE: TableId = 1;
@@ -32,42 +32,6 @@ pub(super) const DOCUMENTS_PER_TOPIC: i64 = 50;
 /// One row in so many, the first ones, is hot: what a lite transaction touches stays in memory.
 pub(super) const ROWS_PER_HOT_ONE: i64 = 100;
 
-pub(super) const R_ID: ColumnId = 0;
-pub(super) const R_RATE: ColumnId = 2;
-
-pub(super) const S_ID: ColumnId = 0;
-pub(super) const S_VALUE: ColumnId = 1;
-pub(super) const S_WEIGHT: ColumnId = 2;
-
-pub(super) const A_ID: ColumnId = 0;
-pub(super) const A_BRANCH: ColumnId = 1;
-pub(super) const A_NAME: ColumnId = 2;
-pub(super) const A_RATE: ColumnId = 3;
-pub(super) const A_BALANCE: ColumnId = 5;
-pub(super) const A_UPDATES: ColumnId = 6;
-pub(super) const A_FIRST: ColumnId = 7;
-pub(super) const A_NEXT: ColumnId = 8;
-pub(super) const A_TOTAL: ColumnId = 9;
-
-pub(super) const P_ID: ColumnId = 0;
-pub(super) const P_NAME: ColumnId = 1;
-pub(super) const P_PRICE: ColumnId = 2;
-
-pub(super) const D_ID: ColumnId = 0;
-pub(super) const D_TOPIC: ColumnId = 1;
-pub(super) const D_VERSION: ColumnId = 2;
-pub(super) const D_CHANGED: ColumnId = 3;
-pub(super) const D_SIZE: ColumnId = 4;
-pub(super) const D_TITLE: ColumnId = 5;
-
-pub(super) const E_ACCOUNT: ColumnId = 0;
-pub(super) const E_NUMBER: ColumnId = 1;
-pub(super) const E_PRODUCT: ColumnId = 2;
-pub(super) const E_QUANTITY: ColumnId = 3;
-pub(super) const E_AMOUNT: ColumnId = 4;
-pub(super) const E_TIME: ColumnId = 5;
-pub(super) const E_TEXT: ColumnId = 6;
-
 /// The longest title of a document and the longest text of an entry, in bytes.
 pub(super) const TITLE_MAX: usize = 60;
 pub(super) const TEXT_MAX: usize = 80;
@@ -77,13 +41,64 @@ pub(super) const fn primary(table: TableId) -> Index {
     Index { table, number: 0 }
 }
 
-/// Accounts by (branch, id).
-pub(super) const ACCOUNT_BY_BRANCH: Index = Index { table: ACCOUNT, number: 1 };
-
-/// Documents by (topic, id).
-pub(super) const DOCUMENT_BY_TOPIC: Index = Index { table: DOCUMENT, number: 1 };
-
 const MONEY: Kind = Kind::Decimal { precision: 14, scale: 2 };
+
+columns! { RATE_COLUMNS:
+    R_ID column "r_id" Kind::Int;
+    R_NAME column "r_name" Kind::Text(30);
+    R_RATE column "r_rate" Kind::Decimal { precision: 6, scale: 4 };
+    R_SINCE column "r_since" Kind::Date;
+}
+
+columns! { SAMPLE_COLUMNS:
+    S_ID column "s_id" Kind::Int;
+    S_VALUE column "s_value" Kind::Int;
+    S_WEIGHT column "s_weight" Kind::Int;
+}
+
+columns! { ACCOUNT_COLUMNS:
+    A_ID column "a_id" Kind::BigInt;
+    A_BRANCH column "a_branch" Kind::BigInt;
+    A_NAME column "a_name" Kind::Text(40);
+    A_RATE column "a_rate" Kind::Int;
+    A_OPENED column "a_opened" Kind::Date;
+    A_BALANCE column "a_balance" MONEY;
+    // How often the balance was updated.
+    A_UPDATES column "a_updates" Kind::BigInt;
+    // Entries of an account have consecutive numbers, from this one …
+    A_FIRST column "a_first" Kind::BigInt;
+    // … to the one before this.
+    A_NEXT column "a_next" Kind::BigInt;
+    // The sum of their amounts.
+    A_TOTAL column "a_total" MONEY;
+}
+
+columns! { PRODUCT_COLUMNS:
+    P_ID column "p_id" Kind::BigInt;
+    P_NAME column "p_name" Kind::Text(40);
+    P_PRICE column "p_price" Kind::Decimal { precision: 8, scale: 2 };
+    P_SINCE column "p_since" Kind::Date;
+}
+
+columns! { DOCUMENT_COLUMNS:
+    D_ID column "d_id" Kind::BigInt;
+    D_TOPIC column "d_topic" Kind::BigInt;
+    D_VERSION column "d_version" Kind::BigInt;
+    D_CHANGED column "d_changed" Kind::Timestamp;
+    D_SIZE column "d_size" Kind::Int;
+    D_TITLE column "d_title" Kind::Text(TITLE_MAX);
+    D_BODY column "d_body" Kind::Text(600);
+}
+
+columns! { ENTRY_COLUMNS:
+    E_ACCOUNT column "e_account" Kind::BigInt;
+    E_NUMBER column "e_number" Kind::BigInt;
+    E_PRODUCT column "e_product" Kind::BigInt;
+    E_QUANTITY column "e_quantity" Kind::Int;
+    E_AMOUNT column "e_amount" MONEY;
+    E_TIME column "e_time" Kind::Timestamp;
+    E_TEXT column "e_text" Kind::Text(TEXT_MAX);
+}
 
 /// The tables.
 pub(super) static SCHEMA: Schema = Schema {
@@ -116,60 +131,6 @@ const fn table(
 ) -> Table {
     Table { name, columns, primary_key, secondary, storage: Storage::RowsAndColumns }
 }
-
-const RATE_COLUMNS: &[Column] = &[
-    column("r_id", Kind::Int),
-    column("r_name", Kind::Text(30)),
-    column("r_rate", Kind::Decimal { precision: 6, scale: 4 }),
-    column("r_since", Kind::Date),
-];
-
-const SAMPLE_COLUMNS: &[Column] =
-    &[column("s_id", Kind::Int), column("s_value", Kind::Int), column("s_weight", Kind::Int)];
-
-const ACCOUNT_COLUMNS: &[Column] = &[
-    column("a_id", Kind::BigInt),
-    column("a_branch", Kind::BigInt),
-    column("a_name", Kind::Text(40)),
-    column("a_rate", Kind::Int),
-    column("a_opened", Kind::Date),
-    column("a_balance", MONEY),
-    // How often the balance was updated.
-    column("a_updates", Kind::BigInt),
-    // Entries of an account have consecutive numbers, from this one …
-    column("a_first", Kind::BigInt),
-    // … to the one before this.
-    column("a_next", Kind::BigInt),
-    // The sum of their amounts.
-    column("a_total", MONEY),
-];
-
-const PRODUCT_COLUMNS: &[Column] = &[
-    column("p_id", Kind::BigInt),
-    column("p_name", Kind::Text(40)),
-    column("p_price", Kind::Decimal { precision: 8, scale: 2 }),
-    column("p_since", Kind::Date),
-];
-
-const DOCUMENT_COLUMNS: &[Column] = &[
-    column("d_id", Kind::BigInt),
-    column("d_topic", Kind::BigInt),
-    column("d_version", Kind::BigInt),
-    column("d_changed", Kind::Timestamp),
-    column("d_size", Kind::Int),
-    column("d_title", Kind::Text(TITLE_MAX)),
-    column("d_body", Kind::Text(600)),
-];
-
-const ENTRY_COLUMNS: &[Column] = &[
-    column("e_account", Kind::BigInt),
-    column("e_number", Kind::BigInt),
-    column("e_product", Kind::BigInt),
-    column("e_quantity", Kind::Int),
-    column("e_amount", MONEY),
-    column("e_time", Kind::Timestamp),
-    column("e_text", Kind::Text(TEXT_MAX)),
-];
 
 #[cfg(test)]
 mod tests {

@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use super::request::{Kind, MIX, Request};
 use super::schema::*;
 use super::*;
+use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
 use crate::recording::{Answer, Recording, count};
 use crate::schema::{Kind as ColumnKind, TableId};
@@ -223,6 +224,8 @@ fn statements_are_named_and_take_the_parameters_they_mention() {
         assert_eq!(mentioned, (1..=mentioned.len()).collect::<Vec<_>>(), "{}", statement.sql);
     }
     assert_eq!(names.len(), 13);
+    let by_hand = ["read_account", "sum_pairs"];
+    assert_eq!(beyond(&SCHEMA, Asdb::statements()), by_hand, "all others are compiled");
 }
 
 #[test]

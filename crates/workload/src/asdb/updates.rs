@@ -2,10 +2,11 @@
 
 use super::desk::{Desk, execute_one};
 use super::request::REVISED;
-use super::schema::*;
+use super::schema::SCHEMA;
 use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session};
-use crate::statement::{Intent, Statement, Value};
+use crate::keyed;
+use crate::statement::{Statement, Value};
 
 /// Update Lite: adds an amount to a hot account's balance.
 pub(super) fn update_lite(
@@ -38,36 +39,19 @@ pub(super) fn update_heavy(
 }
 
 /// (account, amount) → (balance, updates).
-static ADD_TO_BALANCE: Statement = Statement {
-    name: "add_to_balance",
-    sql: "UPDATE account SET a_balance = a_balance + $2::bigint * 0.01, a_updates = a_updates + 1 WHERE a_id = $1 \
-          RETURNING (a_balance * 100)::bigint, a_updates",
-    native: &|access, parameters, rows| {
-        let Some(account) = access.find(primary(ACCOUNT), &parameters[..1], Intent::Write)? else { return Ok(()) };
-        let balance = Value::Int(access.int(account, A_BALANCE) + parameters[1].int());
-        let updates = Value::Int(access.int(account, A_UPDATES) + 1);
-        access.set(account, A_BALANCE, balance)?;
-        access.set(account, A_UPDATES, updates)?;
-        rows.push(&[balance, updates]);
-        Ok(())
-    },
-};
+static ADD_TO_BALANCE: Statement = keyed::statement!(
+    SCHEMA,
+    "add_to_balance",
+    "UPDATE account SET a_balance = a_balance + $2::bigint * 0.01, a_updates = a_updates + 1 WHERE a_id = $1 \
+     RETURNING (a_balance * 100)::bigint, a_updates"
+);
 
 /// (document, time, title) → (version).
-static REVISE: Statement = Statement {
-    name: "revise",
-    sql: "UPDATE document SET d_version = d_version + 1, d_changed = $2, d_title = $3 WHERE d_id = $1 \
-          RETURNING d_version",
-    native: &|access, parameters, rows| {
-        let Some(document) = access.find(primary(DOCUMENT), &parameters[..1], Intent::Write)? else { return Ok(()) };
-        let version = Value::Int(access.int(document, D_VERSION) + 1);
-        access.set(document, D_VERSION, version)?;
-        access.set(document, D_CHANGED, parameters[1])?;
-        access.set(document, D_TITLE, parameters[2])?;
-        rows.push(&[version]);
-        Ok(())
-    },
-};
+static REVISE: Statement = keyed::statement!(
+    SCHEMA,
+    "revise",
+    "UPDATE document SET d_version = d_version + 1, d_changed = $2, d_title = $3 WHERE d_id = $1 RETURNING d_version"
+);
 
 /// Every statement of these transactions.
 pub(super) static STATEMENTS: [&Statement; 2] = [&ADD_TO_BALANCE, &REVISE];
