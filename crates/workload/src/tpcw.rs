@@ -8,7 +8,8 @@
 //! numbers new rows; `browse`, `search`, `cart`, `customer`, `order`, `order_display` and `admin` are the interactions with
 //! their statements; `audit` and `check` say whether input and data are what they must be.
 //!
-//! In the SQL texts, decimals cross the border to the client as integers, in hundredths.
+//! In the SQL texts, decimals cross the border to the client as integers, in hundredths. Statements about several tables, with
+//! groups, or in an order that no index has are beyond [`keyed`](crate::keyed): their row operations are written by hand.
 //!
 //! What is not here: web server, pages and pictures, the payment gateway, and the matrix of transitions between pages, in
 //! place of which interactions are drawn independently with the matrix's published shares.

@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::browse::READ_ITEM;
 use super::population::DAY_US;
 use super::schema::*;
-use super::shop::{Shop, find_all, referred, set};
+use super::shop::{Shop, find_all, referred};
 use crate::database::DatabaseError;
+use crate::keyed;
 use crate::statement::{End, Intent, RowAccess, Rows, Statement, Value};
 
 /// How many of the last orders say which items are bought together. The SQL text says it again.
@@ -66,16 +67,11 @@ impl AdminConfirm {
 }
 
 /// (item, cost, image, thumbnail, day).
-static CHANGE_ITEM: Statement = Statement {
-    name: "tpcw_change_item",
-    sql: "UPDATE item SET i_cost = $2::bigint * 0.01, i_image = $3, i_thumbnail = $4, i_pub_date = $5 WHERE i_id = $1",
-    native: &|access, parameters, rows| {
-        let item = access.find(primary(ITEM), &parameters[..1], Intent::Write)?;
-        let columns = [I_COST, I_IMAGE, I_THUMBNAIL, I_PUB_DATE];
-        let values: Vec<_> = columns.into_iter().zip(parameters[1..].iter().copied()).collect();
-        set(access, item, &values, rows)
-    },
-};
+static CHANGE_ITEM: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcw_change_item",
+    "UPDATE item SET i_cost = $2::bigint * 0.01, i_image = $3, i_thumbnail = $4, i_pub_date = $5 WHERE i_id = $1"
+);
 
 /// (item) → (other items that customers who ordered this one of late have ordered), most first.
 static FIND_BOUGHT_TOGETHER: Statement = Statement {
@@ -121,17 +117,12 @@ fn find_bought_together(
 }
 
 /// (item, five others).
-static SET_RELATED: Statement = Statement {
-    name: "tpcw_set_related",
-    sql: "UPDATE item SET i_related1 = $2, i_related2 = $3, i_related3 = $4, i_related4 = $5, i_related5 = $6 \
-          WHERE i_id = $1",
-    native: &|access, parameters, rows| {
-        let item = access.find(primary(ITEM), &parameters[..1], Intent::Write)?;
-        let columns = [I_RELATED1, I_RELATED2, I_RELATED3, I_RELATED4, I_RELATED5];
-        let values: Vec<_> = columns.into_iter().zip(parameters[1..].iter().copied()).collect();
-        set(access, item, &values, rows)
-    },
-};
+static SET_RELATED: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcw_set_related",
+    "UPDATE item SET i_related1 = $2, i_related2 = $3, i_related3 = $4, i_related4 = $5, i_related5 = $6 \
+     WHERE i_id = $1"
+);
 
 /// Every statement of these interactions but [`READ_ITEM`].
 pub(super) static STATEMENTS: [&Statement; 3] = [&CHANGE_ITEM, &FIND_BOUGHT_TOGETHER, &SET_RELATED];

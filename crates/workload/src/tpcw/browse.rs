@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use super::schema::*;
 use super::shop::{Shop, find, find_all, referred, show, text};
 use crate::database::DatabaseError;
+use crate::keyed;
 use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Statement, Value};
 
 /// How many items a list shows at most. The SQL texts say it again.
@@ -63,16 +64,8 @@ pub(super) fn promotions(shop: &mut Shop<'_>, promoted: i64) -> Result<(), Datab
 }
 
 /// (customer) → (first name, last name).
-static READ_NAME: Statement = Statement {
-    name: "tpcw_read_name",
-    sql: "SELECT c_fname, c_lname FROM customer WHERE c_id = $1",
-    native: &|access, parameters, rows| {
-        if let Some(customer) = access.find(primary(CUSTOMER), parameters, Intent::Read)? {
-            show(access, rows, &[(customer, &[C_FNAME, C_LNAME])]);
-        }
-        Ok(())
-    },
-};
+static READ_NAME: Statement =
+    keyed::statement!(SCHEMA, "tpcw_read_name", "SELECT c_fname, c_lname FROM customer WHERE c_id = $1");
 
 /// (item) → (item, thumbnail) of each related item.
 static READ_RELATED: Statement = Statement {

@@ -9,6 +9,7 @@ use super::random::Random;
 use super::schema::*;
 use super::shop::{Shop, find_all, insert, referred, set, show};
 use crate::database::DatabaseError;
+use crate::keyed;
 use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
 
 /// The most of an item that a cart holds. The SQL text says it again.
@@ -103,23 +104,14 @@ fn set_quantity(shop: &mut Shop<'_>, cart: i64, item: i64, quantity: i64) -> Res
 }
 
 /// (cart, time).
-static CREATE_CART: Statement = Statement {
-    name: "tpcw_create_cart",
-    sql: "INSERT INTO shopping_cart (sc_id, sc_time) VALUES ($1, $2)",
-    native: &|access, parameters, rows| insert(access, SHOPPING_CART, parameters, rows),
-};
+static CREATE_CART: Statement =
+    keyed::statement!(SCHEMA, "tpcw_create_cart", "INSERT INTO shopping_cart (sc_id, sc_time) VALUES ($1, $2)");
 
 /// (cart, time).
-static TOUCH_CART: Statement = Statement {
-    name: "tpcw_touch_cart",
-    sql: "UPDATE shopping_cart SET sc_time = $2 WHERE sc_id = $1",
-    native: &|access, parameters, rows| {
-        let cart = access.find(primary(SHOPPING_CART), &parameters[..1], Intent::Write)?;
-        set(access, cart, &[(SC_TIME, parameters[1])], rows)
-    },
-};
+static TOUCH_CART: Statement =
+    keyed::statement!(SCHEMA, "tpcw_touch_cart", "UPDATE shopping_cart SET sc_time = $2 WHERE sc_id = $1");
 
-/// (cart, item): one more, up to ten.
+/// (cart, item): one more, up to ten. Written by hand as well, for ON CONFLICT is beyond keyed statements.
 static ADD_TO_CART: Statement = Statement {
     name: "tpcw_add_to_cart",
     sql: "INSERT INTO shopping_cart_line AS line (scl_sc_id, scl_i_id, scl_qty) VALUES ($1, $2, 1) \
@@ -134,39 +126,22 @@ static ADD_TO_CART: Statement = Statement {
 };
 
 /// (cart, item, quantity).
-static SET_QUANTITY: Statement = Statement {
-    name: "tpcw_set_quantity",
-    sql: "UPDATE shopping_cart_line SET scl_qty = $3 WHERE scl_sc_id = $1 AND scl_i_id = $2",
-    native: &|access, parameters, rows| {
-        let line = access.find(primary(SHOPPING_CART_LINE), &parameters[..2], Intent::Write)?;
-        set(access, line, &[(SCL_QTY, parameters[2])], rows)
-    },
-};
+static SET_QUANTITY: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcw_set_quantity",
+    "UPDATE shopping_cart_line SET scl_qty = $3 WHERE scl_sc_id = $1 AND scl_i_id = $2"
+);
 
 /// (cart, item).
-static REMOVE_FROM_CART: Statement = Statement {
-    name: "tpcw_remove_from_cart",
-    sql: "DELETE FROM shopping_cart_line WHERE scl_sc_id = $1 AND scl_i_id = $2",
-    native: &|access, parameters, rows| {
-        if let Some(line) = access.find(primary(SHOPPING_CART_LINE), parameters, Intent::Write)? {
-            access.delete(line)?;
-            rows.set_affected(1);
-        }
-        Ok(())
-    },
-};
+static REMOVE_FROM_CART: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcw_remove_from_cart",
+    "DELETE FROM shopping_cart_line WHERE scl_sc_id = $1 AND scl_i_id = $2"
+);
 
 /// (item) → (its first related item).
-static READ_FIRST_RELATED: Statement = Statement {
-    name: "tpcw_read_first_related",
-    sql: "SELECT i_related1 FROM item WHERE i_id = $1",
-    native: &|access, parameters, rows| {
-        if let Some(item) = access.find(primary(ITEM), parameters, Intent::Read)? {
-            show(access, rows, &[(item, &[I_RELATED1])]);
-        }
-        Ok(())
-    },
-};
+static READ_FIRST_RELATED: Statement =
+    keyed::statement!(SCHEMA, "tpcw_read_first_related", "SELECT i_related1 FROM item WHERE i_id = $1");
 
 /// The SQL that reads a cart.
 macro_rules! read_cart {

@@ -5,11 +5,12 @@ use super::numbers::Numbered;
 use super::population::{DAY_US, SESSION_US};
 use super::random::{Random, user_name};
 use super::schema::*;
-use super::shop::{Shop, find, find_all, insert, referred, set, show, text};
+use super::shop::{Shop, find, find_all, referred, show};
 use super::size::COUNTRIES;
 use super::words::country_name;
 use crate::database::DatabaseError;
-use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value};
+use crate::keyed;
+use crate::statement::{Intent, RowAccess, RowRef, Statement, Value};
 
 /// The form that asks a user to sign in or to register; it shows the name of one who is known.
 pub(super) fn registration_form(shop: &mut Shop<'_>, customer: Option<i64>) -> Result<(), DatabaseError> {
@@ -106,9 +107,9 @@ pub(super) fn enter_address(shop: &mut Shop<'_>, random: &mut Random) -> Result<
     shop.execute_one(&FIND_COUNTRY, &[Value::Text(&country)])?;
     let country = Value::Int(shop.rows.int(0, 0));
     let [street1, street2, city, state, zip] = [0, 1, 2, 3, 4].map(|at: usize| Value::Text(&texts[at]));
-    shop.execute(&FIND_ADDRESS, &[street1, street2, city, state, zip, country])?;
-    if !shop.rows.is_empty() {
-        return Ok(shop.rows.int(0, 0));
+    shop.execute_one(&FIND_ADDRESS, &[street1, street2, city, state, zip, country])?;
+    if let Value::Int(address) = shop.rows.value(0, 0) {
+        return Ok(address);
     }
     let address = shop.number(Numbered::Address);
     shop.execute_one(&INSERT_ADDRESS, &[address, street1, street2, city, state, zip, country])?;
@@ -116,26 +117,12 @@ pub(super) fn enter_address(shop: &mut Shop<'_>, random: &mut Random) -> Result<
 }
 
 /// (customer) → (user name).
-static READ_USER_NAME: Statement = Statement {
-    name: "tpcw_read_user_name",
-    sql: "SELECT c_uname FROM customer WHERE c_id = $1",
-    native: &|access, parameters, rows| {
-        if let Some(customer) = access.find(primary(CUSTOMER), parameters, Intent::Read)? {
-            show(access, rows, &[(customer, &[C_UNAME])]);
-        }
-        Ok(())
-    },
-};
+static READ_USER_NAME: Statement =
+    keyed::statement!(SCHEMA, "tpcw_read_user_name", "SELECT c_uname FROM customer WHERE c_id = $1");
 
 /// (customer, time, time of expiration).
-static SIGN_IN: Statement = Statement {
-    name: "tpcw_sign_in",
-    sql: "UPDATE customer SET c_login = $2, c_expiration = $3 WHERE c_id = $1",
-    native: &|access, parameters, rows| {
-        let customer = access.find(primary(CUSTOMER), &parameters[..1], Intent::Write)?;
-        set(access, customer, &[(C_LOGIN, parameters[1]), (C_EXPIRATION, parameters[2])], rows)
-    },
-};
+static SIGN_IN: Statement =
+    keyed::statement!(SCHEMA, "tpcw_sign_in", "UPDATE customer SET c_login = $2, c_expiration = $3 WHERE c_id = $1");
 
 /// (user name) → (customer, password, first and last name, phone, email, discount, birthdate, data, streets, city, state, zip,
 /// country).
@@ -167,60 +154,34 @@ pub(super) fn address_and_country(
 }
 
 /// (name) → (country).
-static FIND_COUNTRY: Statement = Statement {
-    name: "tpcw_find_country",
-    sql: "SELECT co_id FROM country WHERE co_name = $1",
-    native: &|access, parameters, rows| {
-        for country in find_all(access, COUNTRY_BY_NAME, parameters, parameters)? {
-            show(access, rows, &[(country, &[CO_ID])]);
-        }
-        Ok(())
-    },
-};
+static FIND_COUNTRY: Statement =
+    keyed::statement!(SCHEMA, "tpcw_find_country", "SELECT co_id FROM country WHERE co_name = $1");
 
-/// (streets, city, state, zip, country) → (address).
-static FIND_ADDRESS: Statement = Statement {
-    name: "tpcw_find_address",
-    sql: "SELECT addr_id FROM address WHERE addr_street1 = $1 AND addr_street2 = $2 AND addr_city = $3 \
-          AND addr_state = $4 AND addr_zip = $5 AND addr_co_id = $6 ORDER BY addr_id LIMIT 1",
-    native: &find_address,
-};
-
-fn find_address(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Rows) -> Result<(), DatabaseError> {
-    let (texts, country) = (&parameters[..5], parameters[5].int());
-    let zip = &parameters[4..5];
-    let columns = [ADDR_STREET1, ADDR_STREET2, ADDR_CITY, ADDR_STATE, ADDR_ZIP];
-    let mut found: Vec<i64> = Vec::new();
-    for address in find_all(access, ADDRESS_BY_ZIP, zip, zip)? {
-        let mut pairs = columns.iter().zip(texts);
-        let is_same = pairs.all(|(&column, wanted)| text(access, address, column) == wanted.text());
-        if is_same && access.int(address, ADDR_CO_ID) == country {
-            found.push(access.int(address, ADDR_ID));
-        }
-    }
-    if let Some(&first) = found.iter().min() {
-        rows.push(&[Value::Int(first)]);
-    }
-    Ok(())
-}
+/// (streets, city, state, zip, country) → (the first such address, null if there is none).
+static FIND_ADDRESS: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcw_find_address",
+    "SELECT min(addr_id) FROM address WHERE addr_street1 = $1 AND addr_street2 = $2 AND addr_city = $3 \
+     AND addr_state = $4 AND addr_zip = $5 AND addr_co_id = $6"
+);
 
 /// (address, streets, city, state, zip, country).
-static INSERT_ADDRESS: Statement = Statement {
-    name: "tpcw_insert_address",
-    sql: "INSERT INTO address (addr_id, addr_street1, addr_street2, addr_city, addr_state, addr_zip, addr_co_id) \
-          VALUES ($1, $2, $3, $4, $5, $6, $7)",
-    native: &|access, parameters, rows| insert(access, ADDRESS, parameters, rows),
-};
+static INSERT_ADDRESS: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcw_insert_address",
+    "INSERT INTO address (addr_id, addr_street1, addr_street2, addr_city, addr_state, addr_zip, addr_co_id) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7)"
+);
 
 /// All columns in order.
-static INSERT_CUSTOMER: Statement = Statement {
-    name: "tpcw_insert_customer",
-    sql: "INSERT INTO customer (c_id, c_uname, c_passwd, c_fname, c_lname, c_addr_id, c_phone, c_email, c_since, \
-          c_last_login, c_login, c_expiration, c_discount, c_balance, c_ytd_pmt, c_birthdate, c_data) \
-          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint * 0.01, $14::bigint * 0.01, \
-          $15::bigint * 0.01, $16, $17)",
-    native: &|access, parameters, rows| insert(access, CUSTOMER, parameters, rows),
-};
+static INSERT_CUSTOMER: Statement = keyed::statement!(
+    SCHEMA,
+    "tpcw_insert_customer",
+    "INSERT INTO customer (c_id, c_uname, c_passwd, c_fname, c_lname, c_addr_id, c_phone, c_email, c_since, \
+     c_last_login, c_login, c_expiration, c_discount, c_balance, c_ytd_pmt, c_birthdate, c_data) \
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13::bigint * 0.01, $14::bigint * 0.01, \
+     $15::bigint * 0.01, $16, $17)"
+);
 
 /// Every statement of these interactions.
 pub(super) static STATEMENTS: [&Statement; 7] =

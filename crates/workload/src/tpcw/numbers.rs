@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use parking_lot::Mutex;
 
-use super::schema::*;
+use super::schema::SCHEMA;
 use crate::database::{DatabaseError, Session};
-use crate::schema::TableId;
-use crate::statement::{End, Intent, RowAccess, Rows, Statement, Value};
+use crate::keyed;
+use crate::statement::{Rows, Statement};
 
 /// The tables whose rows are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,41 +58,20 @@ impl Numbers {
 }
 
 /// () → (greatest number of a customer, 0 if there is none).
-static LAST_CUSTOMER: Statement = Statement {
-    name: "tpcw_last_customer",
-    sql: "SELECT COALESCE(max(c_id), 0) FROM customer",
-    native: &|access, _, rows| last(access, CUSTOMER, rows),
-};
+static LAST_CUSTOMER: Statement =
+    keyed::statement!(SCHEMA, "tpcw_last_customer", "SELECT COALESCE(max(c_id), 0) FROM customer");
 
 /// () → (greatest number of an address).
-static LAST_ADDRESS: Statement = Statement {
-    name: "tpcw_last_address",
-    sql: "SELECT COALESCE(max(addr_id), 0) FROM address",
-    native: &|access, _, rows| last(access, ADDRESS, rows),
-};
+static LAST_ADDRESS: Statement =
+    keyed::statement!(SCHEMA, "tpcw_last_address", "SELECT COALESCE(max(addr_id), 0) FROM address");
 
 /// () → (greatest number of an order).
-static LAST_ORDER: Statement = Statement {
-    name: "tpcw_last_order",
-    sql: "SELECT COALESCE(max(o_id), 0) FROM orders",
-    native: &|access, _, rows| last(access, ORDERS, rows),
-};
+static LAST_ORDER: Statement =
+    keyed::statement!(SCHEMA, "tpcw_last_order", "SELECT COALESCE(max(o_id), 0) FROM orders");
 
 /// () → (greatest number of a cart).
-static LAST_CART: Statement = Statement {
-    name: "tpcw_last_cart",
-    sql: "SELECT COALESCE(max(sc_id), 0) FROM shopping_cart",
-    native: &|access, _, rows| last(access, SHOPPING_CART, rows),
-};
-
-/// Each of these tables has its number in its first column.
-fn last(access: &mut dyn RowAccess, table: TableId, rows: &mut Rows) -> Result<(), DatabaseError> {
-    let last = access.find_end(primary(table), &[], &[], End::Last, Intent::Read)?;
-    rows.push(&[Value::Int(last.map_or(0, |row| access.int(row, 0)))]);
-    Ok(())
-}
+static LAST_CART: Statement =
+    keyed::statement!(SCHEMA, "tpcw_last_cart", "SELECT COALESCE(max(sc_id), 0) FROM shopping_cart");
 
 /// In the order of [`Numbered`].
 pub(super) static STATEMENTS: [&Statement; 4] = [&LAST_CUSTOMER, &LAST_ADDRESS, &LAST_ORDER, &LAST_CART];
-
-const _: () = assert!(C_ID == 0 && ADDR_ID == 0 && O_ID == 0 && SC_ID == 0, "`last` reads the first column");

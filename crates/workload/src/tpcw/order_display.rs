@@ -5,6 +5,7 @@ use super::random::user_name;
 use super::schema::*;
 use super::shop::{Shop, find_all, referred, show};
 use crate::database::DatabaseError;
+use crate::keyed;
 use crate::statement::{End, Intent, RowAccess, Rows, Statement, Value};
 
 /// Shows the last order of a customer, if there is one.
@@ -22,16 +23,8 @@ pub(super) fn order_display(shop: &mut Shop<'_>, customer: i64) -> Result<(), Da
 }
 
 /// (user name) → (password).
-static READ_PASSWORD: Statement = Statement {
-    name: "tpcw_read_password",
-    sql: "SELECT c_passwd FROM customer WHERE c_uname = $1",
-    native: &|access, parameters, rows| {
-        for customer in find_all(access, CUSTOMER_BY_USER_NAME, parameters, parameters)? {
-            show(access, rows, &[(customer, &[C_PASSWD])]);
-        }
-        Ok(())
-    },
-};
+static READ_PASSWORD: Statement =
+    keyed::statement!(SCHEMA, "tpcw_read_password", "SELECT c_passwd FROM customer WHERE c_uname = $1");
 
 /// (user name) → (order of the greatest number).
 static FIND_LAST_ORDER: Statement = Statement {

@@ -34,12 +34,6 @@ pub(super) const ITEM_BY_AUTHOR: Index = Index { table: ITEM, number: 3 };
 /// Authors by last name.
 pub(super) const AUTHOR_BY_NAME: Index = Index { table: AUTHOR, number: 1 };
 
-/// Countries by name.
-pub(super) const COUNTRY_BY_NAME: Index = Index { table: COUNTRY, number: 1 };
-
-/// Addresses by zip code.
-pub(super) const ADDRESS_BY_ZIP: Index = Index { table: ADDRESS, number: 1 };
-
 /// Customers by user name.
 pub(super) const CUSTOMER_BY_USER_NAME: Index = Index { table: CUSTOMER, number: 1 };
 
@@ -244,8 +238,6 @@ mod tests {
             (ITEM_BY_TITLE, "item_by_title"),
             (ITEM_BY_AUTHOR, "item_by_author"),
             (AUTHOR_BY_NAME, "author_by_name"),
-            (COUNTRY_BY_NAME, "country_by_name"),
-            (ADDRESS_BY_ZIP, "address_by_zip"),
             (CUSTOMER_BY_USER_NAME, "customer_by_user_name"),
             (ORDERS_BY_CUSTOMER, "orders_by_customer"),
             (ORDER_LINE_BY_ITEM, "order_line_by_item"),

@@ -15,6 +15,7 @@ use super::schema::*;
 use super::*;
 use crate::benchmark::Outcome;
 use crate::database::{QueryAnswer, Session, SessionUsage};
+use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
 use crate::statement::{Rows, Value};
 use facts::Facts;
@@ -139,6 +140,32 @@ fn equal_seeds_draw_equal_requests() {
     assert!((8..32).contains(&customers.len()), "2000 interactions are some 16 visits: {customers:?}");
 }
 
+#[test]
+fn stock_is_refilled_below_ten_and_stays_within_ten_to_thirty() {
+    let (_, database) = loaded("ordering", 3);
+    let mut session = database.session(&SCHEMA).unwrap();
+    let statement = Tpcw::statements().find(|statement| statement.name == "tpcw_take_stock").unwrap();
+    let stocks = || {
+        let mut stocks = std::collections::BTreeMap::new();
+        let visit = &mut |row: &[Value<'_>]| stocks.extend([(row[I_ID].int(), row[I_STOCK].int())]);
+        database.scan(&SCHEMA, ITEM, visit).unwrap();
+        stocks
+    };
+    // Of 21 items in sequence each has another stock; each 21 of them sell another quantity.
+    let (before, quantity) = (stocks(), |item: i64| (item - 1) / 21 + 1);
+    for item in 1..=210 {
+        session.execute(statement, &[Value::Int(item), Value::Int(quantity(item))], &mut Rows::new()).unwrap();
+    }
+    let mut seen = BTreeSet::new();
+    for (item, left) in stocks().range(1..=210) {
+        let (stock, quantity) = (before[item], quantity(*item));
+        let expect = if stock - quantity >= 10 { stock - quantity } else { stock - quantity + 21 };
+        assert_eq!(*left, expect, "{stock} less {quantity}");
+        assert!(seen.insert((stock, quantity)) && (10..=30).contains(left), "{stock} less {quantity}");
+    }
+    assert_eq!(seen.len(), 210);
+}
+
 /// A session that fails one statement as the victim of a deadlock.
 struct Interrupted<'a> {
     session: &'a mut dyn Session,
@@ -227,4 +254,23 @@ fn statements_are_named_and_take_the_parameters_they_mention() {
         assert!(mentioned.iter().copied().eq(1..=mentioned.len()), "{}", statement.sql);
     }
     assert_eq!(names.len(), 40);
+    let by_hand = [
+        "tpcw_read_related",
+        "tpcw_new_products",
+        "tpcw_best_sellers",
+        "tpcw_read_item",
+        "tpcw_search_author",
+        "tpcw_search_title",
+        "tpcw_search_subject",
+        "tpcw_add_to_cart",
+        "tpcw_read_cart",
+        "tpcw_read_cart_to_buy",
+        "tpcw_read_customer",
+        "tpcw_insert_card",
+        "tpcw_find_last_order",
+        "tpcw_read_order",
+        "tpcw_read_order_lines",
+        "tpcw_find_bought_together",
+    ];
+    assert_eq!(beyond(&SCHEMA, Tpcw::statements()), by_hand, "all others are compiled");
 }
