@@ -20,12 +20,13 @@ fn check(spec: &str, count: usize) {
         queries.iter().map(|(_, sql)| rows(session.as_mut(), sql)).collect::<Vec<_>>()
     };
     let expect = answers();
+    let mut is_per_task = true;
     for options in [
         &[("cache_classes", "on")][..],
         &[("parallelism", "static(2)")],
-        &[("cache_switch", "per_pool")],
         &[("query_threads", "own"), ("parallelism", "planner")],
-        &[("cache_switch", "per_task")],
+        &[("cache_switch", "per_pool")],
+        &[("query_threads", "shared")],
     ] {
         for (option, value) in options {
             database.set_option(option, value).unwrap();
@@ -39,7 +40,7 @@ fn check(spec: &str, count: usize) {
         let jobs = database.cache_jobs().unwrap();
         assert!(jobs.started[0] > 0, "some scans were polluting: {jobs:?}");
         let switches = database.cache_switches().unwrap();
-        let is_per_task = !options.contains(&("cache_switch", "per_pool"));
+        is_per_task &= !options.contains(&("cache_switch", "per_pool"));
         assert_eq!(switches.count > 0, is_per_task, "threads of a pool are bound once: {switches:?} with {options:?}");
         // The study reports less than 100 us; a busy machine may interrupt a move.
         assert!(switches.time <= Duration::from_millis(10) * switches.count as u32, "{switches:?}");
