@@ -1,100 +1,11 @@
-//! Workloads of users' own on a private server: the guide's examples as they are, and mistakes that only a server sees.
+//! What only a PostgreSQL server has: its types, its errors, its users, and tables that were there before.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-use std::collections::BTreeMap;
 use std::fs;
-use std::sync::atomic::AtomicBool;
 
-use plimsoll_postgres::database::PostgresDatabase;
-use plimsoll_postgres::server::{PrivateServer, ServerSettings};
-use plimsoll_workload::benchmark::{Benchmark, LoadProgress, Outcome};
 use plimsoll_workload::database::{Database, DatabaseError};
-use plimsoll_workload::registry;
+use plimsoll_workload::statement::{Rows, Statement, sql_only};
 
-fn server() -> PostgresDatabase {
-    let server = PrivateServer::start(ServerSettings::for_this_machine());
-    PostgresDatabase::private(server.unwrap_or_else(|error| panic!("{error}")))
-}
-
-fn workload(kind: &str, scale: f64) -> Box<dyn Benchmark> {
-    let made = registry::make(kind, Some(scale), &BTreeMap::new(), 7);
-    made.unwrap_or_else(|error| panic!("{error}")).0
-}
-
-fn load(benchmark: &dyn Benchmark, database: &dyn Database) {
-    database.drop_tables(benchmark.schema()).unwrap();
-    let progress = LoadProgress { report: &|_, _, _| {}, stop: &AtomicBool::new(false) };
-    benchmark.load(database, &progress).unwrap_or_else(|error| panic!("{error}"));
-}
-
-/// Runs clients in turn, each so many requests; how often each transaction was done.
-fn run(benchmark: &dyn Benchmark, database: &dyn Database, clients: usize, requests: usize) -> Vec<usize> {
-    benchmark.prepare(database).unwrap_or_else(|error| panic!("{error}"));
-    let mut counts = vec![0; benchmark.transactions().len()];
-    for number in 0..clients {
-        let (mut client, mut session) = (benchmark.client(number, 7), database.session(benchmark.schema()).unwrap());
-        for _ in 0..requests {
-            let drawn = client.draw();
-            let outcome = client.run(&mut *session).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(outcome, Outcome::Committed);
-            counts[drawn] += 1;
-        }
-    }
-    counts
-}
-
-fn all_hold(benchmark: &dyn Benchmark, database: &dyn Database) {
-    let lines = benchmark.check(database).unwrap();
-    assert!(!lines.is_empty() && lines.iter().all(|line| line.holds == Some(true)), "{lines:#?}");
-}
-
-/// The first cell of an answer, as text.
-fn cell(benchmark: &dyn Benchmark, database: &dyn Database, sql: &str) -> String {
-    let answer = database.session(benchmark.schema()).unwrap().query(sql).unwrap();
-    plimsoll_workload::tpch::cells::text_rows(&answer.batches).unwrap()[0][0].clone().unwrap_or_default()
-}
-
-#[test]
-fn the_guides_shop_runs_and_its_checks_hold() {
-    let (database, shop) = (server(), workload("file:../../docs/examples/shop.toml", 0.1));
-    load(&*shop, &database);
-    all_hold(&*shop, &database);
-    let counts = run(&*shop, &database, 3, 200);
-    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
-    all_hold(&*shop, &database);
-    assert_eq!(cell(&*shop, &database, "SELECT count(*) FROM orders"), (2000 + counts[1]).to_string());
-    // A second run goes on behind the numbers of the first.
-    let more = run(&*shop, &database, 3, 50);
-    all_hold(&*shop, &database);
-    assert_eq!(cell(&*shop, &database, "SELECT count(*) FROM orders"), (2000 + counts[1] + more[1]).to_string());
-    // Loaded anew it is as in the beginning.
-    load(&*shop, &database);
-    assert_eq!(cell(&*shop, &database, "SELECT count(*) FROM orders"), "2000");
-}
-
-#[test]
-fn pgbench_scripts_run_on_tables_as_pgbench_makes_them() {
-    let database = server();
-    let kind = "file:../../docs/examples/tpcb-like.sql@2,../../docs/examples/simple-update.sql@1,\
-                ../../docs/examples/select-only.sql@1,../../docs/examples/hot-accounts.sql@4";
-    let scripts = workload(kind, 1.0);
-    load(&*scripts, &database);
-    all_hold(&*scripts, &database);
-    let counts = run(&*scripts, &database, 2, 200);
-    assert!(counts.iter().all(|count| *count > 10), "{counts:?}");
-    let history = cell(&*scripts, &database, "SELECT count(*) FROM pgbench_history");
-    assert_eq!(history, (counts[0] + counts[1]).to_string());
-    // Hot accounts keeps the sum of all accounts; the others note what they add.
-    let [accounts, noted] =
-        ["SELECT sum(abalance)::bigint FROM pgbench_accounts", "SELECT sum(delta)::bigint FROM pgbench_history"]
-            .map(|sql| cell(&*scripts, &database, sql));
-    assert_eq!(accounts, noted);
-    let [branches, tellers] =
-        ["SELECT sum(bbalance)::bigint FROM pgbench_branches", "SELECT sum(tbalance)::bigint FROM pgbench_tellers"]
-            .map(|sql| cell(&*scripts, &database, sql));
-    assert_eq!(branches, tellers);
-}
+use crate::{all_hold, cell, load, run, server, workload};
 
 /// Values of every type go in and out, as parameters, from queries, and as results of earlier statements.
 #[test]
@@ -138,7 +49,7 @@ statements = [
     fs::write(&file, text).unwrap();
     let kind = format!("file:{}", file.display());
     let (database, kinds) = (server(), workload(&kind, 1.0));
-    load(&*kinds, &database);
+    load(&*kinds, &database).unwrap();
     assert_eq!(run(&*kinds, &database, 1, 1), [1]);
     all_hold(&*kinds, &database);
 }
@@ -152,9 +63,8 @@ fn mistakes_in_sql_are_told_with_their_place() {
         let file = folder.path().join(name);
         fs::write(&file, text).unwrap();
         let made = workload(&format!("file:{}", file.display()), 1.0);
-        let progress = LoadProgress { report: &|_, _, _| {}, stop: &AtomicBool::new(false) };
-        let loaded = made.load(&database, &progress).map_err(|error| error.to_string());
-        loaded.and_then(|()| made.prepare(&database).map_err(|error| error.to_string()))
+        load(&*made, &database)?;
+        made.prepare(&database).map_err(|error| error.to_string())
     };
     let table = "setup = \"CREATE TABLE t (a int)\"\n[[transaction]]\nname = \"a\"\n";
     let good = prepared("good.toml", &format!("{table}statements = [\"SELECT a FROM t\"]"));
@@ -184,7 +94,7 @@ fn errors_show_the_statement_as_the_file_has_it() {
     };
     let head = "setup = \"CREATE TABLE t (a int); INSERT INTO t VALUES (0)\"\n[parameters]\nfirst = { constant = 1 }\nlast = { constant = 7 }\n[[transaction]]\nname = \"a\"\n";
     let wrong = made("wrong.toml", &format!("{head}statements = [\"SELECT :first::int, :last::int, b FROM t\"]"));
-    load(&*wrong, &database);
+    load(&*wrong, &database).unwrap();
     let error = wrong.prepare(&database).unwrap_err().to_string();
     let expect = "wrong.toml:7: statement `a.1`: ERROR 42703: column \"b\" does not exist, at `b FROM t`; it is \
                   `SELECT :first::int, :last::int, b FROM t`";
@@ -192,7 +102,7 @@ fn errors_show_the_statement_as_the_file_has_it() {
 
     let division =
         made("division.toml", &format!("{head}statements = [\"SELECT :first::int, :last::int / a FROM t\"]"));
-    load(&*division, &database);
+    load(&*division, &database).unwrap();
     division.prepare(&database).unwrap();
     let mut client = division.client(0, 7);
     client.draw();
@@ -213,7 +123,7 @@ fn clients_log_in_as_the_user_that_is_asked_for() {
                 statements = [\"UPDATE t SET a = 1 / (session_user = 'shop')::int\"]";
     fs::write(&file, text).unwrap();
     let made = workload(&format!("file:{}", file.display()), 1.0);
-    load(&*made, &database);
+    load(&*made, &database).unwrap();
     made.prepare(&database).unwrap();
     let mut client = made.client(0, 7);
     client.draw();
@@ -237,19 +147,15 @@ fn tables_of_the_user_are_used_as_they_are() {
     let (database, mine) = (server(), workload(&format!("file:{}", file.display()), 1.0));
     let script = "CREATE TABLE public.mine (a int PRIMARY KEY, b int); INSERT INTO public.mine SELECT id, 0 FROM generate_series(1, 5) id";
     database.run_script(mine.schema(), script).unwrap();
-    load(&*mine, &database);
+    load(&*mine, &database).unwrap();
     run(&*mine, &database, 2, 10);
     all_hold(&*mine, &database);
     let schemas = "SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'plimsoll%'";
     assert_eq!(cell(&*mine, &database, schemas), "0");
     // A statement that fails by itself leaves the session usable.
     let mut session = database.session(mine.schema()).unwrap();
-    let mut rows = plimsoll_workload::statement::Rows::new();
-    static BAD: plimsoll_workload::statement::Statement = plimsoll_workload::statement::Statement {
-        name: "bad",
-        sql: "INSERT INTO mine VALUES (1, 0)",
-        native: &plimsoll_workload::statement::sql_only,
-    };
+    let mut rows = Rows::new();
+    static BAD: Statement = Statement { name: "bad", sql: "INSERT INTO mine VALUES (1, 0)", native: &sql_only };
     assert!(matches!(session.execute(&BAD, &[], &mut rows), Err(DatabaseError::Duplicate { .. })));
     session.begin().unwrap();
     session.commit().unwrap();
@@ -318,7 +224,7 @@ fn columns_are_called_what_the_server_calls_them() {
     }
     fs::write(&file, text).unwrap();
     let (database, made) = (server(), workload(&format!("file:{}", file.display()), 1.0));
-    load(&*made, &database);
+    load(&*made, &database).unwrap();
     run(&*made, &database, 1, 1);
     let mut session = database.session(made.schema()).unwrap();
     for (item, name) in items.iter().zip(names) {
