@@ -386,49 +386,14 @@ pub(crate) fn cache_fault(classes: &[ClassSettings]) -> Option<String> {
 pub(crate) fn for_tests() -> Settings {
     use crate::config::{Surroundings, parse};
 
-    const TEXT: &str = r#"
-server = "postgres://nobody@localhost:1/none"
-trust_clients = true
-announce_class = false
-[listen]
-addresses = ["127.0.0.1:0"]
-clients_max = 100
-login_timeout = "10s"
-workers = 1
-spin = "auto"
-[admission]
-auto_mpl = false
-[[class]]
-name = "high"
-priority = "high"
-retries = true
-retry_aborted = 0
-[[class]]
-name = "low"
-priority = "low"
-mpl = 1
-queue_max = 1
-idle_in_transaction_timeout = "60s"
-cpu = "untouched"
-disk = "untouched"
-retries = true
-retry_aborted = 0
-[[rule]]
-class = "high"
-user = "high*"
-[preemption]
-policy = "pow"
-[cpu]
-shares = false
-inheritance = false
-[disk]
-limits = false
-[http]
-address = "off"
-"#;
+    const TEXT: &str =
+        concat!("server = \"postgres://nobody@localhost:1/none\"\n", include_str!("../tests/two_classes.toml"));
     let surroundings = Surroundings { folder: std::path::Path::new("/"), environment: &|_| None, classes: &[] };
     let mut settings = parse(TEXT, "tests.toml", &surroundings).unwrap_or_else(|error| panic!("{error}")).settings;
-    settings.classes[0].limits.queue_max = None;
-    settings.classes.iter_mut().for_each(|class| class.limits.timeout = None);
+    for (class, mpl) in settings.classes.iter_mut().zip([None, Some(1)]) {
+        class.limits = ClassLimits { mpl, queue_max: mpl, timeout: None, ..class.limits };
+    }
+    settings.classes[1].idle_in_transaction_timeout = Some(Duration::from_secs(60));
+    settings.preemption.policy = PreemptionPolicy::parse("pow").unwrap_or_else(|| panic!("there is such a policy"));
     settings
 }

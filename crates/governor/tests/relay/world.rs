@@ -19,55 +19,17 @@ pub const A_WHILE: Duration = Duration::from_millis(50);
 
 /// Settings for a server at that URL: two classes without limits, one worker, one port of the kernel's choice.
 pub fn settings(server: &str) -> Settings {
-    let text = format!("server = \"{server}\"\n{SETTINGS}");
+    let text = format!("server = \"{server}\"\n{}", include_str!("../two_classes.toml"));
     let surroundings = Surroundings { folder: Path::new("/"), environment: &|_| None, classes: &[] };
     let mut settings = config::parse(&text, "relay.toml", &surroundings).unwrap().settings;
     for class in &mut settings.classes {
         (class.limits.queue_max, class.limits.timeout) = (None, None);
     }
+    settings.break_glass = vec!["fireman".to_owned()];
+    settings.listen.logins_max_per_address = 1000;
+    settings.admin.database = "console".to_owned();
     settings
 }
-
-const SETTINGS: &str = r#"
-trust_clients = true
-announce_class = false
-break_glass = ["fireman"]
-[listen]
-addresses = ["127.0.0.1:0"]
-clients_max = 100
-logins_max_per_address = 1000
-login_timeout = "20s"
-workers = 1
-spin = "auto"
-[admission]
-auto_mpl = false
-[[class]]
-name = "high"
-priority = "high"
-retries = true
-retry_aborted = 0
-[[class]]
-name = "low"
-priority = "low"
-cpu = "untouched"
-disk = "untouched"
-retries = true
-retry_aborted = 0
-[[rule]]
-class = "high"
-user = "high*"
-[preemption]
-policy = "never"
-[cpu]
-shares = false
-inheritance = false
-[disk]
-limits = false
-[admin]
-database = "console"
-[http]
-address = "off"
-"#;
 
 /// A governor between the test's clients and the test's server.
 pub struct World {
