@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use plimsoll_machine::MachineFacts;
-use plimsoll_machine::control::{Amount, CONTROLS, Limits, Subject, Verdict};
+use plimsoll_machine::control::{Amount, CONTROLS, LLC_WAYS, Limits, Subject, Verdict};
 use plimsoll_machine::facts::{self, Cache};
 use plimsoll_machine::hog::pirate::pirate_capacity;
 use plimsoll_machine::hog::{HogProcess, HogSpec};
@@ -110,9 +110,9 @@ impl HostLimits {
         let cannot = |why: &String| LimitsError(format!("llc_mib cannot be limited here: {why}"));
         let [low, high] = *self.llc_mib.as_ref().map_err(cannot)?;
         let total = f64::midpoint(low, high);
-        if let Some(ways) = llc_ways(&self.host).filter(|_| !translated.controls.contains_key("llc_ways")) {
+        if let Some(ways) = llc_ways(&self.host).filter(|_| !translated.controls.contains_key(LLC_WAYS)) {
             let wanted = (mib / total * f64::from(ways)).round().clamp(1.0, f64::from(ways));
-            translated.controls.insert("llc_ways".to_owned(), Amount::Number(wanted));
+            translated.controls.insert(LLC_WAYS.to_owned(), Amount::Number(wanted));
             translated.allocated = Some(wanted / f64::from(ways));
             return Ok(());
         }
@@ -341,7 +341,7 @@ impl MachineLimits for HostLimits {
         if let (Some((_, limiter)), Some(window)) = (&self.limiter, self.window.take()) {
             verdicts = limiter.verify(&window);
         }
-        if let (Some(share), Ok([low, high]), Some(ways)) = (self.allocated, &self.llc_mib, verdicts.get("llc_ways")) {
+        if let (Some(share), Ok([low, high]), Some(ways)) = (self.allocated, &self.llc_mib, verdicts.get(LLC_WAYS)) {
             let sizes = [*low, f64::midpoint(*low, *high), *high].map(|mib| mib * share);
             verdicts.extend(had(sizes, ways.why_not.clone()));
         }

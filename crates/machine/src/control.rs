@@ -36,6 +36,7 @@ use crate::availability::Availability;
 use crate::host::Host;
 
 pub(crate) use cores::list as core_list;
+pub use llc_ways::KEY as LLC_WAYS;
 
 /// How much of something is allowed, as typed in an experiment: a number in the control's unit, or a text such as
 /// `0-3,8` or `unlimited`, which is the same as if the control were not named.

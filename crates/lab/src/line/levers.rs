@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_machine::control::LLC_WAYS;
+
 use crate::results::Results;
 
 /// A setting that may isolate.
@@ -60,7 +62,7 @@ pub(super) fn of(results: &Results, protect: &str) -> Vec<Lever> {
 /// Operators that may fill only the part of the cache that their class uses again, where the cache can be divided and is not yet.
 fn cache_classes(results: &Results) -> Option<Lever> {
     let mut here = results.machine.capabilities.iter();
-    let can = here.any(|one| one.name == "llc_ways" && one.available);
+    let can = here.any(|one| one.name == LLC_WAYS && one.available);
     (can && own(results, "cache_classes").as_deref() == Some("off")).then(|| {
         let effect = Effect { divides_cache: true, ..Effect::NONE };
         let lever = Lever::new("cache classes".to_owned(), &[("cache_classes", "on".to_owned())], effect);

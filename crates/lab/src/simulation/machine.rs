@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_machine::control::LLC_WAYS;
 use plimsoll_model::cache_simulator::{CacheShape, LINE_BYTES, Machine, Replacement, WAYS_MOST};
 use plimsoll_policy::cache_class::{CacheWays, WayMask};
 use serde_json::Value;
@@ -45,7 +46,7 @@ pub const OPTIONS: [SimulatorOption; 18] = [
     number("cache_mib", "MiB of the cache that cores share", 55.0, 1e-3, 4096.0),
     whole("cache_ways", "its ways", 20, WAYS_MOST as u64),
     SimulatorOption {
-        name: "llc_ways",
+        name: LLC_WAYS,
         meaning: "the ways of it that the experiment may use: the number of lowest ways, or a mask such as 0x3ff; masks of workloads lie within",
         value: OptionValue::Ways,
     },
@@ -188,7 +189,7 @@ impl Options {
             sparse: self.number("sparse_masks") == 1.0,
             groups_free: self.number("closids") as u32,
         };
-        let wrong = |why: String| Fault::option("llc_ways", why);
+        let wrong = |why: String| Fault::option(LLC_WAYS, why);
         let allowed = match self.llc_ways {
             Mask::Class => {
                 return Err(wrong(
@@ -200,7 +201,7 @@ impl Options {
             Mask::Ways(mask) => mask,
         };
         let cache = CacheWays { allowed, ..cache };
-        cache.check_mask("llc_ways", allowed).map_err(|error| wrong(error.to_string()))?;
+        cache.check_mask(LLC_WAYS, allowed).map_err(|error| wrong(error.to_string()))?;
         Ok(cache)
     }
 }

@@ -8,7 +8,8 @@ use crate::availability::Availability;
 use crate::host::Host;
 use crate::resctrl::{Absent, ByDomain, CacheControl, CacheMask, Group, NotRead, Resctrl, subject};
 
-const KEY: &str = "llc_ways";
+/// How experiments name the control of the ways of the last-level cache.
+pub const KEY: &str = "llc_ways";
 
 /// Limits the ways of the last-level cache by resctrl: a number of ways, a mask as `0xf0`, or `unlimited`.
 pub struct LlcWays;
