@@ -1,7 +1,7 @@
 //! Simulates operators that share a last-level cache: how they slow each other down, and how masks of ways change that.
 //!
 //! A [`Simulation`] is a machine, workloads on cores of their own, and a number of references. [`run`] returns the work that each
-//! core completes ([`run_watched`] can be ended); [`run_beside_alone`] also simulates each workload by itself, and relates throughputs to that.
+//! core completes; [`run_watched`] can be ended.
 //! [`Simulation::estimate`] computes beforehand how many references and bytes of memory a simulation takes.
 //!
 //! In reading order: `cache` (sets, ways, masks, replacement), `hierarchy` (private and shared caches), `trace` (which lines a core reads), `operator` (the list
@@ -9,19 +9,19 @@
 //!
 //! ```
 //! use std::collections::BTreeMap;
-//! use plimsoll_model::cache_simulator::{CacheShape, Machine, Simulation, Workload, program, run_beside_alone};
+//! use plimsoll_model::cache_simulator::{CacheShape, Machine, Simulation, Workload, program, run};
 //!
 //! let machine = Machine { shared: CacheShape { bytes: 2 << 20, ways: 16 }, ..Machine::STUDY };
 //! let workload = |name: &str, parameters: &[(&str, f64)], mask| {
 //!     let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
 //!     Workload { name: name.to_owned(), program: program(name, &parameters).unwrap(), cores: 4, mask }
 //! };
-//! let gain_of = |mask| {
+//! let throughput_of = |mask| {
 //!     let workloads = vec![workload("key_join", &[("keys", 12e6)], 0xffff), workload("packed_scan", &[], mask)];
 //!     let simulation = Simulation { machine, workloads, sampling: 16, warm_up: 400_000, references: 400_000, seed: 1 };
-//!     run_beside_alone(&simulation).unwrap().workloads[0].relative.unwrap()
+//!     run(&simulation).unwrap().workloads[0].rows_per_s()
 //! };
-//! assert!(gain_of(0x3) > gain_of(0xffff));
+//! assert!(throughput_of(0x3) > throughput_of(0xffff));
 //! ```
 //!
 //! # What is simulated, and what is not
@@ -77,7 +77,7 @@ mod tests;
 mod trace;
 
 pub use cache::{Cache, LINE_BYTES, Replacement, WAYS_MOST, is_sampled, place};
-pub use execution::{run, run_beside_alone, run_watched};
+pub use execution::{run, run_watched};
 pub use input::{CORES_MOST, CacheShape, Estimate, Machine, Simulation, SimulationError, Workload};
 pub use operator::{OPERATORS, Operator, OperatorError, Parameter, program};
 pub use outcome::{CoreFigures, Outcome, WorkloadFigures};

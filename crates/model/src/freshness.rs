@@ -46,11 +46,6 @@ impl Rates {
         self.published / self.merged
     }
 
-    /// Whether neither the delta nor the time of queries grows forever.
-    pub fn is_stable(&self) -> bool {
-        self.propagation_load() < 1.0 && self.merge_load() < 1.0
-    }
-
     /// Seconds of the `n`-th of queries that follow each other, from 0, each of which takes `alone_s` without a delta and merges
     /// what was published during the one before (formula 6.3).
     pub fn query_s(&self, alone_s: f64, n: u32) -> f64 {
@@ -83,23 +78,6 @@ impl Rates {
         let round_s = constant_s + period_s * load;
         let busy = if period_s > 0.0 { round_s / period_s } else { load };
         Some(Propagation { period_s, round_s, busy })
-    }
-
-    /// Changes in the delta on average.
-    pub fn delta_tuples(&self, settled: &Propagation) -> f64 {
-        self.published * settled.lag_mean_s()
-    }
-
-    /// Seconds of a query that takes `alone_s` without a delta and merges what the delta of a settled propagation has on
-    /// average.
-    pub fn query_beside_s(&self, alone_s: f64, settled: &Propagation) -> f64 {
-        alone_s + self.delta_tuples(settled) / self.merged
-    }
-
-    /// Seconds until a delta that holds `tuples` at most is full, if propagation cannot keep up; `None` if it can.
-    pub fn full_after_s(&self, tuples: f64) -> Option<f64> {
-        let grows = self.published - self.folded;
-        (grows > 0.0).then(|| tuples / grows)
     }
 
     /// The fewest threads of propagation with which its load is at most `load_max` (below 1, to leave room for bursts), if
@@ -147,7 +125,6 @@ mod tests {
     fn the_published_loads_are_called_as_the_study_calls_them() {
         let with_load = |load: f64| Rates { published: load * 1e6, folded: 1e6, merged: 2e7 };
         for (load, is_stable) in [(0.1, true), (0.62, true), (0.64, true), (0.77, true), (1.26, false), (1.7, false)] {
-            assert_eq!(with_load(load).is_stable(), is_stable, "{load}");
             assert_eq!(with_load(load).settled(0.0, 0.01).is_some(), is_stable, "{load}");
         }
         // At 0.96 the study sees time grow within the queries that it shows: it settles, but 25 times higher.
@@ -158,12 +135,10 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_for_ever_has_no_limit_and_fills_the_delta() {
+    fn what_grows_for_ever_has_no_limit() {
         let rates = Rates { published: 3e6, folded: 2e6, merged: 1e6 };
         assert_eq!((rates.query_limit_s(0.1), rates.settled(1.0, 0.0)), (None, None));
         assert_near(rates.query_s(0.1, 2), 0.1 * (1.0 + 3.0 + 9.0));
-        assert_near(rates.full_after_s(5e6).unwrap(), 5.0);
-        assert_eq!(Rates { published: 1e6, ..rates }.full_after_s(5e6), None);
         let even = Rates { merged: 3e6, ..rates };
         assert_near(even.query_s(0.1, 4), 0.5);
     }
@@ -177,7 +152,6 @@ mod tests {
         assert_near(busy.period_s, 0.2);
         assert_near(busy.busy, 1.0);
         assert_near(rests.lag_mean_s(), 1.1);
-        assert_near(rates.query_beside_s(2.0, &rests), 2.0 + 0.5 * 1.1);
     }
 
     /// Tuple by tuple: what is published while a round is folded, or before the next begins, is folded in the next.

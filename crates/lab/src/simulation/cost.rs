@@ -53,7 +53,7 @@ pub fn cost(plan: &Plan, runs: usize) -> Cost {
     for setting in plan.settings().take(SETTINGS_MAX) {
         for arm in &plan.arms {
             let simulation = super::simulation(&setting, &arm.members, 0);
-            let estimate = simulation.ok().and_then(|simulation| simulation.estimate(false).ok());
+            let estimate = simulation.ok().and_then(|simulation| simulation.estimate().ok());
             let Some(estimate) = estimate else { continue };
             references += estimate.references as f64;
             bytes = bytes.max(estimate.bytes);

@@ -145,7 +145,8 @@ impl Cache {
     }
 
     /// How many lines lie in the ways of `mask`.
-    pub fn lines_in(&self, mask: u32) -> usize {
+    #[cfg(test)]
+    fn lines_in(&self, mask: u32) -> usize {
         let is_counted = |(slot, place): (usize, &u32)| *place != 0 && mask >> (slot % self.ways) & 1 == 1;
         self.places.iter().enumerate().filter(|slot| is_counted(*slot)).count()
     }

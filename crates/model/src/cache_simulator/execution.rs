@@ -33,7 +33,7 @@ const DEMAND_MOST: f64 = 8.0;
 /// References between two questions whether a simulation goes on: some hundredths of a second.
 const REFERENCES_BETWEEN: u64 = 1_000_000;
 
-/// Simulates what is asked for; `relative` remains `None`.
+/// Simulates what is asked for.
 ///
 /// # Errors
 /// [`SimulationError`] if it cannot run.
@@ -66,25 +66,6 @@ pub fn run_watched(
         before += references;
     }
     Ok(Some(execution.outcome(simulation)))
-}
-
-/// The same, and each workload alone with the whole cache, for as many references: throughputs are relative to these.
-///
-/// # Errors
-/// [`SimulationError`] if it cannot run.
-pub fn run_beside_alone(simulation: &Simulation) -> Result<Outcome, SimulationError> {
-    let mut outcome = run(simulation)?;
-    for (workload, figures) in simulation.workloads.iter().zip(&mut outcome.workloads) {
-        let mut workload = workload.clone();
-        workload.mask = simulation.machine.shared.all_ways();
-        let alone = run(&Simulation { workloads: vec![workload], ..simulation.clone() })?;
-        let alone = &alone.workloads[0];
-        figures.relative = Some(figures.rows_per_s() / alone.rows_per_s());
-        for (core, alone) in figures.cores.iter_mut().zip(&alone.cores) {
-            core.relative = Some(core.rows_per_s() / alone.rows_per_s());
-        }
-    }
-    Ok(outcome)
 }
 
 /// A core at work.
@@ -305,7 +286,6 @@ impl Execution {
         let workloads = together.map(|(number, (workload, cores))| WorkloadFigures {
             name: workload.name.clone(),
             cores: cores.iter().map(figures).collect(),
-            relative: None,
             drift: self.drift(number, &all),
         });
         let read_bytes = self.memory.reads_counted as f64 * f64::from(self.costs.sampling) * LINE_BYTES as f64;

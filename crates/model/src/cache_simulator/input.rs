@@ -211,18 +211,17 @@ const PER_UNIT_MOST: f64 = 1e6;
 pub const CORES_MOST: u32 = 4_096;
 
 impl Simulation {
-    /// What [`run`](super::run) takes, or [`run_beside_alone`](super::run_beside_alone) if `with_alone`.
+    /// What [`run`](super::run) takes.
     ///
     /// # Errors
     /// [`SimulationError`] if it cannot run.
-    pub fn estimate(&self, with_alone: bool) -> Result<Estimate, SimulationError> {
+    pub fn estimate(&self) -> Result<Estimate, SimulationError> {
         const SLOT_BYTES: u64 = 12;
         self.check()?;
         let slots = |shape: CacheShape| shape.bytes / LINE_BYTES / u64::from(self.sampling);
         let threads: u64 = self.workloads.iter().map(|workload| u64::from(workload.cores)).sum();
         let cores = threads.min(u64::from(self.machine.cores));
-        let runs = if with_alone { 1 + self.workloads.len() as u64 } else { 1 };
-        let references = self.warm_up.saturating_add(self.references).saturating_mul(runs);
+        let references = self.warm_up.saturating_add(self.references);
         let slots = slots(self.machine.shared).saturating_add(slots(self.machine.private).saturating_mul(cores));
         Ok(Estimate { references, bytes: slots.saturating_mul(SLOT_BYTES) })
     }

@@ -17,8 +17,6 @@ pub struct CoreFigures {
     pub time_ns: f64,
     /// Rows (or requests) that were done.
     pub rows: f64,
-    /// Throughput relative to that of the same workload alone with the whole cache. `None` if that was not simulated.
-    pub relative: Option<f64>,
 }
 
 impl CoreFigures {
@@ -37,7 +35,6 @@ impl CoreFigures {
             misses: self.misses + other.misses,
             time_ns: self.time_ns.max(other.time_ns),
             rows: self.rows + other.rows,
-            relative: None,
         }
     }
 }
@@ -49,8 +46,6 @@ pub struct WorkloadFigures {
     pub name: String,
     /// Its cores.
     pub cores: Vec<CoreFigures>,
-    /// Throughput relative to that alone with the whole cache. `None` if that was not simulated.
-    pub relative: Option<f64>,
     /// By how much it was faster in the second half of what was counted than in the first, as a share. Beyond chance, the
     /// caches were not warm; 0 if too little was counted to tell.
     pub drift: f64,
@@ -59,8 +54,7 @@ pub struct WorkloadFigures {
 impl WorkloadFigures {
     /// All of its cores together.
     pub fn total(&self) -> CoreFigures {
-        let total = self.cores.iter().copied().reduce(CoreFigures::with).unwrap_or_default();
-        CoreFigures { relative: self.relative, ..total }
+        self.cores.iter().copied().reduce(CoreFigures::with).unwrap_or_default()
     }
 
     /// Rows (or requests) per second of all cores.

@@ -32,6 +32,16 @@ fn simulation(workloads: Vec<Workload>) -> Simulation {
     Simulation { machine: SMALL, workloads, sampling: 1, warm_up: 100_000, references: 100_000, seed: 1 }
 }
 
+/// Throughputs relative to those of each workload alone with the whole cache.
+fn relative(simulation: &Simulation) -> Vec<f64> {
+    let alone = |workload: &Workload| {
+        let workload = Workload { mask: simulation.machine.shared.all_ways(), ..workload.clone() };
+        run(&Simulation { workloads: vec![workload], ..simulation.clone() }).unwrap().workloads[0].rows_per_s()
+    };
+    let relative = |(figures, workload): (&WorkloadFigures, &Workload)| figures.rows_per_s() / alone(workload);
+    run(simulation).unwrap().workloads.iter().zip(&simulation.workloads).map(relative).collect()
+}
+
 fn assert_near(found: f64, expect: f64, relative: f64) {
     assert!((found / expect - 1.0).abs() <= relative, "{found} is not within {relative} of {expect}");
 }
@@ -68,10 +78,11 @@ fn counts_of_a_core_add_up() {
 #[test]
 fn bandwidth_is_a_cap_and_is_shared() {
     let scan = |cores| workload(&[access(Pattern::Stream, 1 << 30, 10.0)], cores);
-    let with_cap = |workloads: Vec<Workload>| {
+    let capped = |workloads: Vec<Workload>| {
         let machine = Machine { memory_bytes_per_s: 10e9, ..SMALL };
-        run_beside_alone(&Simulation { machine, ..simulation(workloads) }).unwrap()
+        Simulation { machine, ..simulation(workloads) }
     };
+    let with_cap = |workloads: Vec<Workload>| run(&capped(workloads)).unwrap();
     // A core asks for 64 B in 18 ns, 3.6 GB/s.
     let free = with_cap(vec![scan(2)]);
     assert_near(free.memory_bytes_per_s, 2.0 * 64.0 / 18e-9, 0.01);
@@ -81,9 +92,9 @@ fn bandwidth_is_a_cap_and_is_shared() {
     let both = with_cap(vec![scan(8), scan(8)]);
     assert_near(both.memory_bytes_per_s, 10e9, 0.02);
     for figures in both.workloads {
-        assert_near(figures.relative.unwrap(), 0.5, 0.03);
-        figures.cores.iter().for_each(|core| assert_near(core.relative.unwrap(), 0.5, 0.05));
+        figures.cores.iter().for_each(|core| assert_near(core.rows_per_s() * 8.0, figures.rows_per_s(), 0.05));
     }
+    relative(&capped(vec![scan(8), scan(8)])).into_iter().for_each(|relative| assert_near(relative, 0.5, 0.03));
 }
 
 /// The error that the module's documentation states: 3 % of throughput.
@@ -153,8 +164,7 @@ fn a_mask_costs_who_needs_the_cache_and_not_who_does_not() {
 fn threads_of_a_core_slow_each_other_down_by_what_they_compute() {
     let of = |cores: u32, first: Workload, second: Workload| {
         let machine = Machine { cores, ..SMALL };
-        let outcome = run_beside_alone(&Simulation { machine, ..simulation(vec![first, second]) }).unwrap();
-        [0, 1].map(|at: usize| outcome.workloads[at].relative.unwrap())
+        relative(&Simulation { machine, ..simulation(vec![first, second]) })
     };
     // In the core's own cache, and in memory for 80 of 90 ns.
     let computes = || workload(&[access(Pattern::RandomOwn, 512, 1.0)], 2);
@@ -164,13 +174,13 @@ fn threads_of_a_core_slow_each_other_down_by_what_they_compute() {
     }
     of(2, computes(), computes()).into_iter().for_each(|relative| assert_near(relative, 1.0 / 1.6, 0.01));
     // The one waits nine tenths of its time and slows the other one down in the rest; its own tenth is slowed down all the time.
-    let [computing, waiting] = of(2, computes(), waits());
+    let together = of(2, computes(), waits());
     let busy = 16.0 / 96.0;
-    assert_near(computing, 1.0 / (1.0 + 0.6 * busy), 0.02);
-    assert_near(waiting, 90.0 / 96.0, 0.02);
+    assert_near(together[0], 1.0 / (1.0 + 0.6 * busy), 0.02);
+    assert_near(together[1], 90.0 / 96.0, 0.02);
     let free = Machine { cores: 2, sibling_slowdown: 1.0, ..SMALL };
-    let outcome = run_beside_alone(&Simulation { machine: free, ..simulation(vec![computes(), computes()]) }).unwrap();
-    assert_near(outcome.workloads[0].relative.unwrap(), 1.0, 0.01);
+    let together = relative(&Simulation { machine: free, ..simulation(vec![computes(), computes()]) });
+    assert_near(together[0], 1.0, 0.01);
 }
 
 #[test]
@@ -192,11 +202,11 @@ fn cost_is_estimated_before_a_run() {
     let parts = [access(Pattern::Random, 1 << 20, 2.0)];
     let simulation = Simulation { sampling: 16, ..simulation(vec![workload(&parts, 3), workload(&parts, 1)]) };
     // 16384 lines and 4 times 128, one in 16, of 12 bytes.
-    assert_eq!(simulation.estimate(false), Ok(Estimate { references: 200_000, bytes: (16_384 + 512) / 16 * 12 }));
-    let with_alone = simulation.estimate(true).unwrap();
-    assert_eq!((with_alone.references, with_alone.seconds(50e6)), (600_000, 0.012));
+    let estimate = Estimate { references: 200_000, bytes: (16_384 + 512) / 16 * 12 };
+    assert_eq!(simulation.estimate(), Ok(estimate));
+    assert_eq!(estimate.seconds(50e6), 0.004);
     let endless = Simulation { warm_up: u64::MAX, ..simulation };
-    assert_eq!(endless.estimate(true).unwrap().references, u64::MAX);
+    assert_eq!(endless.estimate().unwrap().references, u64::MAX);
 }
 
 #[test]

@@ -58,8 +58,8 @@ impl Pair {
     /// The second in the ways of `mask`, or in all.
     fn of(first: impl Fn(u32) -> Workload, second: impl Fn(u32) -> Workload, mask: u32) -> Pair {
         let with = |mask| {
-            let outcome = run_beside_alone(&simulated(vec![first(ALL), second(mask)])).unwrap();
-            [0, 1].map(|at: usize| outcome.workloads[at].relative.unwrap())
+            let together = relative(&simulated(vec![first(ALL), second(mask)]));
+            [together[0], together[1]]
         };
         Pair { unpartitioned: with(ALL), partitioned: with(mask) }
     }
