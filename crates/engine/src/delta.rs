@@ -183,7 +183,6 @@ impl Delta {
         let counts = backlog.counts;
         let at = clock.now();
         Freshness {
-            at,
             commits: counts.seq,
             published: counts.tuples,
             folded: folded.load(Ordering::Relaxed),

@@ -13,7 +13,7 @@ pub mod head;
 mod heads;
 mod intents;
 mod member;
-pub mod mode;
+mod mode;
 mod name;
 mod statistics;
 mod table;

@@ -11,8 +11,8 @@
 //!
 //! # Two kinds of logs
 //! *Of a database with a data folder* ([`LogOptions::data_folder`], [`data_folder`]): it outlives the process. Making and
-//! dropping tables is logged, too. [Checkpoints](crate::checkpoint) bound what has to be read again, and
-//! [recovery](crate::recovery) brings back what was acknowledged. Units before the last checkpoint are needed no more; if
+//! dropping tables is logged, too. Checkpoints bound what has to be read again, and
+//! recovery brings back what was acknowledged. Units before the last checkpoint are needed no more; if
 //! checkpoints fail, the log grows up to [`LogOptions::bytes_max`] and then refuses changes.
 //!
 //! *Of any other database*: it lies in a folder that is removed with it. It makes commits cost what they cost, and
@@ -69,9 +69,9 @@
 //! [`LogStatistics::written_bytes`], the more the smaller the groups are. What the file system writes about its files (its
 //! journal) is not counted against the group's limit.
 
-pub mod data_folder;
+pub(crate) mod data_folder;
 pub(crate) mod files;
-pub mod folder;
+mod folder;
 pub(crate) mod format;
 mod options;
 pub(crate) mod queue;
@@ -186,13 +186,6 @@ pub struct LogStatistics {
     pub checkpoint_bytes: u64,
     /// Time that making them took.
     pub checkpoint_time: Duration,
-}
-
-impl LogStatistics {
-    /// Units in a group, on average; `None` before the first.
-    pub fn group_units_mean(&self) -> Option<f64> {
-        (self.groups > 0).then(|| self.durable_units as f64 / self.groups as f64)
-    }
 }
 
 /// An engine's log.

@@ -1,9 +1,9 @@
 //! The analytical side: SQL over column tables, through DataFusion.
 //!
 //! DataFusion parses, optimizes and executes. What is ours is what it needs from the outside to do that well: scans that
-//! evaluate conditions on compressed columns ([`scan`]), real statistics ([`selectivity`]), the order of joins ([`join_order`]), and
-//! aggregation in arrays straight from the columns ([`array_aggregate`]). [`QueryEngine`] puts them together and owns the threads
-//! that queries run on. How much memory a query may keep is said by its [`grant`]; [`usage`] counts what it takes from the disk. A
+//! evaluate conditions on compressed columns ([`scan`]), real statistics (`selectivity`), the order of joins (`join_order`), and
+//! aggregation in arrays straight from the columns (`array_aggregate`). [`QueryEngine`] puts them together and owns the threads
+//! that queries run on. How much memory a query may keep is said by its `grant`; `usage` counts what it takes from the disk. A
 //! query has one degree of parallelism, or one for each of its [`pipelines`], and runs on [`threads`] of all queries or of its own. With cache classes its parts are [`jobs`] on threads
 //! of their class.
 //!
@@ -24,27 +24,27 @@
 //! # }
 //! ```
 
-pub mod array_aggregate;
-pub mod engine;
-pub mod estimate;
-pub mod grant;
+mod array_aggregate;
+mod engine;
+mod estimate;
+mod grant;
 pub mod jobs;
-pub mod join_order;
-pub mod key_bitmap;
-pub mod morsel;
+mod join_order;
+mod key_bitmap;
+mod morsel;
 pub mod pipelines;
-pub mod pool;
+mod pool;
 pub mod predicate;
 #[cfg(test)]
 pub(crate) mod printed;
-pub mod provider;
-pub mod prune;
+mod provider;
+mod prune;
 pub mod scan;
-pub mod selectivity;
-pub mod spill;
+mod selectivity;
+mod spill;
 pub mod threads;
-pub mod usage;
-pub mod workers;
+mod usage;
+mod workers;
 
 pub use engine::{QueryEngine, QueryOptions, QueryOutput};
 pub use usage::QueryUsage;

@@ -1,12 +1,12 @@
 //! Row tables: a heap of rows and the indexes that find them. No locks: see [`crate::transaction`].
 
 pub mod heap;
-pub mod index;
-pub mod key;
-pub mod latch;
+pub(crate) mod index;
+pub(crate) mod key;
+pub(crate) mod latch;
 pub mod layout;
-pub mod stored;
-pub mod stripes;
+pub(crate) mod stored;
+mod stripes;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,7 +112,7 @@ impl RowTable {
     }
 
     /// Whether a value may stand in a column.
-    pub fn check_column(&self, column: usize, value: &Value<'_>) -> Result<(), ValueError> {
+    pub(crate) fn check_column(&self, column: usize, value: &Value<'_>) -> Result<(), ValueError> {
         let spec = &self.spec.columns[column];
         value::check(spec, value).map_err(|reason| ValueError {
             table: self.spec.name.clone(),

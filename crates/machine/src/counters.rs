@@ -13,7 +13,7 @@
 //!
 //! There are more groups than fit into the counters. The kernel would multiplex them by itself, in turns of milliseconds
 //! that begin and end anywhere, and its figures mix moments. So only one group of a [`CounterSet`] counts at a time, and
-//! [`CounterSet::rotate`], called about once a second, gives the turn to the next. The first group has cycles,
+//! `CounterSet::rotate`, called about once a second, gives the turn to the next. The first group has cycles,
 //! instructions and the misses that people ask for first; a caller that never rotates gets these alone, exactly.
 //!
 //! # Coverage
@@ -159,7 +159,7 @@ impl CounterSet {
     /// Gives the turn to the next group. To be called about once a second while counting, from any thread; before
     /// [`enable`](CounterSet::enable) it does nothing. With turns of more than a few seconds, Intel's shares of slots lose
     /// precision, because they have eight bits (kernel `tools/perf/Documentation/topdown.txt`).
-    pub fn rotate(&mut self) {
+    pub(crate) fn rotate(&mut self) {
         if !self.is_enabled {
             return;
         }

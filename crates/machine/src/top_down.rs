@@ -9,7 +9,7 @@
 //! Each [`Family`] is one file with a table: its events by the maker's names and numbers, in groups that are counted
 //! together, and a formula over these names ([`method`]). What is computed is the maker's; what is checked afterwards is the
 //! same for all (`TopDown::settle`): a share below zero is counting noise and becomes zero, which is noted if it was more
-//! than half a per cent; the parts must add up to one within [`SUM_ERROR_MAX`], or there is no breakdown. They are then
+//! than half a per cent; the parts must add up to one within `SUM_ERROR_MAX`, or there is no breakdown. They are then
 //! divided by their sum.
 //!
 //! Methods differ between makers: compare shares of one machine with each other, and shares of two families with care. A
@@ -73,7 +73,7 @@ pub struct TopDown {
 
 /// How far the parts of a whole may be from one. The makers' formulas count each slot once, so that they add up to one but
 /// for the moments at which counters start and stop; more than this is a counter that does not count what it should.
-pub const SUM_ERROR_MAX: f64 = 0.1;
+pub(crate) const SUM_ERROR_MAX: f64 = 0.1;
 
 /// A share this much below zero, or a sum this far from one, is reported.
 const WORTH_A_NOTE: f64 = 0.005;

@@ -20,7 +20,7 @@ use plimsoll_policy::Priority;
 pub use process::{GovernorError, GovernorProcess};
 
 /// What can be between clients and a server.
-pub static GOVERNOR_MODES: &[&str] = &[
+pub(crate) static GOVERNOR_MODES: &[&str] = &[
     "none",
     "off",
     "on",
@@ -40,7 +40,7 @@ pub static GOVERNOR_MODES: &[&str] = &[
 ];
 
 /// What processes that serve low priority can get of the cores.
-pub static LOW_SHARES: &[&str] = &["nice-5", "nice-10", "nice-19", "idle"];
+pub(crate) static LOW_SHARES: &[&str] = &["nice-5", "nice-10", "nice-19", "idle"];
 
 /// Which levers of a governor may be pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl GovernorMode {
         disk: false,
     };
 
-    /// The mode of that name in [`GOVERNOR_MODES`]; `None` where there is to be no governor.
+    /// The mode of that name in `GOVERNOR_MODES`; `None` where there is to be no governor.
     pub fn named(name: &str) -> Option<GovernorMode> {
         let (on, off) = (GovernorMode::ON, GovernorMode::OFF);
         Some(match name {
@@ -131,7 +131,7 @@ pub struct GovernorSettings {
     pub threshold: Duration,
     /// The shortest time between two looks at that; `None` for the governor's own default.
     pub look_interval: Option<Duration>,
-    /// What processes that serve low priority get of the cores, one of [`LOW_SHARES`], if it may share them out.
+    /// What processes that serve low priority get of the cores, one of `LOW_SHARES`, if it may share them out.
     pub low_share: String,
     /// How much of the cores they keep at least, percent, if they get idle time only; `None` for nothing.
     pub low_floor: Option<u32>,

@@ -1,7 +1,7 @@
 //! A PostgreSQL server of our own, that comes and goes.
 //!
-//! [`PrivateServer::start`] finds what is installed ([`installation`]), makes a cluster in a folder that will be removed
-//! (`home`), and starts the server as a user with few rights if we are root. [`settings`] and [`options`] say how it is
+//! [`PrivateServer::start`] finds what is installed (`installation`), makes a cluster in a folder that will be removed
+//! (`home`), and starts the server as a user with few rights if we are root. `settings` and `options` say how it is
 //! set. It is reached through a socket that only that user and root can get at, and through nothing else.
 //!
 //! Dropping it ends its processes and removes its folder. A process that is killed drops nothing: then a shell that
@@ -20,15 +20,15 @@ mod configuration;
 mod disk;
 mod error;
 mod home;
-pub mod installation;
+mod installation;
 mod leftovers;
 mod log;
-pub mod options;
+pub(crate) mod options;
 mod quantity;
 mod record;
 mod room;
 mod running;
-pub mod settings;
+mod settings;
 mod shared_memory;
 mod standby;
 
@@ -41,7 +41,6 @@ use account::Account;
 use cluster::{DATABASE, USER};
 use configuration::PORT;
 pub(crate) use configuration::SLOT;
-use disk::Disk;
 pub use error::ServerError;
 use home::{Home, default_bases};
 pub use installation::{Installation, SUPPORTED, Version};
@@ -211,16 +210,6 @@ impl PrivateServer {
         let primary = self.running.iter().map(|running| running.postmaster().id);
         let processes = primary.chain(self.standby_postmaster()).collect();
         Footprint { processes, folder: Some(self.data_folder.clone()) }
-    }
-
-    /// Whether its disk has room for so many more bytes of data, beside its log.
-    pub fn room_for(&self, data_bytes: u64) -> Result<(), ServerError> {
-        let log_bytes = self.settings.log_bytes();
-        let twice = if self.settings.has_standby() { ", and as much for the standby" } else { "" };
-        let for_what =
-            format!("{} of data, {} for the log{twice}", error::megabytes(data_bytes), error::megabytes(log_bytes));
-        let needed_bytes = data_bytes.saturating_add(log_bytes).saturating_mul(self.settings.copies());
-        Disk::of(&self.data_folder)?.check_room(&self.data_folder, needed_bytes, for_what)
     }
 
     /// Goes over to other settings, while no client is connected. If they are refused, those from before hold.

@@ -23,7 +23,7 @@ use plimsoll_engine::columns::folder::{DEFAULT_FOLDER, FolderError};
 use plimsoll_engine::delta::DeltaOptions;
 use plimsoll_engine::query::jobs::{CacheSwitch, JobFigures};
 use plimsoll_engine::query::pipelines::LoadProbe;
-use plimsoll_engine::query::{QueryError, QueryOptions, QueryUsage};
+use plimsoll_engine::query::{QueryError, QueryOptions};
 use plimsoll_engine::table::layout::TableSpec;
 use plimsoll_engine::table_set::{TableDeclaration, TableSet, TableSetError};
 use plimsoll_engine::value::{ColumnSpec, ColumnType};
@@ -162,11 +162,6 @@ impl Embedded {
         let (options, cache, schemas) = (RwLock::new(options), RwLock::new(cache), RwLock::default());
         let declared = RwLock::default();
         Ok(Embedded { engine, options, queries, cache, column_folder, schemas, declared, is_placed })
-    }
-
-    /// What all queries of sessions opened since the last change of an option took from the disk.
-    pub fn query_usage(&self) -> QueryUsage {
-        self.queries.read().usage()
     }
 
     /// What became of the jobs of queries since the last change of an option; `None` without `cache_classes`.

@@ -1,9 +1,9 @@
 //! Databases to test: what implements [`Database`](plimsoll_workload::database::Database).
 //!
-//! [`embedded`] is the engine in this process; PostgreSQL has a crate of its own. [`open`] understands URLs and options.
+//! `embedded` is the engine in this process; PostgreSQL has a crate of its own. `open` understands URLs and options.
 
-pub mod embedded;
-pub mod open;
+mod embedded;
+mod open;
 
 pub use embedded::{Embedded, EmbeddedOptions};
 /// Removes the servers of our own that a killed process has left, and says what it did.

@@ -9,8 +9,6 @@ use plimsoll_policy::WaitCounts;
 /// A *tuple* is a row that a commit has changed; a row changed by two commits counts twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Freshness {
-    /// When it was read, by the engine's clock.
-    pub at: Duration,
     /// Commits published: the length of their order.
     pub commits: u64,
     /// Tuples published.
@@ -52,11 +50,6 @@ pub struct Freshness {
 }
 
 impl Freshness {
-    /// `lambda`: tuples published per second since an earlier reading; `None` if no time has passed.
-    pub fn published_per_s(&self, earlier: &Freshness) -> Option<f64> {
-        ratio(self.published - earlier.published, self.at.saturating_sub(earlier.at))
-    }
-
     /// `mu`: tuples folded per second in which all threads of propagation work, since an earlier reading; `None` if they
     /// have not worked.
     pub fn folded_per_s(&self, earlier: &Freshness) -> Option<f64> {
@@ -82,11 +75,8 @@ mod tests {
 
     #[test]
     fn rates_are_those_of_the_time_between_two_readings() {
-        let earlier =
-            Freshness { published: 100, folded: 50, fold_time: Duration::from_secs(1), ..Freshness::default() };
+        let earlier = Freshness { folded: 50, fold_time: Duration::from_secs(1), ..Freshness::default() };
         let later = Freshness {
-            at: Duration::from_secs(2),
-            published: 300,
             folded: 150,
             fold_time: Duration::from_secs(2),
             threads: 2,
@@ -94,7 +84,6 @@ mod tests {
             merge_time: Duration::from_secs(4),
             ..Freshness::default()
         };
-        assert_eq!(later.published_per_s(&earlier), Some(100.0));
         assert_eq!(later.folded_per_s(&earlier), Some(200.0), "two threads, each 100 per second of its work");
         assert_eq!(later.merged_per_s(&earlier, 4), Some(80.0));
         assert_eq!(later.merged_per_s(&later, 4), None, "nothing was merged");

@@ -33,7 +33,7 @@ impl LockTable {
     }
 
     /// Who besides `member` keeps an insertion out of this gap, and whether `member` has itself read it.
-    pub fn gap_state(&self, member: &Member, gap: LockName) -> GapState {
+    pub(crate) fn gap_state(&self, member: &Member, gap: LockName) -> GapState {
         let hash = gap.hash();
         let heads = self.partition(hash).lock();
         let Some(head) = heads.get(gap, hash) else { return GapState { read_by_others: false, read_by_me: false } };
@@ -46,7 +46,7 @@ impl LockTable {
     }
 
     /// Gives a lock without asking anybody: for a gap that an insertion has just created, which nobody else can know.
-    pub fn grant_new_gap(&self, member: &Member, gap: LockName) -> Answer {
+    pub(crate) fn grant_new_gap(&self, member: &Member, gap: LockName) -> Answer {
         let hash = gap.hash();
         let mut heads = self.partition(hash).lock();
         let answer = heads

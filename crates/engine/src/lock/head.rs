@@ -182,7 +182,7 @@ impl Head {
 
     /// Gives `slot` at least `mode` whatever others hold: only for gaps that merge (see the [module](super)). If it waits here,
     /// its request becomes a conversion, and whoever can be granted now is granted and reported.
-    pub fn grant_unconditionally(&mut self, slot: Slot, mode: Mode, granted: impl FnMut(Waiter)) -> Answer {
+    pub(crate) fn grant_unconditionally(&mut self, slot: Slot, mode: Mode, granted: impl FnMut(Waiter)) -> Answer {
         match self.grants.iter().position(|grant| grant.slot == slot) {
             Some(at) if self.grants[at].mode.covers(mode) => Answer::Held,
             Some(at) => {
@@ -239,7 +239,7 @@ impl Head {
 
     /// Calls `each` with every holder that stands in the way of the waiter `slot`: its grant conflicts with what the waiter
     /// wants, or it waits ahead to convert its grant.
-    pub fn holders_in_the_way(&self, slot: Slot, mut each: impl FnMut(Slot)) {
+    pub(crate) fn holders_in_the_way(&self, slot: Slot, mut each: impl FnMut(Slot)) {
         let Some(at) = self.position(slot) else { return };
         let others = self.grants.iter().filter(|grant| grant.slot != slot);
         others.filter(|grant| self.is_in_the_way(grant, at)).for_each(|grant| each(grant.slot));

@@ -14,12 +14,12 @@
 //! maxima. Left to DataFusion is, when it starts, an aggregation of a table with a change beyond that, and one whose arrays do not fit the
 //! query's memory grant: DataFusion's can spill.
 
-pub mod keys;
-pub mod layout;
-pub mod narrow;
-pub mod run;
-pub mod totals;
-pub mod values;
+mod keys;
+mod layout;
+mod narrow;
+mod run;
+mod totals;
+mod values;
 
 use std::collections::HashSet;
 use std::fmt;

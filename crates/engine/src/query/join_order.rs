@@ -12,9 +12,9 @@
 //! It runs once per query, right after conditions have been pushed down to the tables and before columns are dropped: that is
 //! when a tree's inputs can be told apart best.
 
-pub mod graph;
-pub mod pairs;
-pub mod search;
+mod graph;
+mod pairs;
+mod search;
 
 use std::sync::Arc;
 

@@ -8,8 +8,8 @@
 //! Who decides is [`plimsoll_policy::ParallelismPolicy`]; what it learns from is kept for each template by the
 //! [`Learner`], which knows degrees and times, but no plans: plans depend on the snapshot.
 
-pub mod learner;
-pub mod meter;
-pub mod parallelize;
+pub(crate) mod learner;
+pub(crate) mod meter;
+pub(crate) mod parallelize;
 
 pub use learner::{Learner, LoadProbe};

@@ -62,6 +62,7 @@ impl Workers {
     }
 
     /// Tasks that have begun and not ended.
+    #[cfg(test)]
     pub fn tasks(&self) -> usize {
         self.runtime.as_ref().map_or(0, |runtime| runtime.metrics().num_alive_tasks())
     }

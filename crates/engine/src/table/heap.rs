@@ -42,7 +42,7 @@ type Chunk = OnceLock<Box<[AtomicU64]>>;
 
 /// Freed slots are used again only when so many others are free, unless an engine says otherwise: whoever found a row just
 /// before it was deleted can then tell from the index that it is gone, without meeting a stranger's lock in its place.
-pub const FREE_SLOTS_MIN: usize = 1024;
+pub(crate) const FREE_SLOTS_MIN: usize = 1024;
 
 /// The rows of one table.
 #[derive(Debug)]
@@ -128,7 +128,7 @@ impl Heap {
     }
 
     /// Changes what a slot holds.
-    pub fn set_state(&self, row: RowId, state: RowState) {
+    pub(crate) fn set_state(&self, row: RowId, state: RowState) {
         let header = &self.words(row)[0];
         header.store((header.load(Ordering::Relaxed) & !0xFF) | state as u64, Ordering::Relaxed);
     }
@@ -216,8 +216,7 @@ impl Heap {
         into.extend(column.iter().map(|word| word.load(Ordering::Relaxed)));
     }
 
-    /// Appends what stands in these columns of a row, as the [runs](RowLayout::runs) of its words;
-    /// [`ImageColumn`](super::stored::ImageColumn) reads one of them.
+    /// Appends what stands in these columns of a row, as the [runs](RowLayout::runs) of its words; `ImageColumn` reads one of them.
     pub(crate) fn image(&self, row: RowId, columns: ColumnSet, into: &mut Vec<u64>) {
         let words = self.words(row);
         for run in self.layout.runs(columns) {

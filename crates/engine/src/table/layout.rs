@@ -9,7 +9,7 @@ use std::ops::Range;
 use crate::value::{ColumnSpec, ColumnType};
 
 /// The most columns a table can have: a null bit each in the header above the state.
-pub const COLUMNS_MAX: usize = 56;
+pub(crate) const COLUMNS_MAX: usize = 56;
 
 /// Some columns of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -129,11 +129,6 @@ impl RowLayout {
     /// Where a column stands.
     pub fn place(&self, column: usize) -> Place {
         self.places[column]
-    }
-
-    /// How many columns there are.
-    pub fn column_count(&self) -> usize {
-        self.places.len()
     }
 
     /// Words of a row.

@@ -11,7 +11,7 @@ pub fn virtualised(host: &Host) -> Option<String> {
 }
 
 /// The hypervisor, `hypervisor` if it does not give its name.
-pub fn hypervisor(host: &Host) -> Option<&'static str> {
+pub(crate) fn hypervisor(host: &Host) -> Option<&'static str> {
     if host.text("/sys/hypervisor/type").as_deref() == Some("xen") {
         return Some("xen");
     }

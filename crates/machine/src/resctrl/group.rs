@@ -99,7 +99,7 @@ impl Group {
     }
 
     /// Moves a thread into it, out of the group it was in. A thread that has ended is an error.
-    pub fn add_task(&self, thread: i32) -> Result<(), ControlError> {
+    pub(crate) fn add_task(&self, thread: i32) -> Result<(), ControlError> {
         self.write("tasks", &format!("{thread}\n"))
     }
 
@@ -163,7 +163,7 @@ impl Group {
     /// Bytes of the last-level cache that were loaded by its tasks and are still held, by domain. Lines that a task loaded
     /// before it came belong to the group it came from, and after a mask shrank lines outside it stay until others need their
     /// place.
-    pub fn occupancy(&self) -> Result<ByDomain, NotRead> {
+    pub(crate) fn occupancy(&self) -> Result<ByDomain, NotRead> {
         self.counter("llc_occupancy")
     }
 

@@ -54,7 +54,7 @@ pub fn enter(resctrl: &Resctrl, place: &mut Place<'_>, control: &str) -> Result<
 
 /// Moves every thread of the subject into its group, and looks again until a look finds none outside: a thread that is made
 /// by one that was moved already belongs to the group, one that is made by another does not.
-pub fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Result<(), ControlError> {
+pub(crate) fn move_threads(group: &Group, host: &Host, subject: &Subject) -> Result<(), ControlError> {
     /// Each look finds only what was made during the one before, so that a few are enough for any program that ends.
     const LOOKS_MAX: usize = 32;
     for _ in 0..LOOKS_MAX {

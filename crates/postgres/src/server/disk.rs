@@ -46,12 +46,7 @@ impl Disk {
             megabytes(EMPTY_CLUSTER_BYTES),
             megabytes(log_bytes)
         );
-        self.check_room(folder, EMPTY_CLUSTER_BYTES.saturating_add(log_bytes), for_what)
-    }
-
-    /// Whether so much is free.
-    pub(crate) fn check_room(self, folder: &Path, needed_bytes: u64, for_what: String) -> Result<(), ServerError> {
-        let free_bytes = self.free_bytes;
+        let (free_bytes, needed_bytes) = (self.free_bytes, EMPTY_CLUSTER_BYTES.saturating_add(log_bytes));
         if free_bytes >= needed_bytes {
             return Ok(());
         }

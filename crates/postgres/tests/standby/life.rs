@@ -62,8 +62,6 @@ fn settings_reach_both_servers() {
             assert_eq!(connection.text(&format!("show {name}")).unwrap().as_deref(), Some(value));
         }
     }
-    let error = server.room_for(1 << 60).unwrap_err().to_string();
-    assert!(error.contains("and as much for the standby"), "{error}");
 }
 
 /// Not a test by itself: a copy of the program that others kill.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions, QueryUsage};
+use plimsoll_engine::query::{QueryEngine, QueryError, QueryOptions};
 use plimsoll_policy::{ParallelismFigures, ParallelismPolicy, Priority};
 use plimsoll_postgres::cache_classes::CacheBinding;
 
@@ -45,14 +45,8 @@ impl QueryEngines {
         self.high.as_ref().filter(|_| priority > Priority::LOW).unwrap_or(&self.common)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<QueryEngine>> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<QueryEngine>> {
         std::iter::once(&self.common).chain(&self.high)
-    }
-
-    pub(super) fn usage(&self) -> QueryUsage {
-        let mut usage = QueryUsage::default();
-        self.all().for_each(|engine| usage += engine.usage());
-        usage
     }
 
     pub(super) fn thread_ids(&self) -> Vec<i32> {
