@@ -1,7 +1,8 @@
 //! Puts the commit into the binary, so that every result names the code that measured it, and links it small.
 
-use std::env;
+use std::path::PathBuf;
 use std::process::Command;
+use std::{env, fs};
 
 /// Set to keep the symbols, which are a fifth of the program, for `perf` and for the names in a backtrace.
 const SYMBOLS: &str = "PLIMSOLL_SYMBOLS";
@@ -25,9 +26,29 @@ fn main() {
 /// compiles DataFusion again.
 fn link_small() {
     println!("cargo:rerun-if-env-changed={SYMBOLS}");
-    if env::var_os(SYMBOLS).is_none() {
-        println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
+    if env::var_os(SYMBOLS).is_some() {
+        return;
     }
+    println!("cargo:rustc-link-arg-bins=-Wl,--strip-all");
+    // Functions that come to the same code are linked once. Rust promises no function an address of its own; data keep theirs.
+    const FOLD: &str = "-Wl,--icf=all";
+    if linker_takes(FOLD) {
+        println!("cargo:rustc-link-arg-bins={FOLD}");
+    }
+}
+
+/// Whether the linker knows an argument. LLD does, which Rust brings and uses by default on x86-64; others may not.
+fn linker_takes(argument: &str) -> bool {
+    let variable = |name: &str| env::var(name).unwrap_or_default();
+    let folder = PathBuf::from(variable("OUT_DIR"));
+    let source = folder.join("probe.rs");
+    let flags = variable("CARGO_ENCODED_RUSTFLAGS");
+    let linker = env::var("RUSTC_LINKER").map(|linker| format!("-Clinker={linker}"));
+    let mut rustc = Command::new(variable("RUSTC"));
+    rustc.args(["--target", &variable("TARGET")]).args(linker);
+    rustc.args(flags.split('\x1f').filter(|flag| !flag.is_empty()));
+    rustc.arg(format!("-Clink-arg={argument}")).arg(&source).arg("-o").arg(folder.join("probe"));
+    fs::write(&source, "fn main() {}").is_ok() && rustc.output().is_ok_and(|output| output.status.success())
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

@@ -208,6 +208,16 @@ fn a_reader_of_stderr_that_has_gone_changes_no_exit_code() {
     assert_eq!(code(&["bench", "no_such_workload"]), Some(2));
 }
 
+/// `cargo install` copies the program alone, so nothing in it may point to its source tree.
+#[test]
+fn the_program_needs_no_file_of_its_source_tree() {
+    let program = std::fs::read(env!("CARGO_BIN_EXE_plimsoll")).unwrap();
+    let here = std::env::current_dir().unwrap();
+    let crates = format!("{}/", here.parent().unwrap().display());
+    assert!(here.ends_with("crates/plimsoll"), "{}", here.display());
+    assert!(!program.windows(crates.len()).any(|bytes| bytes == crates.as_bytes()), "it names {crates}");
+}
+
 /// Both come from the definition of the command line: no command is missing, and the hidden one is not there.
 #[test]
 fn shells_and_man_know_every_command() {
