@@ -10,7 +10,7 @@
 //! Loading is not a transaction and is not logged; what makes it durable is a checkpoint.
 //!
 //! # Two kinds of logs
-//! *Of a database with a data folder* ([`LogOptions::data_folder`], [`data_folder`]): it outlives the process. Making and
+//! *Of a database with a data folder* ([`LogOptions::data_folder`]): it outlives the process. Making and
 //! dropping tables is logged, too. Checkpoints bound what has to be read again, and
 //! recovery brings back what was acknowledged. Units before the last checkpoint are needed no more; if
 //! checkpoints fail, the log grows up to [`LogOptions::bytes_max`] and then refuses changes.
