@@ -5,7 +5,7 @@
 //! snapshot reads one state of all tables, however many newer ones are published meanwhile. Changes that are in no chunk yet are
 //! laid over the chunks by the snapshot's [`Overlay`].
 //!
-//! In reading order: [`table`] and [`chunk`], [`encode`], [`narrow`] and [`packed`] (how a column is kept), [`statistics`] and [`distinct`] (what the
+//! In reading order: [`table`] and [`chunk`], [`encode`] and [`narrow`] (how a column is kept), [`statistics`] and [`distinct`] (what the
 //! optimizer is told), [`mod@file`] and [`folder`] (chunks on disk instead of in memory), [`overlay`] (changes), [`store`]
 //! (versions).
 
@@ -16,7 +16,6 @@ pub mod file;
 pub mod folder;
 pub mod narrow;
 pub mod overlay;
-pub mod packed;
 pub mod statistics;
 pub mod store;
 pub mod table;

@@ -9,17 +9,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder, UInt8Array, UInt16Array, UInt32Array, make_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder, UInt8Array, UInt16Array, make_array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 
-use crate::columns::narrow::{Distances, distances, numbers};
-use crate::columns::packed::Packed;
+use crate::columns::narrow::{distances, numbers};
 
 /// A dictionary longer than this is not built: a code must fit two bytes.
 const DICTIONARY_ENTRIES_MAX: usize = 1 << 16;
@@ -41,8 +38,8 @@ pub enum ChunkColumn {
     },
     /// Numbers as distances from one of them.
     Distances {
-        /// Null where the value is null.
-        distances: Distances,
+        /// Unsigned integers; null where the value is null.
+        distances: ArrayRef,
         /// What distances are measured from, without its scale.
         base: i64,
         /// The type of the values.
@@ -72,40 +69,15 @@ impl ChunkColumn {
 
     /// Some rows, without copying.
     pub fn slice(&self, offset: usize, length: usize) -> ChunkColumn {
-        match self {
-            ChunkColumn::Distances { distances, base, kept } => {
-                ChunkColumn::Distances { distances: distances.slice(offset, length), base: *base, kept: kept.clone() }
-            }
-            _ => self.with_physical(self.physical().slice(offset, length)),
-        }
+        self.with_physical(self.physical().slice(offset, length))
     }
 
-    /// The rows at some positions.
-    pub fn take(&self, positions: &UInt32Array) -> Result<ChunkColumn, ArrowError> {
-        match self.packed() {
-            Some(packed) => {
-                Ok(self.in_bytes(packed.gather(positions.values().iter().map(|&position| position as usize))))
-            }
-            None => Ok(self.with_physical(take(self.physical(), positions, None)?)),
-        }
-    }
-
-    /// The numbers that are packed, if that is how rows are kept.
-    pub fn packed(&self) -> Option<&Packed> {
-        if let ChunkColumn::Distances { distances: Distances::Bits(packed), .. } = self { Some(packed) } else { None }
-    }
-
-    /// A packed column with these numbers in whole bytes.
-    pub fn in_bytes(&self, numbers: UInt32Array) -> ChunkColumn {
-        let ChunkColumn::Distances { base, kept, .. } = self else { unreachable!("only distances are packed") };
-        ChunkColumn::Distances { distances: Distances::Bytes(Arc::new(numbers)), base: *base, kept: kept.clone() }
-    }
-
-    /// The array that is kept, with an entry for each row unless these are [packed](Self::packed).
+    /// What is physically kept for each row.
     pub fn physical(&self) -> &ArrayRef {
         match self {
-            ChunkColumn::Plain(array) | ChunkColumn::Codes { codes: array, .. } => array,
-            ChunkColumn::Distances { distances, .. } => distances.physical(),
+            ChunkColumn::Plain(array)
+            | ChunkColumn::Codes { codes: array, .. }
+            | ChunkColumn::Distances { distances: array, .. } => array,
         }
     }
 
@@ -124,9 +96,8 @@ impl ChunkColumn {
             ChunkColumn::Codes { dictionary, .. } => {
                 ChunkColumn::Codes { codes: array, dictionary: Arc::clone(dictionary) }
             }
-            ChunkColumn::Distances { distances, base, kept } => {
-                let distances = distances.with_physical(array);
-                ChunkColumn::Distances { distances, base: *base, kept: kept.clone() }
+            ChunkColumn::Distances { base, kept, .. } => {
+                ChunkColumn::Distances { distances: array, base: *base, kept: kept.clone() }
             }
         }
     }
@@ -143,7 +114,7 @@ impl ChunkColumn {
         }
     }
 
-    fn distances_from(&self) -> Option<(&Distances, i64)> {
+    fn distances_from(&self) -> Option<(&ArrayRef, i64)> {
         if let ChunkColumn::Distances { distances, base, .. } = self { Some((distances, *base)) } else { None }
     }
 }

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, UInt64Array};
 use arrow::buffer::BooleanBuffer;
-use arrow::compute::concat_batches;
+use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -326,10 +326,13 @@ fn sample(schema: &SchemaRef, chunks: &[Arc<Chunk>]) -> Result<RecordBatch, Arro
         let end = first + chunk.rows();
         let here = std::iter::from_fn(|| places.next_if(|&row| row < end)).map(|row| row - first);
         let here = here.filter(|&row| chunk.live().is_none_or(|live| live.value(row)));
-        let indices = UInt32Array::from_iter_values(here.map(|row| row as u32));
+        let indices = UInt64Array::from_iter_values(here.map(|row| row as u64));
         first = end;
         let loaded = chunk.load(&all)?;
-        let pick = |&column: &usize| loaded.column(column).take(&indices)?.values();
+        let pick = |&column: &usize| {
+            let kept = loaded.column(column);
+            kept.with_physical(take(kept.physical(), &indices, None)?).values()
+        };
         let options = RecordBatchOptions::new().with_row_count(Some(indices.len()));
         let columns = all.iter().map(pick).collect::<Result<_, ArrowError>>()?;
         pieces.push(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?);

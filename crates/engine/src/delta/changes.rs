@@ -1,7 +1,7 @@
 //! What the changes of a chunk come to: each changed position once, with everything that was written there.
 
 use arrow::array::{ArrayRef, UInt32Array};
-use arrow::compute::interleave;
+use arrow::compute::{interleave, take};
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use itertools::Itertools;
@@ -156,7 +156,8 @@ impl<'a> Changes<'a> {
             return Ok(written);
         }
         let loaded = base.expect("a row of which columns were written was in the chunk").load(&[column])?;
-        let kept = loaded.column(column).take(&UInt32Array::from(kept))?.values()?;
+        let base = loaded.column(column);
+        let kept = base.with_physical(take(base.physical(), &UInt32Array::from(kept), None)?).values()?;
         if written.is_empty() {
             return Ok(kept);
         }

@@ -155,14 +155,10 @@ mod tests {
     }
 
     fn table(rows: i64) -> ColumnTable {
-        table_of(0..rows)
-    }
-
-    fn table_of(ids: impl Iterator<Item = i64> + Clone) -> ColumnTable {
         let fields = [("id", DataType::Int64), ("name", DataType::Utf8View)];
         let schema = Arc::new(Schema::new(fields.map(|(name, kind)| Field::new(name, kind, true)).to_vec()));
-        let names = StringViewArray::from_iter_values(ids.clone().map(|id| format!("ship {id}")));
-        let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(ids)), Arc::new(names)];
+        let names = StringViewArray::from_iter_values((0..rows).map(|id| format!("ship {id}")));
+        let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values(0..rows)), Arc::new(names)];
         let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
         ColumnTable::build("ship", schema, vec![], vec![batch]).unwrap()
     }
@@ -237,24 +233,5 @@ mod tests {
         push(&mut renamed, ColumnSet::ALL, &(1, None));
         let segments: Vec<_> = updates.into_iter().chain([Arc::new(gone), Arc::new(renamed)]).collect();
         check_segments(&table, 0, &segments, "5 newer, 22 two");
-    }
-
-    #[test]
-    fn a_packed_column_is_packed_anew_unless_a_new_value_is_too_far_away() {
-        let before: Vec<i64> = (0..1024).map(|row| row * 500).collect();
-        let table = table_of(before.iter().copied());
-        for (id, gone, is_packed) in [(7, None, true), (7, Some(5), true), (1 << 40, None, false)] {
-            let changes: Vec<Written<'_>> =
-                [(1, Some((id, "b")))].into_iter().chain(gone.map(|row| (row, None))).collect();
-            let folded = fold(&table, 0, &layout(), &segments(&changes)).unwrap();
-            assert_eq!(folded.load(&[0]).unwrap().column(0).packed().is_some(), is_packed);
-            let mut expect = before.clone();
-            expect[1] = id;
-            if let Some(row) = gone {
-                expect.remove(row as usize);
-            }
-            let batch = folded.to_batch(table.schema()).unwrap();
-            assert_eq!(batch.column(0).as_ref(), &Int64Array::from(expect));
-        }
     }
 }

@@ -19,10 +19,6 @@ use crate::columns::chunk::LoadedColumns;
 use crate::columns::encode::ChunkColumn;
 use crate::columns::{ChunkOverlay, Patch};
 
-/// The picked rows of a packed column are unpacked one by one if they are fewer than one in this many: a row takes some twenty instructions by
-/// itself, and one or two together with all others.
-const SPARSE: usize = 16;
-
 /// Some rows of a chunk, or some images that are laid over it.
 pub struct Morsel<'a> {
     /// The columns.
@@ -51,17 +47,6 @@ impl Picked {
         let filter = if columns > 1 { filter.optimize() } else { filter };
         Picked { rows, filter: filter.build() }
     }
-
-    /// These rows of a column.
-    fn of(&self, column: &ChunkColumn) -> Result<ChunkColumn, ArrowError> {
-        match column.packed() {
-            Some(packed) if self.filter.count() * SPARSE < self.rows.len() => {
-                Ok(column.in_bytes(packed.gather(self.rows.set_indices())))
-            }
-            Some(packed) => self.of(&column.in_bytes(packed.unpacked())),
-            None => Ok(column.with_physical(self.filter.filter(column.physical())?)),
-        }
-    }
 }
 
 impl Morsel<'_> {
@@ -76,7 +61,7 @@ impl Morsel<'_> {
 
     /// One column of some of these rows, as it is kept.
     pub fn pick(&self, column: usize, picked: &Picked) -> Result<ChunkColumn, ArrowError> {
-        let pick = |column| picked.of(&column);
+        let pick = |column: ChunkColumn| Ok(column.with_physical(picked.filter.filter(column.physical())?));
         match self.patched(column) {
             None => pick(self.kept(column)),
             // Somebody needed them all.

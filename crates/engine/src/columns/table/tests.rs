@@ -106,21 +106,6 @@ fn a_table_in_a_file_gives_the_same_rows_and_reads_only_what_is_asked_for() {
 }
 
 #[test]
-fn numbers_of_twenty_bits_take_twenty_bits_in_memory_and_in_a_file() {
-    let numbers: ArrayRef =
-        Arc::new(Int64Array::from_iter_values((0..CHUNK_ROWS as i64).map(|row| row * 7919 % 1_000_000)));
-    let batch = RecordBatch::try_from_iter([("number", numbers)]).unwrap();
-    let table = || ColumnTable::build("t", batch.schema(), vec![], vec![batch.clone()]).unwrap();
-    let packed_bytes = CHUNK_ROWS * 20 / 8;
-    assert!((packed_bytes..packed_bytes + 1024).contains(&table().memory_bytes()), "{}", table().memory_bytes());
-    let folder = DiskFolder::open(std::path::Path::new(crate::columns::folder::DEFAULT_FOLDER)).unwrap();
-    let file = table().into_file(&folder).unwrap();
-    assert_eq!(file.memory_bytes(), 0);
-    assert!((packed_bytes..packed_bytes + 8192).contains(&file.disk_bytes(0, &[0])), "{}", file.disk_bytes(0, &[0]));
-    assert_eq!(file.to_batches().unwrap(), [batch]);
-}
-
-#[test]
 fn the_next_version_shares_what_has_not_changed_and_its_statistics_hold() {
     let first = ships(2 * CHUNK_ROWS, CHUNK_ROWS);
     let changed = ships(100, 100);

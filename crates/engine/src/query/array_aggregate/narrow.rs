@@ -195,7 +195,6 @@ fn load(result: &mut [i64], values: &Values<'_>) {
         Values::Near16(values, base) => load_near(result, values, *base),
         Values::Near32(values, base) => load_near(result, values, *base),
         Values::Code8(_) | Values::Code16(_) => unreachable!("codes have no arithmetic"),
-        Values::Packed(..) => unreachable!("a slice has them in whole bytes"),
     }
 }
 

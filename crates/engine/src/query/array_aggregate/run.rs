@@ -12,7 +12,6 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::{BaselineMetrics, Time};
-use smallvec::SmallVec;
 
 use crate::columns::encode::ChunkColumn;
 use crate::query::array_aggregate::layout::Layout;
@@ -31,7 +30,6 @@ pub async fn add_up(layout: Arc<Layout>, mut morsels: Morsels, metrics: Baseline
     let mut adder = Adder {
         places: vec![0; Totals::ROWS_MAX],
         registers: Registers::new(&layout.program, Totals::ROWS_MAX),
-        unpacked: vec![[0; Totals::ROWS_MAX]; layout.columns.len()],
         layout,
     };
     while let Some(next) = poll_fn(|context| morsels.poll_next(context)).await? {
@@ -53,8 +51,6 @@ struct Adder {
     /// The groups of some rows.
     places: Vec<u32>,
     registers: Registers,
-    /// Some rows of each column that is packed.
-    unpacked: Vec<[u32; Totals::ROWS_MAX]>,
 }
 
 impl Adder {
@@ -95,19 +91,16 @@ impl Adder {
         let place_of = |column: usize| layout.columns.binary_search(&column).expect("every column used is in the list");
         for start in (0..rows).step_by(Totals::ROWS_MAX) {
             let block = start..rows.min(start + Totals::ROWS_MAX);
-            let values = values.iter().zip(&mut self.unpacked);
-            let values: SmallVec<[Values<'_>; 16]> =
-                values.map(|(values, unpacked)| values.slice(block.clone(), unpacked)).collect();
             let places = &mut self.places[..block.len()];
             places.fill(0);
             for key in &layout.keys {
                 let column = place_of(key.column);
-                key.refine(&values[column], columns[column].dictionary(), places);
+                key.refine(&values[column].slice(block.clone()), columns[column].dictionary(), places);
             }
             if let Some(selected) = selected {
                 set_aside(places, selected, &block, totals.unselected());
             }
-            self.registers.run(&layout.program, block.len(), |column| values[place_of(column)]);
+            self.registers.run(&layout.program, block.len(), |column| values[place_of(column)].slice(block.clone()));
             totals.add(places, &self.registers);
         }
     }

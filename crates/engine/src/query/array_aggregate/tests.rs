@@ -29,8 +29,7 @@ fn schema() -> SchemaRef {
     ]))
 }
 
-/// Random rows. Each chunk has texts and a range of voyages of its own; a third of the rows are holes with values from far outside. Prices
-/// take 22 bits, so that large chunks pack them.
+/// Random rows. Each chunk has texts and a range of voyages of its own; a third of the rows are holes with values from far outside.
 fn chunk(number: i64, rows: usize, random: &mut Pcg64) -> Chunk {
     let live: Vec<bool> = (0..rows).map(|_| random.random_bool(0.7)).collect();
     let mut numbers = |low: i64, high: i64| -> Vec<i64> {
@@ -50,7 +49,7 @@ fn chunk(number: i64, rows: usize, random: &mut Pcg64) -> Chunk {
         small(numbers(-3, 9)),
         Arc::new(Int64Array::from(voyage)),
         small(numbers(-100, 100)),
-        decimal(numbers(-1_000_000, 3_000_000), 1, 15, 2),
+        decimal(numbers(-1_000_000, 10_000_000), 1, 15, 2),
         decimal(numbers(-9_999, 10_000), 1, 9, 4),
         decimal(numbers(-8, 9), 1_000_000_000_000_000, 38, 0),
         Arc::new(gaps),

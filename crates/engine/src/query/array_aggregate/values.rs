@@ -1,13 +1,11 @@
 //! Columns as plain slices.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 
 use arrow::array::{ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type};
 
 use crate::columns::encode::ChunkColumn;
-use crate::columns::narrow::Distances;
-use crate::columns::packed::Packed;
 
 /// The values of a column as they are kept.
 #[derive(Debug, Clone, Copy)]
@@ -28,22 +26,16 @@ pub enum Values<'a> {
     Near16(&'a [u16], i64),
     /// In four bytes.
     Near32(&'a [u32], i64),
-    /// In fewer bits. A [slice](Values::slice) has them in four bytes.
-    Packed(&'a Packed, i64),
 }
 
 impl<'a> Values<'a> {
     /// The values of a column as it is kept; `None` for other types. Nulls are not looked at.
     pub fn of_column(column: &'a ChunkColumn) -> Option<Values<'a>> {
         let ChunkColumn::Distances { distances, base, .. } = column else { return Values::of(column.physical()) };
-        let array = match distances {
-            Distances::Bytes(array) => array,
-            Distances::Bits(packed) => return Some(Values::Packed(packed, *base)),
-        };
-        Some(match array.data_type() {
-            DataType::UInt8 => Values::Near8(array.as_primitive::<UInt8Type>().values(), *base),
-            DataType::UInt16 => Values::Near16(array.as_primitive::<UInt16Type>().values(), *base),
-            _ => Values::Near32(array.as_primitive::<UInt32Type>().values(), *base),
+        Some(match distances.data_type() {
+            DataType::UInt8 => Values::Near8(distances.as_primitive::<UInt8Type>().values(), *base),
+            DataType::UInt16 => Values::Near16(distances.as_primitive::<UInt16Type>().values(), *base),
+            _ => Values::Near32(distances.as_primitive::<UInt32Type>().values(), *base),
         })
     }
 
@@ -68,12 +60,12 @@ impl<'a> Values<'a> {
             Values::Decimal(values) => values.iter().all(|value| is_within(*value)),
             // An array of values has no other form.
             Values::Code8(_) | Values::Code16(_) => false,
-            Values::Near8(..) | Values::Near16(..) | Values::Near32(..) | Values::Packed(..) => false,
+            Values::Near8(..) | Values::Near16(..) | Values::Near32(..) => false,
         }
     }
 
-    /// Some of them. Packed ones are unpacked into `unpacked`, which must have room for them.
-    pub fn slice<'b>(&'b self, rows: Range<usize>, unpacked: &'b mut [u32]) -> Values<'b> {
+    /// Some of them.
+    pub fn slice(&self, rows: std::ops::Range<usize>) -> Values<'a> {
         match self {
             Values::Int32(values) => Values::Int32(&values[rows]),
             Values::Int64(values) => Values::Int64(&values[rows]),
@@ -83,11 +75,6 @@ impl<'a> Values<'a> {
             Values::Near8(values, base) => Values::Near8(&values[rows], *base),
             Values::Near16(values, base) => Values::Near16(&values[rows], *base),
             Values::Near32(values, base) => Values::Near32(&values[rows], *base),
-            Values::Packed(packed, base) => {
-                let unpacked = &mut unpacked[..rows.len()];
-                packed.slice(rows.start, rows.len()).unpack(unpacked);
-                Values::Near32(unpacked, *base)
-            }
         }
     }
 }

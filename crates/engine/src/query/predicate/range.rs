@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanBufferBuilder};
+use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::buffer::{BooleanBuffer, MutableBuffer};
-use arrow::datatypes::{DataType, Field, UInt8Type, UInt16Type, UInt32Type};
+use arrow::datatypes::{DataType, Field};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 
-use crate::columns::narrow::{Distances, for_each_run, whole};
+use crate::columns::narrow::{whole, with_distances};
 
 /// The smallest and the largest number that pass, scales left out; none if the first is larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,53 +45,52 @@ impl NumberRange {
     }
 
     /// Which distances from `base` are in the range. A null is not.
-    pub fn select(&self, distances: &Distances, base: i64) -> BooleanBuffer {
+    pub fn select(&self, distances: &ArrayRef, base: i64) -> BooleanBuffer {
         let base = i128::from(base);
+        let largest = match distances.data_type() {
+            DataType::UInt8 => i128::from(u8::MAX),
+            DataType::UInt16 => i128::from(u16::MAX),
+            _ => i128::from(u32::MAX),
+        };
         let low = self.low.saturating_sub(base).max(0);
-        let high = self.high.saturating_sub(base).min(distances.largest().into());
+        let high = self.high.saturating_sub(base).min(largest);
         if low > high {
-            return BooleanBuffer::new_unset(distances.rows());
+            return BooleanBuffer::new_unset(distances.len());
         }
         let (low, width) = (low as u32, (high - low) as u32);
-        let passing = match distances {
-            Distances::Bits(packed) => packed.within(low, width),
-            Distances::Bytes(array) => within(array, low, width),
+        let passing = match distances.data_type() {
+            DataType::UInt8 => {
+                let (low, width) = (low as u8, width as u8);
+                let values = distances.as_primitive::<arrow::datatypes::UInt8Type>().values();
+                pack(values, |value| value.wrapping_sub(low) <= width)
+            }
+            DataType::UInt16 => {
+                let (low, width) = (low as u16, width as u16);
+                let values = distances.as_primitive::<arrow::datatypes::UInt16Type>().values();
+                pack(values, |value| value.wrapping_sub(low) <= width)
+            }
+            _ => {
+                let values = distances.as_primitive::<arrow::datatypes::UInt32Type>().values();
+                pack(values, |value| value.wrapping_sub(low) <= width)
+            }
         };
-        shown(passing, distances)
-    }
-}
-
-/// Which distances in whole bytes are at least `low`, and above it by at most `width`.
-fn within(distances: &ArrayRef, low: u32, width: u32) -> BooleanBuffer {
-    match distances.data_type() {
-        DataType::UInt8 => {
-            let (low, width) = (low as u8, width as u8);
-            pack(distances.as_primitive::<UInt8Type>().values(), |value| value.wrapping_sub(low) <= width)
+        match distances.nulls() {
+            Some(nulls) => &passing & nulls.inner(),
+            None => passing,
         }
-        DataType::UInt16 => {
-            let (low, width) = (low as u16, width as u16);
-            pack(distances.as_primitive::<UInt16Type>().values(), |value| value.wrapping_sub(low) <= width)
-        }
-        _ => pack(distances.as_primitive::<UInt32Type>().values(), |value| value.wrapping_sub(low) <= width),
     }
 }
 
 /// Which of these distances from `base`, counted from `first`, have their bit set.
-pub fn look_up(distances: &Distances, base: i64, first: i64, numbers: &BooleanBuffer) -> BooleanBuffer {
+pub fn look_up(distances: &ArrayRef, base: i64, first: i64, numbers: &BooleanBuffer) -> BooleanBuffer {
     // A number below the first wraps to a place far beyond the last.
     let shift = base.wrapping_sub(first) as usize;
-    let mut passing = BooleanBufferBuilder::new(distances.rows());
-    for_each_run!(distances, |run| {
-        passing.append_buffer(&BooleanBuffer::collect_bool(run.len(), |row| {
-            let place = shift.wrapping_add(run[row] as usize);
+    let passing = with_distances!(distances, |distances| {
+        BooleanBuffer::collect_bool(distances.len(), |row| {
+            let place = shift.wrapping_add(distances[row] as usize);
             place < numbers.len() && numbers.value(place)
-        }));
+        })
     });
-    shown(passing.finish(), distances)
-}
-
-/// Those that pass and are not null.
-fn shown(passing: BooleanBuffer, distances: &Distances) -> BooleanBuffer {
     match distances.nulls() {
         Some(nulls) => &passing & nulls.inner(),
         None => passing,
@@ -138,7 +137,6 @@ mod tests {
 
     /// Compares every operator and many literals with plain comparisons.
     fn check(distances: ArrayRef, numbers: &[Option<i64>], base: i64) {
-        let distances = Distances::Bytes(distances);
         let schema = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
         for literal in [i64::MIN, base - 1, base, base + 1, base + 100, base + 255, base + 256, base + 70_000, i64::MAX]
         {
@@ -184,8 +182,7 @@ mod tests {
     #[test]
     fn numbers_are_looked_up_by_their_distance_from_another_one() {
         let bits = BooleanBuffer::collect_bool(10, |place| place % 2 == 0);
-        let distances = UInt8Array::from(vec![Some(0), Some(1), None, Some(4), Some(200)]);
-        let distances = Distances::Bytes(Arc::new(distances));
+        let distances: ArrayRef = Arc::new(UInt8Array::from(vec![Some(0), Some(1), None, Some(4), Some(200)]));
         let found = look_up(&distances, 6, 4, &bits);
         assert_eq!(found, BooleanBuffer::from(vec![true, false, false, true, false]), "places 2, 3, none, 6 and 202");
         let below = look_up(&distances, 3, 4, &bits);

@@ -1,7 +1,5 @@
 //! Predicates that a scan evaluates, against what DataFusion makes of them.
 
-mod packed;
-
 use arrow::array::{Int32Array, StringArray};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::{Expr, col, lit};
