@@ -136,6 +136,22 @@ pub struct DeclaredColumn {
     pub nullable: bool,
 }
 
+/// A column of a stored row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StoredColumn {
+    pub column: ColumnId,
+    pub kind: Kind,
+    /// Whether it may be null. Only then is the row asked for that before its value, since each look at a row takes time.
+    pub nullable: bool,
+}
+
+impl DeclaredColumn {
+    /// It, as the column of that position.
+    pub(crate) fn stored_at(&self, column: ColumnId) -> StoredColumn {
+        StoredColumn { column, kind: self.kind, nullable: self.nullable }
+    }
+}
+
 impl DeclaredTable {
     /// The schema of the batches that fill this table.
     pub fn arrow(&self) -> SchemaRef {

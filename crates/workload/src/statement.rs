@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::database::DatabaseError;
-use crate::schema::{ColumnId, Index, Kind, Schema, TableId};
+use crate::schema::{Column, ColumnId, Index, Kind, Schema, StoredColumn, TableId};
 
 /// A statement of a benchmark: declared in a `static`, or borrowed from a workload that was read from a file. A session
 /// may outlive the latter, so it can know a statement by its place in memory only if it compares the text, too.
@@ -136,13 +136,15 @@ impl Rows {
     /// Adds columns of a stored row to the row at hand; texts are copied once, straight from the row.
     pub fn append_stored(&mut self, access: &dyn RowAccess, schema: &Schema, row: RowRef, columns: &[ColumnId]) {
         for &column in columns {
-            self.append_column(access, row, column, schema.tables[row.table].columns[column].kind);
+            let Column { kind, nullable, .. } = schema.tables[row.table].columns[column];
+            self.append_column(access, row, StoredColumn { column, kind, nullable });
         }
     }
 
-    /// Adds one column of a stored row, which holds values of that kind, to the row at hand.
-    pub(crate) fn append_column(&mut self, access: &dyn RowAccess, row: RowRef, column: ColumnId, kind: Kind) {
-        let cell = if access.is_null(row, column) {
+    /// Adds one column of a stored row to the row at hand.
+    pub(crate) fn append_column(&mut self, access: &dyn RowAccess, row: RowRef, of: StoredColumn) {
+        let StoredColumn { column, kind, nullable } = of;
+        let cell = if nullable && access.is_null(row, column) {
             Cell::Null
         } else if let Kind::Text(_) = kind {
             let start = self.text.len() as u32;

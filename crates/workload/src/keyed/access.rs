@@ -166,8 +166,8 @@ fn split(condition: Expression, into: &mut Vec<Expression>) {
 fn usable(position: usize, condition: &Expression) -> Option<Usable<'_>> {
     let Expression::Compare { comparison, kinds, sides } = condition else { return None };
     let (column, kind, comparison, value, value_kind) = match &**sides {
-        [Expression::Column(column, kind), value] => (*column, *kind, *comparison, value, kinds[1]),
-        [value, Expression::Column(column, kind)] => (*column, *kind, comparison.flipped(), value, kinds[0]),
+        [Expression::Column(of), value] => (of.column, of.kind, *comparison, value, kinds[1]),
+        [value, Expression::Column(of)] => (of.column, of.kind, comparison.flipped(), value, kinds[0]),
         _ => return None,
     };
     let is_key = match kind {

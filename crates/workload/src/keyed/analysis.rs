@@ -236,8 +236,8 @@ impl<'s> Analysis<'s> {
         if !self.is_within_aggregate {
             self.plain_column.get_or_insert(at);
         }
-        let kind = of.columns[position].kind;
-        Ok(Typed { expression: Expression::Column(position, kind), kind: Some(kind.into()), at })
+        let column = of.columns[position].stored_at(position);
+        Ok(Typed { expression: Expression::Column(column), kind: Some(column.kind.into()), at })
     }
 
     fn binary(&mut self, left: &Expr, op: &BinaryOperator, right: &Expr, at: Location) -> Result<Typed, SqlError> {

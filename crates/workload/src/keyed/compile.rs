@@ -18,7 +18,7 @@ use super::function::{Aggregate, AggregateFunction};
 use super::run::{Action, Program};
 use super::scalar::Type;
 use super::{SqlError, parse, place_of};
-use crate::schema::{DeclaredTable, TableId};
+use crate::schema::{DeclaredTable, StoredColumn, TableId};
 use crate::statement::{End, Intent};
 
 impl Program {
@@ -207,7 +207,7 @@ impl<'c> Compiler<'c> {
                     };
                     analysis.plain_column.get_or_insert(item.span().start);
                     let all = table.columns.iter().enumerate();
-                    output.extend(all.map(|(column, of)| (None, Expression::Column(column, of.kind))));
+                    output.extend(all.map(|(column, of)| (None, Expression::Column(of.stored_at(column)))));
                 }
                 other => return refused(other.span().start, "write an expression, or * for all columns"),
             }
@@ -239,7 +239,7 @@ impl<'c> Compiler<'c> {
                 Some((_, expression)) => expression.clone(),
                 None => analysis.output(&by.expr)?.0,
             };
-            let Expression::Column(column, _) = meant else {
+            let Expression::Column(StoredColumn { column, .. }) = meant else {
                 return refused(at, format!("rows are ordered by columns of an index here; {INSTEAD}"));
             };
             // No column of an index is null, so that NULLS FIRST and LAST mean the same.
@@ -404,7 +404,7 @@ fn aggregate(
     at: Location,
 ) -> Result<Action, SqlError> {
     if let [only] = &aggregates[..]
-        && let Some(Expression::Column(column, _)) = only.argument
+        && let Some(Expression::Column(StoredColumn { column, .. })) = only.argument
         && let Some(end) = match only.function {
             AggregateFunction::Min => Some(End::First),
             AggregateFunction::Max => Some(End::Last),

@@ -6,7 +6,7 @@ use super::failed;
 use super::numeric::Numeric;
 use super::scalar::{Scalar, Type, in_range, out_of_range};
 use crate::database::DatabaseError;
-use crate::schema::{ColumnId, Kind};
+use crate::schema::{Kind, StoredColumn};
 use crate::statement::{RowAccess, RowRef, Value};
 
 /// An expression. Operands have types that their operator takes.
@@ -15,7 +15,7 @@ pub(super) enum Expression {
     Constant(Scalar<'static>),
     /// From 0.
     Parameter(usize),
-    Column(ColumnId, Kind),
+    Column(StoredColumn),
     /// One of the statement's aggregates.
     Aggregate(usize),
     /// When the transaction began.
@@ -130,7 +130,7 @@ impl Expression {
         let any = |all: &[Expression]| all.iter().any(Expression::reads_row);
         match self {
             Expression::Constant(_) | Expression::Parameter(_) | Expression::Now => false,
-            Expression::Column(..) | Expression::Aggregate(_) => true,
+            Expression::Column(_) | Expression::Aggregate(_) => true,
             Expression::Arithmetic { sides, .. }
             | Expression::Compare { sides, .. }
             | Expression::And(sides)
@@ -155,7 +155,7 @@ impl Expression {
             Expression::Constant(scalar) => Ok(scalar.clone()),
             Expression::Parameter(at) => Scalar::of_parameter(input.parameters[*at], input.types[*at])
                 .or_else(|why| failed(parameter(*at, &why))),
-            Expression::Column(column, kind) => Ok(column_value(row, *column, *kind)),
+            Expression::Column(column) => Ok(column_value(row, *column)),
             Expression::Aggregate(at) => match row {
                 Row::Given(values) => Ok(values[*at].clone().into_owned()),
                 _ => unreachable!("aggregates are computed before what is made of them"),
@@ -244,11 +244,11 @@ fn connective<'a>(
     Ok(if second == Scalar::Bool(decisive) || first != Scalar::Null { second } else { Scalar::Null })
 }
 
-fn column_value(row: Row<'_>, column: ColumnId, kind: Kind) -> Scalar<'static> {
+fn column_value(row: Row<'_>, StoredColumn { column, kind, nullable }: StoredColumn) -> Scalar<'static> {
     match row {
         Row::None => unreachable!("analysis lets columns stand only where there is a row"),
         Row::Given(values) => values[column].clone().into_owned(),
-        Row::Stored(access, row) if access.is_null(row, column) => Scalar::Null,
+        Row::Stored(access, row) if nullable && access.is_null(row, column) => Scalar::Null,
         Row::Stored(access, row) => match kind {
             Kind::Text(_) => {
                 let mut text = String::new();

@@ -5,9 +5,9 @@ use std::ops::RangeInclusive;
 use smallvec::SmallVec;
 
 use super::access::{Access, Bound, Part, Source};
-use super::expression::{Input, Row};
+use super::expression::{Expression, Input, Row};
 use super::run::Scalars;
-use super::scalar::Scalar;
+use super::scalar::{Scalar, Type};
 use crate::database::DatabaseError;
 use crate::schema::{Index, Kind};
 use crate::statement::{End, Intent, RowAccess, RowRef, Value};
@@ -27,8 +27,17 @@ impl Source {
     ) -> Result<(), DatabaseError> {
         match &self.access {
             Access::Row { index, key } => {
-                let Some(key) = scalars(key, input)?.filter(|_| limit != Some(0)) else { return Ok(()) };
-                match access.find(*index, &keys(&key), intent)? {
+                if limit == Some(0) {
+                    return Ok(());
+                }
+                let found = match given(key, input) {
+                    Some(key) => access.find(*index, key, intent)?,
+                    None => {
+                        let Some(key) = scalars(key, input)? else { return Ok(()) };
+                        access.find(*index, &keys(&key), intent)?
+                    }
+                };
+                match found {
                     Some(row) if self.passes(input, access, row)? => visit(access, row),
                     _ => Ok(()),
                 }
@@ -131,13 +140,30 @@ impl Source {
 /// Both ends of a range of keys.
 type Ends<'e> = (&'e [Value<'e>], &'e [Value<'e>]);
 
-fn keys<'v>(scalars: &'v Scalars<'_>) -> SmallVec<[Value<'v>; 8]> {
+fn keys<'v>(scalars: &'v Scalars<'_>) -> SmallVec<[Value<'v>; 3]> {
     let key = |scalar: &'v Scalar<'_>| match scalar {
         Scalar::Int(number) => Value::Int(*number),
         Scalar::Text(text) => Value::Text(text),
         other => unreachable!("no part of a key is {other:?}"),
     };
     scalars.iter().map(key).collect()
+}
+
+/// A key that is numbers of which each was given as a parameter, one after the other, as most keys are: it need not be computed.
+fn given<'a>(parts: &[Part], input: &Input<'a>) -> Option<&'a [Value<'a>]> {
+    let Some(Part { value: Expression::Parameter(first), .. }) = parts.first() else { return None };
+    let key = input.parameters.get(*first..first + parts.len())?;
+    let mut each = parts.iter().zip(key).enumerate();
+    let is_given = each.all(|(place, (part, value))| match (&part.value, value) {
+        (Expression::Parameter(at), Value::Int(number)) => {
+            *at == first + place
+                && matches!(input.types[*at], Type::Int | Type::BigInt)
+                && matches!(part.kind, Kind::Int | Kind::BigInt)
+                && limits(part.kind).contains(number)
+        }
+        _ => false,
+    });
+    is_given.then_some(key)
 }
 
 /// The values of parts of a key; `None` if no row can have them: null is equal to nothing, and a column holds no more than fits.

@@ -61,8 +61,9 @@ pub(super) enum Action {
     },
 }
 
-/// Values of a row or a key; few have more, so that nothing is allocated.
-pub(super) type Scalars<'a> = SmallVec<[Scalar<'a>; 8]>;
+/// Values of a key, or new ones of a row. Few have more, so that nothing is allocated; with room for more, moving them would take longer than
+/// computing them.
+pub(super) type Scalars<'a> = SmallVec<[Scalar<'a>; 3]>;
 
 impl Program {
     /// What kind of statement it is, if it changes rows.
@@ -90,7 +91,9 @@ impl Program {
         let input = Input { parameters, types: &self.parameters, now_us };
         // A server refuses a parameter before it looks for rows.
         for (at, (value, kind)) in parameters.iter().zip(&self.parameters).enumerate() {
-            Scalar::of_parameter(*value, *kind).or_else(|why| failed(parameter(at, &why)))?;
+            if !matches!((value, kind), (Value::Int(_), Type::BigInt | Type::Numeric)) {
+                Scalar::of_parameter(*value, *kind).or_else(|why| failed(parameter(at, &why)))?;
+            }
         }
         match &self.action {
             Action::Compute { output } => append(output, &input, Row::None, rows),
@@ -155,7 +158,7 @@ fn insert(
     rows: &mut Rows,
 ) -> Result<(), DatabaseError> {
     let row = values.iter().zip(columns).map(|(value, column)| stored(value, column, input, Row::None));
-    let row = row.collect::<Result<Scalars<'_>, _>>()?;
+    let row = row.collect::<Result<SmallVec<[Scalar<'_>; 8]>, _>>()?;
     let kept: SmallVec<[Value<'_>; 16]> =
         row.iter().zip(columns).map(|(value, column)| kept(value, column.kind)).collect();
     access.insert(table, &kept)?;
@@ -193,8 +196,8 @@ fn append(output: &[Expression], input: &Input<'_>, row: Row<'_>, rows: &mut Row
     for expression in output {
         match (expression, row) {
             // Copied once, straight from the row; numerics are kept as whole numbers.
-            (Expression::Column(column, kind), Row::Stored(access, row)) if !matches!(kind, Kind::Decimal { .. }) => {
-                rows.append_column(access, row, *column, *kind);
+            (Expression::Column(of), Row::Stored(access, row)) if !matches!(of.kind, Kind::Decimal { .. }) => {
+                rows.append_column(access, row, *of);
             }
             _ => match expression.evaluate(input, row)? {
                 Scalar::Null => rows.append(Value::Null),
