@@ -109,11 +109,12 @@ fn a_run_predicts_mixes_and_advises_a_load() {
     let text = printed(&run(&[&advise[..], &["--write", "plimsoll.toml"]].concat(), folder.path()));
     let first = text.lines().next().unwrap();
     assert!(first.starts_with("writes.clients=") && first.contains(" keeps reads.p95 < 100s"), "{text}");
-    // Requests this short are mostly noise, so which setting that is differs; it is the one that gives the others most.
+    // Requests this short are mostly noise, so which setting that is differs, and with which too few requests are simulated to predict it; it is
+    // the one that gives the others most of those that are predicted.
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with(['>', '+'])).collect();
     let most = rows.iter().map(|row| per_s(row)).fold(0.0, f64::max);
     let chosen: Vec<_> = rows.iter().filter(|row| row.starts_with('>')).map(|row| per_s(row)).collect();
-    assert_eq!((rows.len(), chosen.as_slice()), (4, [most].as_slice()), "{text}");
+    assert_eq!(chosen, [most], "{text}");
     let checked = run(&["govern", "--check", "--config", "plimsoll.toml"], folder.path());
     assert_ended(&checked, 0);
     refused(&[&advise[..], &["--write", "plimsoll.toml"]].concat(), folder.path(), "name a file that does not exist");
