@@ -256,7 +256,7 @@ pub(crate) fn last_level(
         (None, _) => told.map(|mib| [mib, mib]).ok_or_else(|| "the size of the last-level cache is unknown".to_owned()),
         (Some(host), None) => Err(format!(
             "this is a guest ({host}), which has less of the last-level cache than it sees; measure how much: plimsoll \
-             machine --probe (with --quick, 4 seconds)"
+             machine --probe (with --quick, 20 seconds)"
         )),
         (Some(host), Some(_)) => Err(format!(
             "this is a guest ({host}), and the probe could not tell how much of the last-level cache it has, because others \

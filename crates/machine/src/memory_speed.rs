@@ -118,8 +118,9 @@ pub struct LevelLatencies {
 }
 
 impl MemorySpeed {
-    /// Measures this machine, in at most 20 seconds, quick in 4; where it must search for the last level, in up to 15 more, quick 5. `progress` receives the share that is done, 0 to 1,
-    /// and the next step. Figures that cannot be measured are left out, and a note gives the reason.
+    /// Measures this machine, in at most 20 seconds, quick in 4; some ten more in either form where it must search for the last
+    /// level. `progress` receives the share that is done, 0 to 1, and the next step. Figures that cannot be measured are left
+    /// out, and a note gives the reason.
     pub fn measure(options: &Options, progress: &mut dyn FnMut(f64, &str)) -> MemorySpeed {
         probe::measure(options, progress)
     }

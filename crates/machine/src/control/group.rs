@@ -39,8 +39,8 @@ const WRITABLE: &str =
 /// The file of a group's processes.
 const PROCESSES: &str = "cgroup.procs";
 
-/// How often a process is looked for in the list of its group. Version 1 counts the processes before it lists so many of them; where
-/// some begin in between, as in a server with many sessions, others are left out.
+/// How often a process is looked for in the list of its group. Version 1 counts the processes first and then lists that many; if
+/// some begin in between, as in a server with many sessions, it leaves others out.
 const LISTINGS: usize = 5;
 
 /// Why there can be no group; turned into an error or an availability.

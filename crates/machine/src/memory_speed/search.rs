@@ -63,11 +63,11 @@ pub(crate) struct Found {
     /// The chase by working set; sizes rise coarsely, then again in steps around the capacity.
     pub alone: Vec<AlonePoint>,
     /// Between the last working set that fits and the first that thrashes, MiB, the second level included where that comes on
-    /// top; `None` if there is no clear knee.
+    /// top; `None` without a clear knee.
     pub capacity_mib: Option<[f64; 2]>,
 }
 
-/// Bytes of a buffer for a search on this machine, whose last level has `llc` bytes by what the kernel tells.
+/// Bytes of a buffer for a search on this machine, whose last level has `llc` bytes as the kernel reports it.
 pub(crate) fn buffer_bytes(caches: &CacheSizes, llc: u64) -> usize {
     caches.beyond_caches(1).max((llc as f64 * COARSE_TIMES) as usize)
 }

@@ -33,7 +33,7 @@ const DEMAND_MOST: f64 = 8.0;
 /// References between two questions whether a simulation goes on: some hundredths of a second.
 const REFERENCES_BETWEEN: u64 = 1_000_000;
 
-/// Simulates what is asked for.
+/// Runs a simulation.
 ///
 /// # Errors
 /// [`SimulationError`] if it cannot run.

@@ -91,6 +91,7 @@ impl Program {
         let input = Input { parameters, types: &self.parameters, now_us };
         // A server refuses a parameter before it looks for rows.
         for (at, (value, kind)) in parameters.iter().zip(&self.parameters).enumerate() {
+            // Every whole number is one of these types.
             if !matches!((value, kind), (Value::Int(_), Type::BigInt | Type::Numeric)) {
                 Scalar::of_parameter(*value, *kind).or_else(|why| failed(parameter(at, &why)))?;
             }
