@@ -4,7 +4,7 @@ use sqlparser::tokenizer::Location;
 
 use super::SqlError;
 use super::analysis::{INSTEAD, refused};
-use super::expression::{Comparison, Expression};
+use super::expression::{Comparison, Expression, first_given};
 use super::scalar::Type;
 use crate::schema::{ColumnId, DeclaredTable, Index, Kind};
 
@@ -21,8 +21,8 @@ pub(super) struct Source {
 /// A way to rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Access {
-    /// The one row with that primary key.
-    Row { index: Index, key: Vec<Part> },
+    /// The one row with that primary key. If that is nothing but parameters, [the first](super::expression::first_given) is known.
+    Row { index: Index, key: Vec<Part>, first_given: Option<usize> },
     /// Those whose keys begin with `equal`, and whose next column lies between the bounds.
     Range { index: Index, equal: Vec<Part>, low: Option<Bound>, high: Option<Bound> },
 }
@@ -136,9 +136,10 @@ pub(super) fn choose(
         );
     };
     let index = Index { table: number, number: best.number };
-    let key = best.equal.iter().map(Usable::part).collect();
+    let key: Vec<Part> = best.equal.iter().map(Usable::part).collect();
     let access = if best.is_whole_key {
-        Access::Row { index, key }
+        let first_given = first_given(key.iter().map(|part| &part.value));
+        Access::Row { index, key, first_given }
     } else {
         let bound = |usable: &Option<Usable<'_>>| usable.as_ref().map(Usable::bound);
         Access::Range { index, equal: key, low: bound(&best.low), high: bound(&best.high) }

@@ -443,7 +443,7 @@ fn folded(expression: Expression, at: Location) -> Result<Expression, SqlError> 
         return Ok(expression);
     }
     let input = Input { parameters: &[], types: &[], now_us: 0 };
-    match expression.evaluate(&input, Row::None) {
+    match expression.evaluate(&input, &Row::None) {
         Ok(scalar) => Ok(Expression::Constant(scalar.into_owned())),
         Err(error) => refused(at, error.to_string()),
     }

@@ -13,7 +13,7 @@ use sqlparser::tokenizer::Location;
 use super::access::{Access, Wanted, choose};
 use super::analysis::{Analysis, INSTEAD, Scope, refused};
 use super::declaration::{Catalog, name_of, single_name};
-use super::expression::Expression;
+use super::expression::{Expression, first_given};
 use super::function::{Aggregate, AggregateFunction};
 use super::run::{Action, Program};
 use super::scalar::Type;
@@ -297,7 +297,7 @@ impl<'c> Compiler<'c> {
             for (expr, &position) in values.iter().zip(&positions) {
                 row[position] = analysis.assigned(expr, &table.columns[position])?;
             }
-            rows.push(row);
+            rows.push((first_given(&row), row));
         }
         analysis.scope = self.scope(number, None)?;
         let returning = self.returning(insert.returning.as_deref(), &mut analysis)?;

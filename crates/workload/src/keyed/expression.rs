@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::failed;
 use super::numeric::Numeric;
-use super::scalar::{Scalar, Type, in_range, out_of_range};
+use super::scalar::{Kept, Scalar, Type, in_range, out_of_range};
 use crate::database::DatabaseError;
 use crate::schema::{Kind, StoredColumn};
 use crate::statement::{RowAccess, RowRef, Value};
@@ -107,6 +107,7 @@ impl Comparison {
 /// What a statement is given.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Input<'a> {
+    /// Each can be read as a value of its type.
     pub(super) parameters: &'a [Value<'a>],
     /// The types of the parameters.
     pub(super) types: &'a [Type],
@@ -114,14 +115,49 @@ pub(super) struct Input<'a> {
     pub(super) now_us: i64,
 }
 
+impl<'a> Input<'a> {
+    /// Parameters from the first on, one for each column, of which the kind is told and whether it may be null; `None` if one is
+    /// not given as its column keeps it.
+    pub(super) fn given(
+        &self,
+        first: usize,
+        columns: impl ExactSizeIterator<Item = (Kind, bool)>,
+    ) -> Option<&'a [Value<'a>]> {
+        let given = &self.parameters[first..first + columns.len()];
+        let mut each = given.iter().zip(columns);
+        let is_kept = each.all(|(value, (kind, nullable))| match (value, kind) {
+            (Value::Null, _) => nullable,
+            (Value::Int(number), Kind::Int | Kind::Date) => i32::try_from(*number).is_ok(),
+            (Value::Int(_), Kind::BigInt | Kind::Timestamp) => true,
+            (Value::Text(text), Kind::Text(bytes_max)) => text.len() <= bytes_max,
+            _ => false,
+        });
+        is_kept.then_some(given)
+    }
+}
+
+/// The first parameter, if expressions are nothing but parameters in their order, as most keys and new rows are: then they
+/// need not be computed.
+pub(super) fn first_given<'e>(expressions: impl IntoIterator<Item = &'e Expression>) -> Option<usize> {
+    let mut first = None;
+    for (place, expression) in expressions.into_iter().enumerate() {
+        let Expression::Parameter(at) = expression else { return None };
+        if *first.get_or_insert(*at) + place != *at {
+            return None;
+        }
+    }
+    first
+}
+
 /// Where columns are read from.
-#[derive(Clone, Copy)]
 pub(super) enum Row<'r> {
     /// There are none.
     None,
     Stored(&'r dyn RowAccess, RowRef),
-    /// A row that is not stored, or the values of aggregates.
-    Given(&'r [Scalar<'r>]),
+    /// A row as it was inserted.
+    Inserted(&'r [Value<'r>]),
+    /// The values of aggregates instead of columns.
+    Aggregates(&'r [Scalar<'r>]),
 }
 
 impl Expression {
@@ -149,18 +185,23 @@ impl Expression {
     }
 
     /// Its value for a row.
-    pub(super) fn evaluate<'a>(&'a self, input: &Input<'a>, row: Row<'_>) -> Result<Scalar<'a>, DatabaseError> {
+    pub(super) fn evaluate<'a>(&'a self, input: &Input<'a>, row: &Row<'_>) -> Result<Scalar<'a>, DatabaseError> {
         match self {
             Expression::Constant(Scalar::Text(text)) => Ok(Scalar::Text((&**text).into())),
             Expression::Constant(scalar) => Ok(scalar.clone()),
-            Expression::Parameter(at) => Scalar::of_parameter(input.parameters[*at], input.types[*at])
-                .or_else(|why| failed(parameter(*at, &why))),
+            Expression::Parameter(at) => match (input.parameters[*at], input.types[*at]) {
+                (Value::Text(text), Type::Text) => Ok(Scalar::Text(text.into())),
+                (value, kind) => Scalar::of_parameter(value, kind).or_else(|why| failed(parameter(*at, &why))),
+            },
             Expression::Column(column) => Ok(column_value(row, *column)),
             Expression::Aggregate(at) => match row {
-                Row::Given(values) => Ok(values[*at].clone().into_owned()),
+                Row::Aggregates(values) => Ok(values[*at].clone().into_owned()),
                 _ => unreachable!("aggregates are computed before what is made of them"),
             },
             Expression::Now => Ok(Scalar::Int(input.now_us)),
+            Expression::Arithmetic { result, .. } if result.is_whole() => {
+                Ok(self.whole(input, row)?.map_or(Scalar::Null, Scalar::Int))
+            }
             Expression::Arithmetic { operator, result, sides } => {
                 let [a, b] = both(sides, input, row)?;
                 if a == Scalar::Null || b == Scalar::Null {
@@ -168,12 +209,9 @@ impl Expression {
                 }
                 operator.apply(&a, &b, *result).or_else(failed)
             }
-            Expression::Compare { comparison, sides, .. } => {
-                let [a, b] = both(sides, input, row)?;
-                if a == Scalar::Null || b == Scalar::Null {
-                    return Ok(Scalar::Null);
-                }
-                Ok(Scalar::Bool(comparison.holds(a.compare(&b))))
+            Expression::Compare { comparison, kinds, sides } => {
+                let order = order(*kinds, sides, input, row)?;
+                Ok(order.map_or(Scalar::Null, |order| Scalar::Bool(comparison.holds(order))))
             }
             Expression::And(sides) => connective(sides, false, input, row),
             Expression::Or(sides) => connective(sides, true, input, row),
@@ -214,9 +252,60 @@ impl Expression {
         }
     }
 
+    /// Its value for a row, null as `None`, if it is of a type of whole numbers. Most statements compute nothing else, so this
+    /// takes the way through values of any type only where it must.
+    pub(super) fn whole(&self, input: &Input<'_>, row: &Row<'_>) -> Result<Option<i64>, DatabaseError> {
+        if let Some(number) = self.whole_operand(input, row) {
+            return Ok(Some(number));
+        }
+        match self {
+            Expression::Arithmetic { operator, result, sides } => {
+                let side = |side: &Expression| match side.whole_operand(input, row) {
+                    None => side.whole(input, row),
+                    number => Ok(number),
+                };
+                let (Some(a), Some(b)) = (side(&sides[0])?, side(&sides[1])?) else { return Ok(None) };
+                operator.apply_whole(a, b, *result).map(Some).or_else(failed)
+            }
+            _ => match self.evaluate(input, row)? {
+                Scalar::Null => Ok(None),
+                Scalar::Int(number) => Ok(Some(number)),
+                other => unreachable!("analysis takes only whole numbers for whole numbers: {other:?}"),
+            },
+        }
+    }
+
+    /// The same without a call, if it is a number that is only to be fetched.
+    #[inline(always)]
+    fn whole_operand(&self, input: &Input<'_>, row: &Row<'_>) -> Option<i64> {
+        match (self, row) {
+            (Expression::Column(of), &Row::Stored(access, row)) if !of.nullable => Some(access.int(row, of.column)),
+            (Expression::Parameter(at), _) if let Value::Int(number) = input.parameters[*at] => Some(number),
+            (Expression::Constant(Scalar::Int(number)), _) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Its value for a row, as a column of a kind keeps it.
+    #[inline]
+    pub(super) fn kept<'a>(&'a self, kind: Kind, input: &Input<'a>, row: &Row<'_>) -> Result<Kept<'a>, DatabaseError> {
+        if Type::from(kind).is_whole() {
+            return Ok(self.whole(input, row)?.map_or(Kept::Null, Kept::Int));
+        }
+        Ok(match (self.evaluate(input, row)?, kind) {
+            (Scalar::Null, _) => Kept::Null,
+            (Scalar::Text(text), _) => Kept::Text(text),
+            (Scalar::Numeric(number), Kind::Decimal { scale, .. }) => {
+                let unscaled = i64::try_from(number.unscaled_at(scale.unsigned_abs()));
+                Kept::Int(unscaled.expect("a column's numbers have at most 18 digits"))
+            }
+            (other, kind) => unreachable!("analysis assigns no {other:?} to a column of {kind:?}"),
+        })
+    }
+
     /// Whether it is true for a row: neither false nor null.
-    pub(super) fn holds(&self, input: &Input<'_>, row: Row<'_>) -> Result<bool, DatabaseError> {
-        Ok(self.evaluate(input, row)? == Scalar::Bool(true))
+    pub(super) fn holds(&self, input: &Input<'_>, row: &Row<'_>) -> Result<bool, DatabaseError> {
+        Ok(matches!(self.evaluate(input, row)?, Scalar::Bool(true)))
     }
 }
 
@@ -225,8 +314,23 @@ pub(super) fn parameter(at: usize, why: &str) -> String {
     format!("parameter ${}: {why}", at + 1)
 }
 
-fn both<'a>(sides: &'a [Expression; 2], input: &Input<'a>, row: Row<'_>) -> Result<[Scalar<'a>; 2], DatabaseError> {
+fn both<'a>(sides: &'a [Expression; 2], input: &Input<'a>, row: &Row<'_>) -> Result<[Scalar<'a>; 2], DatabaseError> {
     Ok([sides[0].evaluate(input, row)?, sides[1].evaluate(input, row)?])
+}
+
+/// Which of two values is greater, if neither is null.
+fn order(
+    kinds: [Type; 2],
+    sides: &[Expression; 2],
+    input: &Input<'_>,
+    row: &Row<'_>,
+) -> Result<Option<Ordering>, DatabaseError> {
+    if kinds.into_iter().all(Type::is_whole) {
+        let [a, b] = [sides[0].whole(input, row)?, sides[1].whole(input, row)?];
+        return Ok(a.zip(b).map(|(a, b)| a.cmp(&b)));
+    }
+    let [a, b] = both(sides, input, row)?;
+    Ok((a != Scalar::Null && b != Scalar::Null).then(|| a.compare(&b)))
 }
 
 /// AND and OR with three truth values: one side decides with `decisive`, otherwise null stays.
@@ -234,7 +338,7 @@ fn connective<'a>(
     sides: &'a [Expression; 2],
     decisive: bool,
     input: &Input<'a>,
-    row: Row<'_>,
+    row: &Row<'_>,
 ) -> Result<Scalar<'a>, DatabaseError> {
     let first = sides[0].evaluate(input, row)?;
     if first == Scalar::Bool(decisive) {
@@ -244,10 +348,21 @@ fn connective<'a>(
     Ok(if second == Scalar::Bool(decisive) || first != Scalar::Null { second } else { Scalar::Null })
 }
 
-fn column_value(row: Row<'_>, StoredColumn { column, kind, nullable }: StoredColumn) -> Scalar<'static> {
-    match row {
-        Row::None => unreachable!("analysis lets columns stand only where there is a row"),
-        Row::Given(values) => values[column].clone().into_owned(),
+fn column_value(row: &Row<'_>, StoredColumn { column, kind, nullable }: StoredColumn) -> Scalar<'static> {
+    let number = |number: i64| match kind {
+        Kind::Decimal { scale, .. } => {
+            let number = Numeric::new(number.into(), scale.unsigned_abs());
+            Scalar::Numeric(number.expect("a column's numbers have at most 18 digits"))
+        }
+        _ => Scalar::Int(number),
+    };
+    match *row {
+        Row::None | Row::Aggregates(_) => unreachable!("analysis lets columns stand only where there is a row"),
+        Row::Inserted(values) => match values[column] {
+            Value::Null => Scalar::Null,
+            Value::Int(value) => number(value),
+            Value::Text(text) => Scalar::Text(text.to_owned().into()),
+        },
         Row::Stored(access, row) if nullable && access.is_null(row, column) => Scalar::Null,
         Row::Stored(access, row) => match kind {
             Kind::Text(_) => {
@@ -255,11 +370,7 @@ fn column_value(row: Row<'_>, StoredColumn { column, kind, nullable }: StoredCol
                 access.text(row, column, &mut text);
                 Scalar::Text(text.into())
             }
-            Kind::Decimal { scale, .. } => {
-                let number = Numeric::new(access.int(row, column).into(), scale.unsigned_abs());
-                Scalar::Numeric(number.expect("a column's numbers have at most 18 digits"))
-            }
-            Kind::Int | Kind::BigInt | Kind::Date | Kind::Timestamp => Scalar::Int(access.int(row, column)),
+            _ => number(access.int(row, column)),
         },
     }
 }
@@ -276,35 +387,34 @@ pub(super) fn fit(scalar: Scalar<'_>, precision: u8, scale: u8) -> Result<Scalar
 impl Arithmetic {
     /// What comes of two values that are not null.
     pub(super) fn apply(self, a: &Scalar<'_>, b: &Scalar<'_>, result: Type) -> Result<Scalar<'static>, String> {
-        let is_division = matches!(self, Arithmetic::Divide | Arithmetic::Remainder);
-        if result == Type::Numeric {
-            let (a, b) = (a.number(), b.number());
-            if is_division && b.is_zero() {
-                return Err("division by zero".to_owned());
-            }
-            let number = match self {
-                Arithmetic::Add => a.add(b),
-                Arithmetic::Subtract => a.subtract(b),
-                Arithmetic::Multiply => a.multiply(b),
-                Arithmetic::Remainder => a.remainder(b),
-                Arithmetic::Divide => unreachable!("analysis refuses to divide numerics"),
-            };
-            return number.map(Scalar::Numeric).ok_or_else(|| out_of_range(result));
+        if let (Scalar::Int(a), Scalar::Int(b)) = (a, b)
+            && result.is_whole()
+        {
+            return self.apply_whole(*a, *b, result).map(Scalar::Int);
         }
-        let (Scalar::Int(a), Scalar::Int(b)) = (a, b) else {
-            unreachable!("analysis takes only whole numbers for {result}: {a:?}, {b:?}")
-        };
-        if is_division && *b == 0 {
-            return Err("division by zero".to_owned());
-        }
+        let (a, b) = (a.number(), b.number());
         let number = match self {
-            Arithmetic::Add => a.checked_add(*b),
-            Arithmetic::Subtract => a.checked_sub(*b),
-            Arithmetic::Multiply => a.checked_mul(*b),
-            Arithmetic::Divide => a.checked_div(*b),
-            // Of the least number and -1 the quotient overflows, but the remainder is 0.
-            Arithmetic::Remainder => Some(a.wrapping_rem(*b)),
+            Arithmetic::Add => a.add(b),
+            Arithmetic::Subtract => a.subtract(b),
+            Arithmetic::Multiply => a.multiply(b),
+            Arithmetic::Remainder if b.is_zero() => return Err("division by zero".to_owned()),
+            Arithmetic::Remainder => a.remainder(b),
+            Arithmetic::Divide => unreachable!("analysis refuses to divide numerics"),
         };
-        in_range(number.ok_or_else(|| out_of_range(result))?, result).map(Scalar::Int)
+        number.map(Scalar::Numeric).ok_or_else(|| out_of_range(result))
+    }
+
+    /// The same, of whole numbers.
+    fn apply_whole(self, a: i64, b: i64, result: Type) -> Result<i64, String> {
+        let number = match self {
+            Arithmetic::Add => a.checked_add(b),
+            Arithmetic::Subtract => a.checked_sub(b),
+            Arithmetic::Multiply => a.checked_mul(b),
+            Arithmetic::Divide | Arithmetic::Remainder if b == 0 => return Err("division by zero".to_owned()),
+            Arithmetic::Divide => a.checked_div(b),
+            // Of the least number and -1 the quotient overflows, but the remainder is 0.
+            Arithmetic::Remainder => Some(a.wrapping_rem(b)),
+        };
+        in_range(number.ok_or_else(|| out_of_range(result))?, result)
     }
 }

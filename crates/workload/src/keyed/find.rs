@@ -5,15 +5,14 @@ use std::ops::RangeInclusive;
 use smallvec::SmallVec;
 
 use super::access::{Access, Bound, Part, Source};
-use super::expression::{Expression, Input, Row};
-use super::run::Scalars;
-use super::scalar::{Scalar, Type};
+use super::expression::{Input, Row};
+use super::scalar::Kept;
 use crate::database::DatabaseError;
 use crate::schema::{Index, Kind};
 use crate::statement::{End, Intent, RowAccess, RowRef, Value};
 
-/// What is done with each row that is found.
-type Visit<'v> = dyn FnMut(&mut dyn RowAccess, RowRef) -> Result<(), DatabaseError> + 'v;
+/// Values of a key. Few have more, so that nothing is allocated.
+type Key<'a> = SmallVec<[Kept<'a>; 3]>;
 
 impl Source {
     /// Finds the rows, up to a limit, and calls `visit` with each.
@@ -23,18 +22,19 @@ impl Source {
         limit: Option<usize>,
         input: &Input<'_>,
         access: &mut dyn RowAccess,
-        visit: &mut Visit<'_>,
+        mut visit: impl FnMut(&mut dyn RowAccess, RowRef) -> Result<(), DatabaseError>,
     ) -> Result<(), DatabaseError> {
         match &self.access {
-            Access::Row { index, key } => {
+            Access::Row { index, key, first_given } => {
                 if limit == Some(0) {
                     return Ok(());
                 }
-                let found = match given(key, input) {
+                let columns = key.iter().map(|part| (part.kind, false));
+                let found = match first_given.and_then(|first| input.given(first, columns)) {
                     Some(key) => access.find(*index, key, intent)?,
                     None => {
-                        let Some(key) = scalars(key, input)? else { return Ok(()) };
-                        access.find(*index, &keys(&key), intent)?
+                        let Some(key) = key_of(key, input)? else { return Ok(()) };
+                        access.find(*index, &values(&key), intent)?
                     }
                 };
                 match found {
@@ -44,7 +44,7 @@ impl Source {
             }
             Access::Range { index, equal, low, high } => {
                 let Some((low, high)) = range(equal, low.as_ref(), high.as_ref(), input)? else { return Ok(()) };
-                let (low, high) = (keys(&low), keys(&high));
+                let (low, high) = (values(&low), values(&high));
                 let found = match limit {
                     None => self.all(*index, (&low, &high), intent, input, access)?,
                     Some(limit) => self.some(*index, (&low, &high), limit, intent, input, access)?,
@@ -124,12 +124,12 @@ impl Source {
     ) -> Result<Option<RowRef>, DatabaseError> {
         let Access::Range { index, equal, low, high } = &self.access else { unreachable!("it was made for a range") };
         let Some((low, high)) = range(equal, low.as_ref(), high.as_ref(), input)? else { return Ok(None) };
-        access.find_end(*index, &keys(&low), &keys(&high), end, Intent::Read)
+        access.find_end(*index, &values(&low), &values(&high), end, Intent::Read)
     }
 
     fn passes(&self, input: &Input<'_>, access: &dyn RowAccess, row: RowRef) -> Result<bool, DatabaseError> {
         for condition in &self.filter {
-            if !condition.holds(input, Row::Stored(access, row))? {
+            if !condition.holds(input, &Row::Stored(access, row))? {
                 return Ok(false);
             }
         }
@@ -140,49 +140,27 @@ impl Source {
 /// Both ends of a range of keys.
 type Ends<'e> = (&'e [Value<'e>], &'e [Value<'e>]);
 
-fn keys<'v>(scalars: &'v Scalars<'_>) -> SmallVec<[Value<'v>; 3]> {
-    let key = |scalar: &'v Scalar<'_>| match scalar {
-        Scalar::Int(number) => Value::Int(*number),
-        Scalar::Text(text) => Value::Text(text),
-        other => unreachable!("no part of a key is {other:?}"),
-    };
-    scalars.iter().map(key).collect()
-}
-
-/// A key that is numbers of which each was given as a parameter, one after the other, as most keys are: it need not be computed.
-fn given<'a>(parts: &[Part], input: &Input<'a>) -> Option<&'a [Value<'a>]> {
-    let Some(Part { value: Expression::Parameter(first), .. }) = parts.first() else { return None };
-    let key = input.parameters.get(*first..first + parts.len())?;
-    let mut each = parts.iter().zip(key).enumerate();
-    let is_given = each.all(|(place, (part, value))| match (&part.value, value) {
-        (Expression::Parameter(at), Value::Int(number)) => {
-            *at == first + place
-                && matches!(input.types[*at], Type::Int | Type::BigInt)
-                && matches!(part.kind, Kind::Int | Kind::BigInt)
-                && limits(part.kind).contains(number)
-        }
-        _ => false,
-    });
-    is_given.then_some(key)
+fn values<'v>(key: &'v Key<'_>) -> SmallVec<[Value<'v>; 3]> {
+    key.iter().map(Kept::value).collect()
 }
 
 /// The values of parts of a key; `None` if no row can have them: null is equal to nothing, and a column holds no more than fits.
-fn scalars<'a>(parts: &'a [Part], input: &Input<'a>) -> Result<Option<Scalars<'a>>, DatabaseError> {
-    let mut scalars = Scalars::new();
+fn key_of<'a>(parts: &'a [Part], input: &Input<'a>) -> Result<Option<Key<'a>>, DatabaseError> {
+    let mut key = Key::new();
     for Part { kind, value } in parts {
-        let scalar = value.evaluate(input, Row::None)?;
-        let is_possible = match (&scalar, kind) {
-            (Scalar::Null, _) => false,
-            (Scalar::Int(number), kind) => limits(*kind).contains(number),
-            (Scalar::Text(text), Kind::Text(bytes_max)) => text.len() <= *bytes_max,
+        let value = value.kept(*kind, input, &Row::None)?;
+        let is_possible = match (&value, kind) {
+            (Kept::Null, _) => false,
+            (Kept::Int(number), kind) => limits(*kind).contains(number),
+            (Kept::Text(text), Kind::Text(bytes_max)) => text.len() <= *bytes_max,
             _ => true,
         };
         if !is_possible {
             return Ok(None);
         }
-        scalars.push(scalar);
+        key.push(value);
     }
-    Ok(Some(scalars))
+    Ok(Some(key))
 }
 
 /// The whole numbers that a column can hold.
@@ -199,13 +177,13 @@ fn range<'a>(
     low: Option<&'a Bound>,
     high: Option<&'a Bound>,
     input: &Input<'a>,
-) -> Result<Option<(Scalars<'a>, Scalars<'a>)>, DatabaseError> {
-    let Some(mut low_key) = scalars(equal, input)? else { return Ok(None) };
+) -> Result<Option<(Key<'a>, Key<'a>)>, DatabaseError> {
+    let Some(mut low_key) = key_of(equal, input)? else { return Ok(None) };
     let mut high_key = low_key.clone();
     let bounds = (edge(low, true, input)?, edge(high, false, input)?);
     match &bounds {
         (Edge::Nothing, _) | (_, Edge::Nothing) => return Ok(None),
-        (Edge::At(low), Edge::At(high)) if low.compare(high).is_gt() => return Ok(None),
+        (Edge::At(low), Edge::At(high)) if low > high => return Ok(None),
         _ => {}
     }
     let (low, high) = bounds;
@@ -217,42 +195,42 @@ fn range<'a>(
 /// One end of a range, included.
 enum Edge<'a> {
     Open,
-    At(Scalar<'a>),
+    At(Kept<'a>),
     /// No value lies within.
     Nothing,
 }
 
 impl<'a> Edge<'a> {
-    fn push_to(self, key: &mut Scalars<'a>) {
-        if let Edge::At(scalar) = self {
-            key.push(scalar);
+    fn push_to(self, key: &mut Key<'a>) {
+        if let Edge::At(value) = self {
+            key.push(value);
         }
     }
 }
 
 fn edge<'a>(bound: Option<&'a Bound>, is_low: bool, input: &Input<'a>) -> Result<Edge<'a>, DatabaseError> {
     let Some(Bound { part, is_inclusive }) = bound else { return Ok(Edge::Open) };
-    Ok(match (part.value.evaluate(input, Row::None)?, part.kind) {
-        (Scalar::Int(number), kind) => {
+    Ok(match (part.value.kept(part.kind, input, &Row::None)?, part.kind) {
+        (Kept::Int(number), kind) => {
             let step = i64::from(!is_inclusive);
             let inner = if is_low { number.checked_add(step) } else { number.checked_sub(step) };
             let limits = limits(kind);
             match inner {
-                Some(inner) if limits.contains(&inner) => Edge::At(Scalar::Int(inner)),
+                Some(inner) if limits.contains(&inner) => Edge::At(Kept::Int(inner)),
                 // Beyond the limit on its own side, every value lies within.
                 Some(inner) if (inner < *limits.start()) == is_low => Edge::Open,
                 _ => Edge::Nothing,
             }
         }
         // The filter sees to what is excluded. A text that is too long lies between two that are not.
-        (Scalar::Text(text), Kind::Text(bytes_max)) if text.len() > bytes_max => match is_low {
+        (Kept::Text(text), Kind::Text(bytes_max)) if text.len() > bytes_max => match is_low {
             true => {
                 let end = (0..=bytes_max).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
-                Edge::At(Scalar::Text(text[..end].to_owned().into()))
+                Edge::At(Kept::Text(text[..end].to_owned().into()))
             }
             false => Edge::Open,
         },
-        (text @ Scalar::Text(_), _) => Edge::At(text),
-        (_, _) => Edge::Nothing,
+        (text @ Kept::Text(_), _) => Edge::At(text),
+        (Kept::Null, _) => Edge::Nothing,
     })
 }

@@ -6,7 +6,7 @@ use super::access::Source;
 use super::expression::{Arithmetic, Expression, Input, Row, parameter};
 use super::failed;
 use super::function::{Aggregate, AggregateFunction};
-use super::scalar::{Scalar, Type};
+use super::scalar::{Kept, Scalar, Type};
 use crate::database::DatabaseError;
 use crate::schema::{ColumnId, DeclaredColumn, Kind, TableId};
 use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Value};
@@ -46,7 +46,8 @@ pub(super) enum Action {
     Insert {
         table: TableId,
         columns: Vec<DeclaredColumn>,
-        rows: Vec<Vec<Expression>>,
+        /// Values, and [the first parameter](super::expression::first_given) if they are nothing but parameters.
+        rows: Vec<(Option<usize>, Vec<Expression>)>,
         returning: Vec<Expression>,
     },
     Update {
@@ -60,10 +61,6 @@ pub(super) enum Action {
         returning: Vec<Expression>,
     },
 }
-
-/// Values of a key, or new ones of a row. Few have more, so that nothing is allocated; with room for more, moving them would take longer than
-/// computing them.
-pub(super) type Scalars<'a> = SmallVec<[Scalar<'a>; 3]>;
 
 impl Program {
     /// What kind of statement it is, if it changes rows.
@@ -91,34 +88,33 @@ impl Program {
         let input = Input { parameters, types: &self.parameters, now_us };
         // A server refuses a parameter before it looks for rows.
         for (at, (value, kind)) in parameters.iter().zip(&self.parameters).enumerate() {
-            // Every whole number is one of these types.
-            if !matches!((value, kind), (Value::Int(_), Type::BigInt | Type::Numeric)) {
+            if !kind.is_given_by(*value) {
                 Scalar::of_parameter(*value, *kind).or_else(|why| failed(parameter(at, &why)))?;
             }
         }
         match &self.action {
-            Action::Compute { output } => append(output, &input, Row::None, rows),
+            Action::Compute { output } => append(output, &input, &Row::None, rows),
             Action::Read { source, intent, limit, output } => {
                 let limit = limit.as_ref().map(|limit| limit_of(limit, &input)).transpose()?.flatten();
-                source.visit(*intent, limit, &input, access, &mut |access, row| {
-                    append(output, &input, Row::Stored(&*access, row), rows)
+                source.visit(*intent, limit, &input, access, |access, row| {
+                    append(output, &input, &Row::Stored(&*access, row), rows)
                 })
             }
             Action::Aggregate { source, aggregates, output } => {
                 let mut values: Vec<Scalar<'_>> = aggregates.iter().map(Aggregate::of_none).collect();
-                source.visit(Intent::Read, None, &input, access, &mut |access, row| {
+                source.visit(Intent::Read, None, &input, access, |access, row| {
                     let mut each = aggregates.iter().zip(&mut values);
-                    each.try_for_each(|(aggregate, value)| aggregate.add(value, &input, Row::Stored(&*access, row)))
+                    each.try_for_each(|(aggregate, value)| aggregate.add(value, &input, &Row::Stored(&*access, row)))
                 })?;
-                append(output, &input, Row::Given(&values), rows)
+                append(output, &input, &Row::Aggregates(&values), rows)
             }
             Action::Extreme { source, end, aggregate, output } => {
                 let found = source.end(*end, &input, access)?;
                 let value = match found {
-                    Some(row) => aggregate.evaluate(&input, Row::Stored(&*access, row))?,
+                    Some(row) => aggregate.evaluate(&input, &Row::Stored(&*access, row))?,
                     None => Scalar::Null,
                 };
-                append(output, &input, Row::Given(&[value]), rows)
+                append(output, &input, &Row::Aggregates(&[value]), rows)
             }
             Action::Insert { table, columns, rows: given, returning } => {
                 given.iter().try_for_each(|row| insert(*table, columns, row, returning, &input, access, rows))?;
@@ -127,19 +123,19 @@ impl Program {
             }
             Action::Update { source, columns, values, returning } => {
                 let mut changed = 0;
-                source.visit(Intent::Write, None, &input, access, &mut |access, row| {
+                source.visit(Intent::Write, None, &input, access, |access, row| {
                     changed += 1;
                     update(row, columns, values, &input, access)?;
-                    append(returning, &input, Row::Stored(&*access, row), rows)
+                    append(returning, &input, &Row::Stored(&*access, row), rows)
                 })?;
                 count(changed, returning, rows);
                 Ok(())
             }
             Action::Delete { source, returning } => {
                 let mut deleted = 0;
-                source.visit(Intent::Write, None, &input, access, &mut |access, row| {
+                source.visit(Intent::Write, None, &input, access, |access, row| {
                     deleted += 1;
-                    append(returning, &input, Row::Stored(&*access, row), rows)?;
+                    append(returning, &input, &Row::Stored(&*access, row), rows)?;
                     access.delete(row)
                 })?;
                 count(deleted, returning, rows);
@@ -152,18 +148,25 @@ impl Program {
 fn insert(
     table: TableId,
     columns: &[DeclaredColumn],
-    values: &[Expression],
+    (first_given, values): &(Option<usize>, Vec<Expression>),
     returning: &[Expression],
     input: &Input<'_>,
     access: &mut dyn RowAccess,
     rows: &mut Rows,
 ) -> Result<(), DatabaseError> {
-    let row = values.iter().zip(columns).map(|(value, column)| stored(value, column, input, Row::None));
-    let row = row.collect::<Result<SmallVec<[Scalar<'_>; 8]>, _>>()?;
-    let kept: SmallVec<[Value<'_>; 16]> =
-        row.iter().zip(columns).map(|(value, column)| kept(value, column.kind)).collect();
-    access.insert(table, &kept)?;
-    append(returning, input, Row::Given(&row), rows)
+    let mut add = |row: &[Value<'_>]| {
+        access.insert(table, row)?;
+        append(returning, input, &Row::Inserted(row), rows)
+    };
+    let kinds = columns.iter().map(|column| (column.kind, column.nullable));
+    if let Some(row) = first_given.and_then(|first| input.given(first, kinds)) {
+        return add(row);
+    }
+    let mut row = SmallVec::<[Kept<'_>; 8]>::new();
+    for (value, column) in values.iter().zip(columns) {
+        row.push(stored(value, column, input, &Row::None)?);
+    }
+    add(&row.iter().map(Kept::value).collect::<SmallVec<[Value<'_>; 16]>>())
 }
 
 /// All new values follow from the row as it was.
@@ -174,11 +177,13 @@ fn update(
     input: &Input<'_>,
     access: &mut dyn RowAccess,
 ) -> Result<(), DatabaseError> {
-    let new = columns.iter().zip(values);
-    let new = new.map(|((_, column), value)| stored(value, column, input, Row::Stored(&*access, row)));
-    let new = new.collect::<Result<Scalars<'_>, _>>()?;
+    let old = Row::Stored(&*access, row);
+    let mut new = SmallVec::<[Kept<'_>; 3]>::new();
+    for ((_, column), value) in columns.iter().zip(values) {
+        new.push(stored(value, column, input, &old)?);
+    }
     let mut each = columns.iter().zip(&new);
-    each.try_for_each(|((position, column), value)| access.set(row, *position, kept(value, column.kind)))
+    each.try_for_each(|((position, _), value)| access.set(row, *position, value.value()))
 }
 
 /// A statement that returns rows does not say how many it changed.
@@ -189,7 +194,7 @@ fn count(rows_changed: usize, returning: &[Expression], rows: &mut Rows) {
 }
 
 /// Adds a row of what expressions are for a row; nothing if there are none.
-fn append(output: &[Expression], input: &Input<'_>, row: Row<'_>, rows: &mut Rows) -> Result<(), DatabaseError> {
+fn append(output: &[Expression], input: &Input<'_>, row: &Row<'_>, rows: &mut Rows) -> Result<(), DatabaseError> {
     if output.is_empty() {
         return Ok(());
     }
@@ -197,7 +202,7 @@ fn append(output: &[Expression], input: &Input<'_>, row: Row<'_>, rows: &mut Row
     for expression in output {
         match (expression, row) {
             // Copied once, straight from the row; numerics are kept as whole numbers.
-            (Expression::Column(of), Row::Stored(access, row)) if !matches!(of.kind, Kind::Decimal { .. }) => {
+            (Expression::Column(of), &Row::Stored(access, row)) if !matches!(of.kind, Kind::Decimal { .. }) => {
                 rows.append_column(access, row, *of);
             }
             _ => match expression.evaluate(input, row)? {
@@ -217,44 +222,26 @@ fn append(output: &[Expression], input: &Input<'_>, row: Row<'_>, rows: &mut Row
 
 /// How many rows are wanted; `None` for all.
 fn limit_of(limit: &Expression, input: &Input<'_>) -> Result<Option<usize>, DatabaseError> {
-    match limit.evaluate(input, Row::None)? {
-        Scalar::Int(count) => match usize::try_from(count) {
-            Ok(count) => Ok(Some(count)),
-            Err(_) => failed(format!("LIMIT must not be negative, and is {count}")),
-        },
-        _ => Ok(None),
-    }
+    let Some(count) = limit.whole(input, &Row::None)? else { return Ok(None) };
+    usize::try_from(count).map(Some).or_else(|_| failed(format!("LIMIT must not be negative, and is {count}")))
 }
 
 /// A value for a column, if that can have it.
+#[inline]
 fn stored<'a>(
     expression: &'a Expression,
     column: &DeclaredColumn,
     input: &Input<'a>,
-    row: Row<'_>,
-) -> Result<Scalar<'a>, DatabaseError> {
-    let value = expression.evaluate(input, row)?;
+    row: &Row<'_>,
+) -> Result<Kept<'a>, DatabaseError> {
+    let value = expression.kept(column.kind, input, row)?;
     let name = &column.name;
     match (&value, column.kind) {
-        (Scalar::Null, _) if !column.nullable => failed(format!("null in column `{name}`, which is NOT NULL")),
-        (Scalar::Text(text), Kind::Text(bytes_max)) if text.len() > bytes_max => {
+        (Kept::Null, _) if !column.nullable => failed(format!("null in column `{name}`, which is NOT NULL")),
+        (Kept::Text(text), Kind::Text(bytes_max)) if text.len() > bytes_max => {
             failed(format!("text of {} bytes in column `{name}`, which has room for {bytes_max}", text.len()))
         }
         _ => Ok(value),
-    }
-}
-
-/// A value as columns of a kind keep it.
-fn kept<'v>(value: &'v Scalar<'_>, kind: Kind) -> Value<'v> {
-    match (value, kind) {
-        (Scalar::Null, _) => Value::Null,
-        (Scalar::Int(number), _) => Value::Int(*number),
-        (Scalar::Text(text), _) => Value::Text(text),
-        (Scalar::Numeric(number), Kind::Decimal { scale, .. }) => {
-            let unscaled = i64::try_from(number.unscaled_at(scale.unsigned_abs()));
-            Value::Int(unscaled.expect("a column's numbers have at most 18 digits"))
-        }
-        (other, kind) => unreachable!("analysis assigns no {other:?} to a column of {kind:?}"),
     }
 }
 
@@ -265,7 +252,7 @@ impl Aggregate {
     }
 
     /// Takes one more row into account.
-    fn add(&self, total: &mut Scalar<'_>, input: &Input<'_>, row: Row<'_>) -> Result<(), DatabaseError> {
+    fn add(&self, total: &mut Scalar<'_>, input: &Input<'_>, row: &Row<'_>) -> Result<(), DatabaseError> {
         let value = match &self.argument {
             Some(argument) => argument.evaluate(input, row)?.into_owned(),
             None => Scalar::Int(1),

@@ -28,6 +28,21 @@ impl Type {
         matches!(self, Type::Int | Type::BigInt | Type::Numeric)
     }
 
+    /// Whether its values are whole numbers.
+    pub(super) fn is_whole(self) -> bool {
+        matches!(self, Type::Int | Type::BigInt | Type::Date | Type::Timestamp | Type::Interval)
+    }
+
+    /// Whether it is seen at once that nothing is wrong with a parameter of this type: it need not be read.
+    pub(super) fn is_given_by(self, value: Value<'_>) -> bool {
+        match (value, self) {
+            (Value::Int(number), Type::Int | Type::Date) => i32::try_from(number).is_ok(),
+            (Value::Int(_), Type::BigInt | Type::Numeric | Type::Timestamp | Type::Interval) | (Value::Null, _) => true,
+            (Value::Text(text), Type::Text) => !text.as_bytes().contains(&0),
+            _ => false,
+        }
+    }
+
     /// The type of what an operator makes of two numbers; numbers of a higher one hold all of a lower one.
     pub(super) fn wider(self, other: Type) -> Type {
         match (self, other) {
@@ -76,6 +91,24 @@ pub(crate) enum Scalar<'a> {
     Text(Cow<'a, str>),
 }
 
+/// A value as a column keeps it: of a key or of a new row.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kept<'a> {
+    Null,
+    Int(i64),
+    Text(Cow<'a, str>),
+}
+
+impl Kept<'_> {
+    pub(super) fn value(&self) -> Value<'_> {
+        match self {
+            Kept::Null => Value::Null,
+            Kept::Int(number) => Value::Int(*number),
+            Kept::Text(text) => Value::Text(text),
+        }
+    }
+}
+
 /// Microseconds of a day.
 const DAY: i64 = 86_400_000_000;
 
@@ -91,13 +124,8 @@ impl<'a> Scalar<'a> {
                 _ => Err(format!("{number} is out of the range of boolean")),
             },
             (Value::Int(number), _) => in_range(number, kind).map(Scalar::Int),
-            (Value::Text(text), Type::Text) => {
-                if text.contains('\0') {
-                    Err("text with a byte 0".to_owned())
-                } else {
-                    Ok(Scalar::Text(text.into()))
-                }
-            }
+            (Value::Text(text), Type::Text) if kind.is_given_by(value) => Ok(Scalar::Text(text.into())),
+            (Value::Text(_), Type::Text) => Err("text with a byte 0".to_owned()),
             (Value::Text(text), _) => Scalar::parse(text, kind),
         }
     }

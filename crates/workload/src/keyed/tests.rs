@@ -175,6 +175,37 @@ fn rows_are_changed_and_returned() {
     assert_eq!(error, "duplicate key in t");
 }
 
+/// In the order of their columns they are not computed, but what does not fit is found, too.
+#[test]
+fn keys_and_rows_are_parameters_in_any_form() {
+    let mut sql = filled();
+    let [one, two, large] = [1, 2, 1 << 40].map(Value::Int);
+    let (by_key, insert) =
+        ("SELECT b FROM t WHERE a = $1 AND b = $2", "INSERT INTO log VALUES ($1, $2, $3) RETURNING *");
+    for (text, parameters, expect) in [
+        (by_key, &[one, two][..], "2"),
+        (by_key, &[Value::Text("1"), two], "2"),
+        (by_key, &[Value::Null, two], ""),
+        (by_key, &[one, large], "parameter $2: integer out of range"),
+        ("SELECT b FROM t WHERE a = $2 AND b = $1", &[two, one], "2"),
+        ("SELECT b FROM t WHERE a = $1::bigint AND b = $2", &[large, two], ""),
+        (insert, &[one, large, Value::Text("x")], "1,1099511627776,x"),
+        (insert, &[Value::Text("1970-01-03"), Value::Null, Value::Int(5)], "2,null,5"),
+        (insert, &[large, two, Value::Null], "parameter $1: date out of range"),
+        (
+            insert,
+            &[one, two, Value::Text("more than twenty bytes")],
+            "text of 22 bytes in column `line`, which has room for 20",
+        ),
+        (insert, &[one, two, Value::Text("\0")], "parameter $3: text with a byte 0"),
+        ("UPDATE t SET n = $3 WHERE a = $1 AND b = $2 RETURNING n", &[one, two, Value::Text("7")], "7"),
+        ("UPDATE t SET n = $3 WHERE a = $1 AND b = $2 RETURNING n", &[one, two, Value::Null], "null"),
+    ] {
+        let found = sql.try_run(text, parameters).map_or_else(|error| error, |rows| shown(&rows));
+        assert_eq!(found, expect, "{text}: {parameters:?}");
+    }
+}
+
 #[test]
 fn the_time_is_that_at_which_the_transaction_began() {
     let mut sql = Sql::new();
