@@ -287,7 +287,7 @@ impl Expression {
     }
 
     /// Its value for a row, as a column of a kind keeps it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn kept<'a>(&'a self, kind: Kind, input: &Input<'a>, row: &Row<'_>) -> Result<Kept<'a>, DatabaseError> {
         if Type::from(kind).is_whole() {
             return Ok(self.whole(input, row)?.map_or(Kept::Null, Kept::Int));

@@ -227,7 +227,7 @@ fn limit_of(limit: &Expression, input: &Input<'_>) -> Result<Option<usize>, Data
 }
 
 /// A value for a column, if that can have it.
-#[inline]
+#[inline(always)]
 fn stored<'a>(
     expression: &'a Expression,
     column: &DeclaredColumn,
