@@ -4,7 +4,8 @@
 //! a count and sums. Sums are of 64 bits wherever minima and maxima of the columns prove that they fit ([`narrow`]), and move to 128
 //! bits before they could overflow ([`totals`]). Rows come straight from the columns as they are kept: nothing is decoded, copied
 //! or exchanged between partitions. Each thread has arrays of its own, and the results are read off all of them at once, so that
-//! there is no second phase.
+//! there is no second phase. Many groups are read off by several partitions, each of which has a range of them. A thread's arrays are
+//! looked at only where it has added rows: if rows lie in the order of their key, that is one thread for most groups.
 //!
 //! The direct aggregation of Boncz, Zukowski and Nes, "MonetDB/X100: hyper-pipelining query execution" (2005), with the narrow types
 //! of Gubner and Boncz, "Exploring query execution strategies for JIT, vectorization and SIMD" (2017).
@@ -30,7 +31,7 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
 use datafusion::datasource::source::DataSource;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -44,16 +45,19 @@ use datafusion::physical_plan::execution_plan::{
 use datafusion::physical_plan::filter_pushdown::{ChildFilterDescription, FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
-use futures::{StreamExt, TryFutureExt, TryStreamExt, stream};
+use futures::future::{BoxFuture, Shared};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use itertools::Itertools;
+use parking_lot::Mutex;
 
 use crate::query::array_aggregate::layout::Layout;
-use crate::query::array_aggregate::run::{Results, add_up};
+use crate::query::array_aggregate::run::{Added, Results, add_up, all_of};
 use crate::query::pipelines::meter::{MeterExec, PipelineMeter};
 use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::morsels::Morsels;
@@ -81,16 +85,34 @@ impl PhysicalOptimizerRule for ArrayAggregation {
 }
 
 /// Counts, sums and averages by group, in arrays.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct ArrayAggregateExec {
     scan: Arc<dyn ExecutionPlan>,
     layout: Arc<Layout>,
     /// DataFusion's last phase, over its first one, over the scan this was made for.
     phases: Arc<dyn ExecutionPlan>,
+    /// How many partitions read groups off.
+    partitions: usize,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     /// Measures the threads, if somebody wants to know.
     meter: Option<PipelineMeter>,
+    running: Arc<Mutex<Running>>,
+}
+
+/// What the partitions have in common, from the first that is executed to the last.
+#[derive(Debug, Default)]
+struct Running {
+    work: Option<Work>,
+    /// Partitions executed so far.
+    executed: usize,
+}
+
+/// How rows are aggregated, which is decided when the first partition is executed.
+#[derive(Debug, Clone)]
+enum Work {
+    Arrays(Shared<BoxFuture<'static, std::result::Result<Arc<Added>, Arc<DataFusionError>>>>),
+    Hashing(Arc<dyn ExecutionPlan>),
 }
 
 impl ArrayAggregateExec {
@@ -109,25 +131,49 @@ impl ArrayAggregateExec {
             None => Ok(Arc::clone(expression)),
         };
         let layout = Layout::new(first, ColumnScan::of(scan)?, &resolve)?;
+        let partitions = layout.partitions_max().min(ColumnScan::of(scan)?.partitions());
+        Some(Self::new(Arc::clone(scan), Arc::new(layout), Arc::clone(node), partitions, None))
+    }
+
+    fn new(
+        scan: Arc<dyn ExecutionPlan>,
+        layout: Arc<Layout>,
+        phases: Arc<dyn ExecutionPlan>,
+        partitions: usize,
+        meter: Option<PipelineMeter>,
+    ) -> Self {
         let properties = PlanProperties::new(
-            EquivalenceProperties::new(last.schema()),
-            Partitioning::UnknownPartitioning(1),
+            EquivalenceProperties::new(phases.schema()),
+            Partitioning::UnknownPartitioning(partitions),
             EmissionType::Final,
             Boundedness::Bounded,
         );
-        Some(ArrayAggregateExec {
-            scan: Arc::clone(scan),
-            layout: Arc::new(layout),
-            phases: Arc::clone(node),
+        ArrayAggregateExec {
+            scan,
+            layout,
+            phases,
+            partitions,
             properties: Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)),
             metrics: ExecutionPlanMetricsSet::new(),
-            meter: None,
-        })
+            meter,
+            running: Arc::default(),
+        }
     }
 
-    /// The same over a scan of the same columns in another number of partitions, whose work is measured: it ends their pipeline.
-    pub fn over(&self, scan: Arc<dyn ExecutionPlan>, meter: PipelineMeter) -> Self {
-        ArrayAggregateExec { scan, metrics: ExecutionPlanMetricsSet::new(), meter: Some(meter), ..self.clone() }
+    /// The same over another scan.
+    fn with(&self, scan: Arc<dyn ExecutionPlan>, partitions: usize, meter: Option<PipelineMeter>) -> Self {
+        Self::new(scan, Arc::clone(&self.layout), Arc::clone(&self.phases), partitions, meter)
+    }
+
+    /// The same over a scan of the same columns in another number of partitions, whose work is measured: it ends their pipeline. The
+    /// groups are read off by `partitions`.
+    pub fn over(&self, scan: Arc<dyn ExecutionPlan>, meter: PipelineMeter, partitions: usize) -> Self {
+        self.with(scan, partitions, Some(meter))
+    }
+
+    /// How many partitions are worth reading groups off.
+    pub fn partitions_max(&self) -> usize {
+        self.layout.partitions_max()
     }
 
     /// Whether rows are added up by keys, and not all together.
@@ -145,10 +191,16 @@ impl ArrayAggregateExec {
             Some(meter) => Arc::new(MeterExec::new(first, meter.clone())),
             None => first,
         };
-        let one = Arc::new(CoalescePartitionsExec::new(first));
         let (groups, functions, filters) =
             (last.group_expr().clone(), last.aggr_expr().to_vec(), last.filter_expr().to_vec());
-        let last = AggregateExec::try_new(AggregateMode::Final, groups, functions, filters, one, last.input_schema())?;
+        let (mode, input): (_, Arc<dyn ExecutionPlan>) = match self.partitions {
+            1 => (AggregateMode::Final, Arc::new(CoalescePartitionsExec::new(first))),
+            several => {
+                let by_group = Partitioning::Hash(groups.input_exprs(), several);
+                (AggregateMode::FinalPartitioned, Arc::new(RepartitionExec::try_new(first, by_group)?))
+            }
+        };
+        let last = AggregateExec::try_new(mode, groups, functions, filters, input, last.input_schema())?;
         Ok(Arc::new(last))
     }
 
@@ -163,17 +215,40 @@ impl ArrayAggregateExec {
         keys.filter(|(place, key)| is_same((*place, *key))).map(|(place, _)| place).collect()
     }
 
-    fn run(
-        &self,
-        scan: &ColumnScan,
-        memory: MemoryReservation,
-        context: &Arc<TaskContext>,
-    ) -> SendableRecordBatchStream {
-        let (layout, schema) = (Arc::clone(&self.layout), self.schema());
-        let (scan, context, meter) = (scan.clone(), Arc::clone(context), self.meter.clone());
-        let output = BaselineMetrics::new(&self.metrics, 0);
-        let time = output.elapsed_compute().clone();
-        let results = async move {
+    /// What the next partition to be executed has in common with the others.
+    fn work(&self, context: &Arc<TaskContext>) -> Result<Work> {
+        let mut running = self.running.lock();
+        let work = match running.work.take() {
+            Some(work) => work,
+            None => self.start(context)?,
+        };
+        running.executed += 1;
+        match running.executed < self.partitions {
+            true => running.work = Some(work.clone()),
+            // What was added up goes with the last stream, and if the plan is executed again it begins anew.
+            false => running.executed = 0,
+        }
+        Ok(work)
+    }
+
+    fn start(&self, context: &Arc<TaskContext>) -> Result<Work> {
+        let memory = MemoryConsumer::new("ArrayAggregate").register(context.memory_pool());
+        match ColumnScan::of(&self.scan) {
+            Some(scan)
+                if memory.try_grow(self.layout.thread_bytes * scan.partitions()).is_ok()
+                    && self.layout.holds_changes(scan)? =>
+            {
+                Ok(self.add_rows(scan, memory, context))
+            }
+            _ => Ok(Work::Hashing(self.by_hashing()?)),
+        }
+    }
+
+    /// Adds up all rows, a thread for each partition of the scan.
+    fn add_rows(&self, scan: &ColumnScan, memory: MemoryReservation, context: &Arc<TaskContext>) -> Work {
+        let (scan, layout) = (scan.clone(), Arc::clone(&self.layout));
+        let (context, meter) = (Arc::clone(context), self.meter.clone());
+        let added = async move {
             // Started when the first batch is wanted: by then other operators may have told the scan which rows they need.
             let queue = Arc::new(AtomicUsize::new(0));
             let thread = |partition: usize| {
@@ -187,12 +262,9 @@ impl ArrayAggregateExec {
                 }
             };
             let threads = (0..scan.partitions()).map(thread).collect();
-            let batch_rows = context.session_config().batch_size();
-            Results::of(threads, layout, schema, batch_rows, time, memory).await
+            all_of(threads, memory).await.map(Arc::new).map_err(Arc::new)
         };
-        let batches = stream::once(results.map_ok(stream::iter)).try_flatten();
-        let counted = batches.inspect_ok(move |batch| output.record_output(batch.num_rows()));
-        Box::pin(RecordBatchStreamAdapter::new(self.schema(), counted.boxed()))
+        Work::Arrays(added.boxed().shared())
     }
 }
 
@@ -202,7 +274,7 @@ impl DisplayAs for ArrayAggregateExec {
         let keys = schema.fields().iter().take(self.layout.keys.len()).map(|field| field.name());
         let results = schema.fields().iter().skip(self.layout.keys.len()).map(|field| field.name());
         write!(f, "ArrayAggregateExec: keys=[{}], results=[{}]", keys.clone().join(", "), results.clone().join(", "))?;
-        write!(f, ", places={}", self.layout.groups)
+        write!(f, ", places={}, partitions={}", self.layout.groups, self.partitions)
     }
 }
 
@@ -231,7 +303,7 @@ impl ExecutionPlan for ArrayAggregateExec {
         let Some(scan) = children.pop().filter(|_| children.is_empty()) else {
             return internal_err!("an aggregation has one input");
         };
-        Ok(Arc::new(ArrayAggregateExec { scan, metrics: ExecutionPlanMetricsSet::new(), ..Self::clone(&self) }))
+        Ok(Arc::new(self.with(scan, self.partitions, self.meter.clone())))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -258,22 +330,27 @@ impl ExecutionPlan for ArrayAggregateExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if partition != 0 {
-            return internal_err!("an array aggregation has one partition, not a partition {partition}");
+        if partition >= self.partitions {
+            return internal_err!(
+                "an array aggregation of {} partitions has no partition {partition}",
+                self.partitions
+            );
         }
-        let memory = MemoryConsumer::new("ArrayAggregate").register(context.memory_pool());
-        match ColumnScan::of(&self.scan) {
-            Some(scan)
-                if memory.try_grow(self.layout.thread_bytes * scan.partitions()).is_ok()
-                    && self.layout.holds_changes(scan)? =>
-            {
-                Ok(self.run(scan, memory, &context))
-            }
-            _ => {
-                drop(memory);
-                self.by_hashing()?.execute(0, context)
-            }
-        }
+        let added = match self.work(&context)? {
+            Work::Arrays(added) => added,
+            Work::Hashing(plan) => return plan.execute(partition, context),
+        };
+        let output = BaselineMetrics::new(&self.metrics, partition);
+        let (layout, schema, time) = (Arc::clone(&self.layout), self.schema(), output.elapsed_compute().clone());
+        let groups = self.layout.groups_of(partition, self.partitions);
+        let batch_rows = context.session_config().batch_size();
+        let results = added.map(move |added| match added {
+            Ok(added) => Ok(stream::iter(Results { layout, schema, added, groups, batch_rows, time })),
+            Err(error) => Err(DataFusionError::Shared(error)),
+        });
+        let batches = stream::once(results).try_flatten();
+        let counted = batches.inspect_ok(move |batch| output.record_output(batch.num_rows()));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(self.schema(), counted.boxed())))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

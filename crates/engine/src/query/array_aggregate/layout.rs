@@ -1,5 +1,6 @@
 //! What an array aggregation computes, and whether an aggregation can be one.
 
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Decimal128Array, Int64Array, UInt64Array};
@@ -25,6 +26,9 @@ const GROUPS_FREE: usize = 64 * 1024;
 
 /// How many times as many groups as rows arrays may have beyond that: places without a row cost time and memory, too.
 const GROUPS_PER_ROW_MAX: usize = 2;
+
+/// So many groups for each partition that reads them off: fewer are read off before another thread has woken up.
+const GROUPS_PER_PARTITION: usize = 32 * 1024;
 
 /// Bytes that the arrays of all threads may take.
 const BYTES_MAX: usize = 1 << 30;
@@ -178,8 +182,20 @@ impl Layout {
         key.and_then(|key| key.codes(values)).unwrap_or(kept)
     }
 
-    /// The results of some groups, from what all threads have added up.
-    pub fn results(&self, schema: &SchemaRef, groups: &[usize], totals: &[Totals]) -> Result<RecordBatch> {
+    /// How many partitions are worth reading groups off.
+    pub fn partitions_max(&self) -> usize {
+        (self.groups / GROUPS_PER_PARTITION).max(1)
+    }
+
+    /// The groups that one of some partitions reads off: whole blocks of places.
+    pub fn groups_of(&self, partition: usize, partitions: usize) -> Range<usize> {
+        let blocks = self.groups.div_ceil(Totals::BLOCK);
+        let first = |partition: usize| (blocks * partition / partitions * Totals::BLOCK).min(self.groups);
+        first(partition)..first(partition + 1)
+    }
+
+    /// The results of some groups, from what the threads that have rows of them have added up.
+    pub fn results(&self, schema: &SchemaRef, groups: &[usize], totals: &[&Totals]) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(schema.fields().len());
         let mut below = self.groups;
         for key in &self.keys {
@@ -199,24 +215,35 @@ impl Layout {
     }
 }
 
-fn state(of_type: &DataType, source: Source, groups: &[usize], totals: &[Totals]) -> Result<ArrayRef> {
-    let count = |group: &usize| totals.iter().map(|totals| totals.count(*group)).sum::<u64>();
-    let sum_of = |sum: usize| move |group: &usize| totals.iter().map(|totals| totals.sum(sum, *group)).sum::<i128>();
+fn state(of_type: &DataType, source: Source, groups: &[usize], totals: &[&Totals]) -> Result<ArrayRef> {
     Ok(match (of_type, source) {
-        (DataType::UInt64, Source::Count) => Arc::new(UInt64Array::from_iter_values(groups.iter().map(count))),
+        (DataType::UInt64, Source::Count) => Arc::new(UInt64Array::from(added(groups, totals, Totals::count))),
         (DataType::Int64, Source::Count) => {
-            Arc::new(Int64Array::from_iter_values(groups.iter().map(|group| count(group) as i64)))
+            Arc::new(Int64Array::from(added(groups, totals, |totals, group| totals.count(group) as i64)))
         }
         (DataType::Int64, Source::Sum(sum)) => {
-            let sum_of = sum_of(sum);
-            Arc::new(Int64Array::from_iter_values(groups.iter().map(|group| sum_of(group) as i64)))
+            let sums = added(groups, totals, |totals, group| totals.sum(sum, group));
+            Arc::new(Int64Array::from_iter_values(sums.into_iter().map(|sum| sum as i64)))
         }
         (DataType::Decimal128(precision, scale), Source::Sum(sum)) => {
-            let sums = Decimal128Array::from_iter_values(groups.iter().map(sum_of(sum)));
+            let sums = Decimal128Array::from(added(groups, totals, |totals, group| totals.sum(sum, group)));
             Arc::new(sums.with_precision_and_scale(*precision, *scale)?)
         }
         _ => return internal_err!("an array aggregation has no state of type {of_type}"),
     })
+}
+
+/// The sum of what threads have of each group.
+fn added<T: Default + Clone + AddAssign>(
+    groups: &[usize],
+    totals: &[&Totals],
+    of: impl Fn(&Totals, usize) -> T,
+) -> Vec<T> {
+    let mut sums = vec![T::default(); groups.len()];
+    for totals in totals {
+        sums.iter_mut().zip(groups).for_each(|(sum, group)| *sum += of(totals, *group));
+    }
+    sums
 }
 
 fn never_null(expression: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> bool {

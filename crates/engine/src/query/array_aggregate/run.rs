@@ -122,36 +122,38 @@ fn set_aside(places: &mut [u32], selected: &BooleanBuffer, block: &Range<usize>,
     }
 }
 
-/// The groups that have rows, a batch at a time.
-pub struct Results {
-    layout: Arc<Layout>,
-    schema: SchemaRef,
+/// What all threads have added up.
+#[derive(Debug)]
+pub struct Added {
     totals: Vec<Totals>,
-    /// The next group to look at.
-    next: usize,
-    batch_rows: usize,
-    time: Time,
     /// For as long as the totals are there.
     _memory: MemoryReservation,
 }
 
-impl Results {
-    /// Waits for all threads.
-    pub async fn of(
-        threads: Vec<SpawnedTask<Result<Totals>>>,
-        layout: Arc<Layout>,
-        schema: SchemaRef,
-        batch_rows: usize,
-        time: Time,
-        memory: MemoryReservation,
-    ) -> Result<Results> {
-        let mut totals = Vec::with_capacity(threads.len());
-        for thread in threads {
-            let added = thread.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-            totals.push(added?);
-        }
-        Ok(Results { layout, schema, totals, next: 0, batch_rows, time, _memory: memory })
+/// Waits for all threads.
+pub async fn all_of(threads: Vec<SpawnedTask<Result<Totals>>>, memory: MemoryReservation) -> Result<Added> {
+    let mut totals = Vec::with_capacity(threads.len());
+    for thread in threads {
+        let added = thread.join_unwind().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+        totals.push(added?);
     }
+    Ok(Added { totals, _memory: memory })
+}
+
+/// Those of some groups that have rows, a batch at a time.
+pub struct Results {
+    /// What is computed.
+    pub layout: Arc<Layout>,
+    /// The columns of the results.
+    pub schema: SchemaRef,
+    /// What they are read off.
+    pub added: Arc<Added>,
+    /// The groups that are still to be looked at.
+    pub groups: Range<usize>,
+    /// The most rows of a batch.
+    pub batch_rows: usize,
+    /// Where the time is added that reading takes.
+    pub time: Time,
 }
 
 impl Iterator for Results {
@@ -159,13 +161,25 @@ impl Iterator for Results {
 
     fn next(&mut self) -> Option<Self::Item> {
         let _timer = self.time.timer();
+        let totals = &self.added.totals;
         let mut groups = Vec::new();
-        while self.next < self.layout.groups && groups.len() < self.batch_rows {
-            if self.totals.iter().any(|totals| totals.count(self.next) > 0) {
-                groups.push(self.next);
+        let mut is_used = vec![false; totals.len()];
+        while !self.groups.is_empty() && groups.len() < self.batch_rows {
+            let Range { start, end } = self.groups;
+            let block = start / Totals::BLOCK;
+            let end = end.min((block + 1) * Totals::BLOCK);
+            let mut have_rows = [false; Totals::BLOCK];
+            for (totals, is_used) in totals.iter().zip(&mut is_used).filter(|(totals, _)| totals.touches(block)) {
+                totals.mark(start..end, &mut have_rows[..end - start]);
+                *is_used = true;
             }
-            self.next += 1;
+            let with_rows = (start..end).zip(have_rows).filter_map(|(group, has_rows)| has_rows.then_some(group));
+            groups.extend(with_rows.take(self.batch_rows - groups.len()));
+            let is_full = groups.len() == self.batch_rows;
+            self.groups.start = groups.last().filter(|_| is_full).map_or(end, |last| last + 1);
         }
-        (!groups.is_empty()).then(|| self.layout.results(&self.schema, &groups, &self.totals))
+        let used = totals.iter().zip(is_used).filter_map(|(totals, is_used)| is_used.then_some(totals));
+        let used: Vec<&Totals> = used.collect();
+        (!groups.is_empty()).then(|| self.layout.results(&self.schema, &groups, &used))
     }
 }

@@ -149,6 +149,40 @@ fn what_does_not_fit_the_grant_is_hashed() {
     }
 }
 
+/// Groups that lie in the order of the rows, so that a thread adds to few of them, groups that do not, and places without a row.
+#[test]
+fn many_groups_are_read_off_by_several_partitions() {
+    let rows = 400_000;
+    let of_row = |of: fn(i64) -> i64| Arc::new(Int64Array::from_iter_values((0..rows).map(of))) as ArrayRef;
+    let columns = [
+        ("voyage", of_row(|row| row / 4 / 30_000 * 60_000 + row / 4 % 30_000)),
+        ("harbour", of_row(|row| row * 7919 % 100_003)),
+        ("tons", of_row(|row| row % 1000 - 300)),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let table = Arc::new(ColumnTable::build("ship", batch.schema(), vec![], vec![batch]).unwrap());
+    let snapshot = Arc::new(ColumnSnapshot::new("as loaded", [table]));
+    let ask = |engine: &QueryEngine, sql: &str| engine.query(&snapshot, sql, None).unwrap().batches;
+    for (key, places, most) in [("voyage", 190_000, 5), ("harbour", 100_003, 3)] {
+        for condition in ["", "where tons > 0 "] {
+            let groups =
+                format!("select {key}, count(*) as rows, sum(tons) as total from ship {condition}group by {key}");
+            // An expression of the key is hashed.
+            let hashed = groups.replace(key, &format!("{key} + 0"));
+            let expect = sorted_rows(&ask(&engine(1, None), &hashed.replacen("+ 0", &format!("+ 0 as {key}"), 1)));
+            for dop in [1, 2, 7] {
+                let engine = engine(dop, None);
+                let plan = engine.explain(&snapshot, &groups, None).unwrap();
+                let expect_plan = format!("places={places}, partitions={}", most.min(dop));
+                assert!(plan.contains(&expect_plan), "{key}, degree {dop}:\n{plan}");
+                assert!(sorted_rows(&ask(&engine, &groups)) == expect, "{key} {condition}, degree {dop}");
+                let some = ask(&engine, &format!("{groups} limit 5"));
+                assert_eq!(some.iter().map(RecordBatch::num_rows).sum::<usize>(), 5);
+            }
+        }
+    }
+}
+
 /// Ships of two flags at four ports, each of ten tons but the first; the last one is of its own kind.
 fn ships(first_tons: i32, last: Option<(&str, i32)>) -> RecordBatch {
     let flags = (0..64).map(|row| ["malta", "panama"][row % 2]).chain(last.map(|(flag, _)| flag));

@@ -1,5 +1,7 @@
 //! Counts and sums of groups, each group at its place in arrays.
 
+use std::ops::Range;
+
 use crate::query::array_aggregate::narrow::Registers;
 
 /// Up to this many groups the arrays are kept several times, and rows take turns: rows that follow each other mostly belong to the
@@ -33,6 +35,8 @@ pub struct Totals {
     turns: usize,
     counts: Vec<u32>,
     sums: Vec<Total>,
+    /// The blocks of places to which rows were added. Memory of the others was never touched, so that it takes no room.
+    touched: Vec<bool>,
 }
 
 /// One sum of all groups.
@@ -58,8 +62,13 @@ impl Totals {
     pub fn new(groups: usize, sums: &[Sum]) -> Self {
         let (places, turns) = (groups + 1, turns(groups));
         let total = |&sum: &Sum| Total { sum, narrow: vec![0; places * turns], rows: 0, wide: Vec::new() };
-        Totals { places, turns, counts: vec![0; places * turns], sums: sums.iter().map(total).collect() }
+        let (counts, sums) = (vec![0; places * turns], sums.iter().map(total).collect());
+        // Where rows take turns there are so few groups that all are looked at.
+        Totals { places, turns, counts, sums, touched: vec![turns > 1; places.div_ceil(Totals::BLOCK)] }
     }
+
+    /// How many places are a block.
+    pub const BLOCK: usize = 4096;
 
     /// The most rows that may be added in one go.
     pub const ROWS_MAX: usize = 1024;
@@ -75,6 +84,8 @@ impl Totals {
         if self.turns > 1 {
             let offsets = (0..self.turns).map(|turn| (turn * self.places) as u32).cycle();
             places.iter_mut().zip(offsets).for_each(|(place, offset)| *place += offset);
+        } else {
+            places.iter().for_each(|place| self.touched[*place as usize / Totals::BLOCK] = true);
         }
         for place in places.iter() {
             let count = &mut self.counts[*place as usize];
@@ -97,6 +108,19 @@ impl Totals {
     /// The place of rows that are not selected.
     pub fn unselected(&self) -> u32 {
         (self.places - 1) as u32
+    }
+
+    /// Whether rows may have been added to groups of a block.
+    pub fn touches(&self, block: usize) -> bool {
+        self.touched[block]
+    }
+
+    /// Notes which of some groups have rows.
+    pub fn mark(&self, groups: Range<usize>, have_rows: &mut [bool]) {
+        for turn in 0..self.turns {
+            let counts = &self.counts[turn * self.places..][groups.clone()];
+            have_rows.iter_mut().zip(counts).for_each(|(has_rows, count)| *has_rows |= *count > 0);
+        }
     }
 
     /// How many rows a group has.

@@ -5,7 +5,8 @@
 //! - a scan is cut into as many partitions as its pipeline has;
 //! - an aggregation is done at once if both its input and its output have one partition. Otherwise each partition of the input is
 //!   aggregated by itself, and the groups are put together by one partition, or by several that share them by hash;
-//! - an aggregation in arrays has a thread for each partition of its scan, and one partition of groups;
+//! - an aggregation in arrays has a thread for each partition of its scan; if it has many groups, they are divided into partitions by
+//!   ranges;
 //! - a sort is done by each partition, and the sorted partitions are merged;
 //! - the build side of a hash join is collected once and shared by the partitions of the probe side, or, if it is large, both sides are
 //!   distributed by hash over the partitions of the probe side;

@@ -70,15 +70,17 @@ impl Builder<'_> {
         Ok(Arc::new(AggregateExec::try_new(mode, group_by, functions, filters, exchanged, schema)?))
     }
 
-    /// In arrays: its threads are the partitions of the scan, whose pipeline ends here, and it puts their groups together itself.
+    /// In arrays: its threads are the partitions of the scan, whose pipeline ends here, and it puts their groups together itself, in as
+    /// many partitions as the next pipeline has.
     pub(super) fn array_aggregate(
         &mut self,
         plan: &Arc<dyn ExecutionPlan>,
         aggregate: &ArrayAggregateExec,
     ) -> Rebuilt<Open> {
         let scan = self.open(only_child(plan)?)?;
-        let (pipeline, _) = self.begin("array aggregate", plan.as_ref(), 1);
-        let plan = Arc::new(aggregate.over(scan.plan, self.meter(scan.pipeline)));
+        let most = u32::try_from(aggregate.partitions_max()).unwrap_or(DEGREE_MAX).min(DEGREE_MAX);
+        let (pipeline, degree) = self.begin("array aggregate", plan.as_ref(), most);
+        let plan = Arc::new(aggregate.over(scan.plan, self.meter(scan.pipeline), degree));
         Ok(Open { plan, pipeline })
     }
 }
