@@ -41,7 +41,6 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 
 use crate::catalog::Catalog;
-use crate::clock::Clock;
 use crate::lock::LockTable;
 use crate::log::queue::CheckpointNote;
 use crate::log::storage::FileName;
@@ -119,7 +118,6 @@ struct Core {
     log: Arc<Log>,
     locks: Arc<LockTable>,
     catalog: Arc<Catalog>,
-    clock: Arc<dyn Clock>,
     block_bytes: usize,
     is_closing: AtomicBool,
     /// One checkpoint at a time.
@@ -144,14 +142,12 @@ impl Checkpointer {
         log: Arc<Log>,
         locks: Arc<LockTable>,
         catalog: Arc<Catalog>,
-        clock: Arc<dyn Clock>,
         numbers: Numbers,
     ) -> Result<Self, LogError> {
         let core = Arc::new(Core {
             log,
             locks,
             catalog,
-            clock,
             block_bytes: BLOCK_BYTES,
             is_closing: AtomicBool::new(false),
             state: Mutex::new(numbers),
@@ -202,13 +198,11 @@ impl Drop for Checkpointer {
 impl Core {
     fn run(&self) -> Result<CheckpointReport, CheckpointError> {
         let mut numbers = self.state.lock();
-        let began = self.clock.now();
         numbers.last += 1;
         let outcome = self.make(numbers.last);
-        let time = self.clock.now().saturating_sub(began);
         match &outcome {
             Ok(report) => {
-                self.log.note_checkpoint(Ok(CheckpointNote { begin_lsn: report.begin_lsn, bytes: report.bytes }), time);
+                self.log.note_checkpoint(Ok(CheckpointNote { begin_lsn: report.begin_lsn, bytes: report.bytes }));
                 // What cannot be removed now is tried again after the next one, and passed by when the database is opened.
                 numbers.live.retain(|&older| self.log.storage().remove(FileName::Checkpoint(older)).is_err());
                 numbers.live.push(report.number);
@@ -217,7 +211,7 @@ impl Core {
             }
             Err(CheckpointError::Closing) => {}
             Err(error) => {
-                self.log.note_checkpoint(Err(()), time);
+                self.log.note_checkpoint(Err(()));
                 *self.failure.lock() = Some(error.to_string());
             }
         }

@@ -197,7 +197,6 @@ impl Delta {
             retained_bytes: backlog.segment_bytes.saturating_sub(counts.bytes),
             old_versions: backlog.old_versions,
             stalls: counts.stalls,
-            stall_time: counts.stall_time,
             overruns: counts.overruns,
             waits: counts.waits,
             // Others may have published, and read it, since the counts were taken.

@@ -120,7 +120,7 @@ impl Engine {
         let checkpointer = match (&log, numbers) {
             (Some(log), Some(numbers)) => {
                 let (log, locks, catalog) = (Arc::clone(log), Arc::clone(&locks), Arc::clone(&catalog));
-                Some(Checkpointer::start(log, locks, catalog, Arc::clone(&options.clock), numbers)?)
+                Some(Checkpointer::start(log, locks, catalog, numbers)?)
             }
             _ => None,
         };

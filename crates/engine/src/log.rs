@@ -184,8 +184,6 @@ pub struct LogStatistics {
     pub checkpoint_failures: u64,
     /// Bytes of the checkpoints made.
     pub checkpoint_bytes: u64,
-    /// Time that making them took.
-    pub checkpoint_time: Duration,
 }
 
 /// An engine's log.
@@ -361,9 +359,9 @@ impl Log {
         self.queue.end_checkpoints();
     }
 
-    /// Notes what became of a checkpoint, and how long it took.
-    pub(crate) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>, time: Duration) {
-        self.queue.note_checkpoint(outcome, time);
+    /// Notes what became of a checkpoint.
+    pub(crate) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>) {
+        self.queue.note_checkpoint(outcome);
     }
 }
 

@@ -327,6 +327,17 @@ impl Database for Embedded {
         let options = self.options.read();
         let unbound = self.cache.read().as_ref().and_then(|cache| cache.warning());
         let cautions = option_checks::caution(&options).into_iter().chain(unbound);
+        let failed = self.engine.checkpoint_failure().map(|why| {
+            format!("the last checkpoint failed: {why}; nothing is lost, but the log grows until one succeeds: make room on its disk")
+        });
+        let refused = self.engine.lock_statistics().nice_refused;
+        let refused = (refused > 0).then(|| {
+            format!(
+                "{refused} times a thread could not be given the nice value of its transaction, so that priorities did not reach the \
+                 processor; run as root, or allow negative nice values (`ulimit -e`)"
+            )
+        });
+        let cautions = cautions.chain(failed).chain(refused);
         cautions.chain(parallelism::warnings(&options.queries, figures.as_ref())).collect()
     }
 

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use plimsoll_target::{Embedded, EmbeddedOptions};
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
@@ -142,6 +142,37 @@ fn the_conditions_of_tpcc_hold_after_a_kill_and_the_next_run_goes_on() {
     database.finish_load(&TPCH).unwrap();
     drop(database);
     assert!(open(&parent).tables(&TPCH).is_err());
+    std::fs::remove_dir_all(&parent).unwrap();
+}
+
+/// Runs until the database warns of what is expected.
+fn run_until(tpcc: &Tpcc, database: &Embedded, is_expected: impl Fn(&[String]) -> bool) {
+    let options = ClientOptions { clients: 4, ..ClientOptions::default() };
+    let drives = [Drive { name: "tpcc", benchmark: tpcc, database, options: &options }];
+    let window = Window { warmup: WarmUp::For(Duration::ZERO), measure: Duration::from_millis(200) };
+    let began = Instant::now();
+    while !is_expected(&database.warnings()) {
+        assert!(began.elapsed() < PATIENCE, "{:?}", database.warnings());
+        drive(&drives, window, &mut (), &AtomicBool::new(false)).unwrap();
+    }
+}
+
+/// Transactions go on meanwhile, so that without a warning nobody would notice until the disk is full.
+#[test]
+fn a_checkpoint_that_fails_is_warned_of_until_one_succeeds() {
+    let parent = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recovery-warned-{}", std::process::id()));
+    let (database, tpcc) = (open(&parent), tpcc());
+    load(&tpcc, &database);
+    run_until(&tpcc, &database, <[String]>::is_empty);
+    // A folder is where the next checkpoints want to make their file.
+    let in_the_way: Vec<_> = (1..1000).map(|number| parent.join(format!("checkpoint-{number:010}.draft"))).collect();
+    in_the_way.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    run_until(&tpcc, &database, |warnings| {
+        warnings.iter().any(|warning| warning.starts_with("the last checkpoint failed: checkpoint-"))
+    });
+    in_the_way.iter().for_each(|folder| std::fs::remove_dir(folder).unwrap());
+    run_until(&tpcc, &database, <[String]>::is_empty);
+    drop(database);
     std::fs::remove_dir_all(&parent).unwrap();
 }
 

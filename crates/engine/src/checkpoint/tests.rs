@@ -13,7 +13,7 @@ use std::sync::Arc;
 use plimsoll_policy::Priority;
 
 use super::*;
-use crate::clock::MonotonicClock;
+use crate::clock::{Clock, MonotonicClock};
 use crate::engine::{Engine, EngineOptions, Parts};
 use crate::log::storage::LogStorage;
 use crate::log::tests::storage::MemoryStorage;

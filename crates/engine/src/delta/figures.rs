@@ -38,8 +38,6 @@ pub struct Freshness {
     pub old_versions: usize,
     /// Commits that had to wait for room or for a blocking propagation. A count.
     pub stalls: u64,
-    /// How long they waited, all together.
-    pub stall_time: Duration,
     /// Commits published when the delta was full. A count.
     pub overruns: u64,
     /// How long commits waited where changes are published because a snapshot, a fold or another commit was there. Waits for room

@@ -60,8 +60,6 @@ pub(super) struct InboxCounts {
     pub(super) bytes_peak: u64,
     /// Commits that waited.
     pub(super) stalls: u64,
-    /// How long they waited, all together.
-    pub(super) stall_time: Duration,
     /// Commits that were published when the delta was full.
     pub(super) overruns: u64,
     /// How long commits waited for the lock of the inbox. Waits for room and for the end of a blocking propagation are not in it.
@@ -136,12 +134,10 @@ impl Inbox {
     /// Propagation takes no locks of transactions, so that it always comes to an end, whatever the waiting one holds.
     #[cold]
     fn wait(&self, state: &mut MutexGuard<'_, State>) {
-        let began = self.clock.now();
         while self.must_wait(state) {
             self.waiting.wait(state);
         }
         state.counts.stalls += 1;
-        state.counts.stall_time += self.clock.now().saturating_sub(began);
     }
 
     /// Everything that was published since the last call, in order, and the counts as of then.

@@ -313,7 +313,7 @@ impl Queue {
     }
 
     /// Notes what became of a checkpoint: one that is durable makes the units before its beginning superfluous.
-    pub(super) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>, time: Duration) {
+    pub(super) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>) {
         let mut state = self.state.lock();
         let interval = self.checkpoint_bytes.unwrap_or(u64::MAX);
         match outcome {
@@ -322,7 +322,6 @@ impl Queue {
                 state.checkpoint_lsn = begin_lsn.saturating_add(interval);
                 state.statistics.checkpoints += 1;
                 state.statistics.checkpoint_bytes += bytes;
-                state.statistics.checkpoint_time += time;
             }
             // Not at once again: the next try costs as much as this one.
             Err(()) => {
