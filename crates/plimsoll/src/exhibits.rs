@@ -106,6 +106,7 @@ pub static EXHIBITS: &[Source] = &[
     source!("GA/fig8-contention.toml"),
     source!("GA/robustness.toml"),
     source!("GA/tab5-query-19.toml"),
+    source!("GA/sixteen-cores.toml"),
     source!("GA/fig10-robustness-postgres.toml"),
     source!("NO/fig9.toml"),
     source!("NO/fig9-scan-beside-group.toml"),
