@@ -145,7 +145,7 @@ fn the_conditions_of_tpcc_hold_after_a_kill_and_the_next_run_goes_on() {
     std::fs::remove_dir_all(&parent).unwrap();
 }
 
-/// Runs until the database warns of what is expected.
+/// Runs until the warnings of the database are as expected.
 fn run_until(tpcc: &Tpcc, database: &Embedded, is_expected: impl Fn(&[String]) -> bool) {
     let options = ClientOptions { clients: 4, ..ClientOptions::default() };
     let drives = [Drive { name: "tpcc", benchmark: tpcc, database, options: &options }];

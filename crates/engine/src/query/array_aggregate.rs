@@ -225,7 +225,7 @@ impl ArrayAggregateExec {
         running.executed += 1;
         match running.executed < self.partitions {
             true => running.work = Some(work.clone()),
-            // What was added up goes with the last stream, and if the plan is executed again it begins anew.
+            // The totals go with the last stream, and if the plan is executed again it begins anew.
             false => running.executed = 0,
         }
         Ok(work)

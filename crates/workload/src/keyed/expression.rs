@@ -116,7 +116,7 @@ pub(super) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    /// Parameters from the first on, one for each column, of which the kind is told and whether it may be null; `None` if one is
+    /// Parameters from the first on, one for each column, with its kind and whether it may be null; `None` if one is
     /// not given as its column keeps it.
     pub(super) fn given(
         &self,

@@ -142,7 +142,7 @@ pub async fn all_of(threads: Vec<SpawnedTask<Result<Totals>>>, memory: MemoryRes
 
 /// Those of some groups that have rows, a batch at a time.
 pub struct Results {
-    /// What is computed.
+    /// The keys and sums.
     pub layout: Arc<Layout>,
     /// The columns of the results.
     pub schema: SchemaRef,
