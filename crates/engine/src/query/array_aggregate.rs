@@ -207,12 +207,17 @@ impl ArrayAggregateExec {
     /// Which output columns are columns of the scan with the same name.
     fn same_columns(&self, scan: &ColumnScan) -> HashSet<usize> {
         let schema = self.schema();
-        let is_same = |(place, key): (usize, &keys::Key)| {
-            let of_scan = scan.projection().iter().position(|column| *column == key.column);
-            of_scan.is_some_and(|of_scan| scan.schema().field(of_scan).name() == schema.field(place).name())
+        let is_same = |place: &usize| {
+            let of_scan = self.scanned(*place);
+            of_scan.is_some_and(|of_scan| scan.schema().field(of_scan).name() == schema.field(*place).name())
         };
-        let keys = self.layout.keys.iter().enumerate();
-        keys.filter(|(place, key)| is_same((*place, *key))).map(|(place, _)| place).collect()
+        (0..self.layout.keys.len()).filter(is_same).collect()
+    }
+
+    /// Which of the scan's columns an output column is, or is made of.
+    pub fn scanned(&self, place: usize) -> Option<usize> {
+        let (key, scan) = (self.layout.keys.get(place)?, ColumnScan::of(&self.scan)?);
+        scan.projection().iter().position(|column| *column == key.column)
     }
 
     /// What the next partition to be executed has in common with the others.

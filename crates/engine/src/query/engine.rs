@@ -23,6 +23,7 @@ use crate::columns::folder::DEFAULT_FOLDER;
 use crate::columns::{ColumnSnapshot, DiskFolder};
 use crate::query::QueryError;
 use crate::query::array_aggregate::ArrayAggregation;
+use crate::query::dependencies::Dependencies;
 use crate::query::grant::{MemoryGrant, exhausted};
 use crate::query::jobs::{CacheJobs, JobFigures, JobPlanner};
 use crate::query::join_order::JoinOrder;
@@ -30,6 +31,7 @@ use crate::query::key_bitmap::KeyBitmaps;
 use crate::query::pipelines::parallelize::{ChooseDegrees, Parallelize, Request, RequestSlot};
 use crate::query::pipelines::{Learner, LoadProbe};
 use crate::query::provider::SnapshotSchema;
+use crate::query::push_filters::PushFilters;
 use crate::query::threads::{Pool, QueryThreads, ThreadPools};
 use crate::query::usage::{QueryUsage, UsageMeter};
 
@@ -353,6 +355,7 @@ impl QueryEngine {
             .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
             .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
             .with_window_functions(SessionStateDefaults::default_window_functions())
+            .with_relation_planners(vec![Arc::new(Dependencies::default())])
             .with_optimizer_rules(logical_rules())
             .with_physical_optimizer_rules(rules)
             .build();
@@ -397,18 +400,21 @@ async fn rows_of(
     Ok(batches)
 }
 
-/// DataFusion's rules, and the join order where filters have just reached the tables and no column has been dropped yet.
+/// DataFusion's rules, the join order where filters have just reached the tables and no column has been dropped yet, and dependencies
+/// that are known.
 fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     let place = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |place| place + 1);
     rules.insert(place, Arc::new(JoinOrder::new()));
+    Dependencies::insert(&mut rules);
     rules
 }
 
-/// DataFusion's rules and our operators: aggregation in arrays before exchanges are planned for what is left, and bitmaps of join keys
-/// at the end.
+/// DataFusion's rules, but ours for conditions on their way down, and our operators: aggregation in arrays before exchanges are planned
+/// for what is left, and bitmaps of join keys at the end.
 fn rules_of_one_degree() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
+    PushFilters::replace(&mut rules);
     let place = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name()).unwrap_or(rules.len());
     rules.insert(place, Arc::new(ArrayAggregation::default()));
     rules.push(Arc::new(KeyBitmaps::default()));

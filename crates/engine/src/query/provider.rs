@@ -71,11 +71,9 @@ impl ColumnTableProvider {
     pub fn new(version: SnapshotTable) -> Self {
         let table = version.columns();
         let nullable = |column: &usize| table.schema().field(*column).is_nullable();
-        let constraint = |key: &Vec<usize>| match key.iter().any(nullable) {
-            true => Constraint::Unique(key.clone()),
-            false => Constraint::PrimaryKey(key.clone()),
-        };
-        let constraints = Constraints::new_unverified(table.unique_keys().iter().map(constraint).collect());
+        // Of a key that may be null DataFusion would believe that there is one row without it.
+        let keys = table.unique_keys().iter().filter(|key| !key.iter().any(nullable));
+        let constraints = Constraints::new_unverified(keys.cloned().map(Constraint::PrimaryKey).collect());
         ColumnTableProvider { version, constraints, hides_order: false }
     }
 

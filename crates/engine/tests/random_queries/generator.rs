@@ -33,7 +33,7 @@ impl Generator<'_> {
         let depth = generator.below(4);
         let from = generator.relation(depth);
         let order = format!(
-            "order by k desc nulls last, {} n, m nulls first, t",
+            "order by k desc nulls last, {} n nulls last, m nulls first, t nulls last",
             generator.one_of(&["", "t desc nulls first,"])
         );
         let (sql, is_ordered) = match generator.below(5) {
@@ -43,7 +43,7 @@ impl Generator<'_> {
                 (format!("select {ALL} from ({from}) r {order} limit {rows}{skipped}"), true)
             }
             2 => {
-                let totals = "count(*), count(k), count(distinct t), sum(n), min(t), max(m), avg(n)";
+                let totals = "count(*), count(k), count(distinct t), sum(n), min(t), max(m), avg(cast(n as double))";
                 (format!("select {totals} from ({from}) r"), true)
             }
             _ => (from, false),
@@ -77,7 +77,11 @@ impl Generator<'_> {
             3 | 4 => self.groups(depth - 1),
             5 => format!("select distinct {ALL} from ({}) d", self.relation(depth - 1)),
             6 => {
-                let order = self.one_of(&["n, k, m, t", "t desc, k, n, m", "k nulls first, m desc, n, t nulls first"]);
+                let order = self.one_of(&[
+                    "n nulls last, k nulls last, m nulls last, t nulls last",
+                    "t desc nulls first, k nulls last, n nulls last, m nulls last",
+                    "k nulls first, m desc nulls first, n nulls last, t nulls first",
+                ]);
                 let rows = 1 + self.below(60);
                 format!("select {ALL} from ({}) l order by {order} limit {rows}", self.relation(depth - 1))
             }
@@ -88,9 +92,9 @@ impl Generator<'_> {
             }
             8 => {
                 let window = self.one_of(&[
-                    "row_number() over (order by k, n, m, t)",
+                    "row_number() over (order by k nulls last, n nulls last, m nulls last, t nulls last)",
                     "sum(n) over (partition by k)",
-                    "count(*) over (partition by t order by n, k, m)",
+                    "count(*) over (partition by t order by n nulls last, k nulls last, m nulls last)",
                 ]);
                 format!("select k, m, t, {window} as n from ({}) w", self.relation(depth - 1))
             }
