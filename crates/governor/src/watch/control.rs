@@ -40,6 +40,7 @@ pub(super) struct Up {
     pub cancel: Prepared,
     pub check: Prepared,
     pub advisory: Prepared,
+    pub waited_for: Prepared,
     pub signals: Signals,
     /// Users whose processes the role may not signal although it may signal others: superusers.
     pub unsignallable: BTreeSet<String>,
@@ -211,6 +212,7 @@ impl Up {
             cancel: connection.prepare_text("cancel", statements::CANCEL)?,
             check: connection.prepare_text("check", statements::CHECK)?,
             advisory: connection.prepare_text("advisory", statements::ADVISORY)?,
+            waited_for: connection.prepare_text("waited_for", statements::WAITED_FOR)?,
             connection,
             signals: if may_signal { Signals::ByRight } else { Signals::ByKey },
             observing: None,

@@ -82,6 +82,17 @@ pub(super) fn advisory_holders(up: &mut Up, processes: &[i32]) -> Result<BTreeSe
     Ok(holders)
 }
 
+/// What each of these processes waits for: equal texts are the same lock.
+pub(super) fn waited_for(up: &mut Up, processes: &[i32]) -> Result<BTreeMap<i32, String>, WireError> {
+    let mut locks = BTreeMap::new();
+    up.connection.prepared_text_rows(&up.waited_for, &[&array(processes)], &mut |row| {
+        if let &[Some(pid), Some(lock)] = row {
+            locks.extend(pid.parse::<i32>().map(|pid| (pid, lock.to_owned())));
+        }
+    })?;
+    Ok(locks)
+}
+
 /// An array as PostgreSQL reads it.
 pub(super) fn array<T: std::fmt::Display>(values: &[T]) -> String {
     let values: Vec<String> = values.iter().map(T::to_string).collect();

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_policy::{
-    Action, Activity, CpuScheduler, Cycle, NoReplay, Priority, Rules, Unsafe, cpu_scheduler, cycles, decide,
-    waiters_behind,
+    Action, Activity, CpuScheduler, Cycle, NoReplay, Priority, Rules, StarvationBound, Unsafe, cpu_scheduler, cycles,
+    decide, waiters_behind,
 };
 use plimsoll_postgres::connection::WireError;
 
@@ -16,7 +16,7 @@ use super::cycle;
 use super::graph::{Links, Node, Scene};
 use super::late::{cards_of, in_flight};
 use super::ledger::Ledger;
-use super::look::{Looked, advisory_holders, look};
+use super::look::{Looked, advisory_holders, look, waited_for};
 use super::outside::admit_holders;
 use super::pace::Seen;
 use super::tracked::Tracked;
@@ -131,7 +131,7 @@ impl Round {
                 Action::Preempt { victim, waiter } => self.track(&scene, settings, victim, waiter),
             }
         }
-        let cycles = if cycle::are_broken(settings) { cycles(&scene.graph, rules.bound) } else { Vec::new() };
+        let cycles = if cycle::are_broken(settings) { self.cycles(up, &scene, rules.bound)? } else { Vec::new() };
         cycle::log(&scene, &cycles);
         self.has_pending_cycle = cycles.iter().any(|cycle| !cycle.stands && cycle.victim.is_some());
         let seen = Seen { changed: looked != self.last, blocked: !looked.waits.is_empty() };
@@ -191,6 +191,23 @@ impl Round {
                 }
             }
         }
+    }
+
+    /// The cycles that the server could only end by failing a transaction. Where one waits for the same lock as another, it may only be
+    /// behind it in the queue of that lock, and the server can let it pass. The queues are asked about only if there is a cycle to break.
+    fn cycles(&self, up: &mut Up, scene: &Scene, bound: StarvationBound) -> Result<Vec<Cycle>, WireError> {
+        let found = cycles(&scene.graph, bound);
+        if !found.iter().any(|cycle| cycle.stands && cycle.victim.is_some()) {
+            return Ok(found);
+        }
+        let processes: Vec<i32> = scene.nodes.iter().map(|node| node.process).collect();
+        let locks = waited_for(up, &processes)?;
+        let mut graph = scene.graph.clone();
+        graph.edges.retain(|edge| {
+            let [waiter, blocker] = [edge.waiter, edge.blocker].map(|at| locks.get(&processes[at]));
+            waiter.is_some() && blocker.is_some() && waiter != blocker
+        });
+        Ok(cycles(&graph, bound))
     }
 
     /// Those of the victims whose rollback costs more than it saves.

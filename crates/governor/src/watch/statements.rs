@@ -41,6 +41,11 @@ pub(crate) const ADVISORY: &str = "select l.pid from pg_catalog.pg_locks as l \
     where l.locktype operator(pg_catalog.=) 'advisory' and l.granted \
     and l.pid operator(pg_catalog.=) any ($1::pg_catalog.int4[])";
 
+/// What each of the processes `$1` waits for, as a text; equal texts are the same lock.
+pub(crate) const WAITED_FOR: &str = "select l.pid, pg_catalog.concat_ws('/', l.locktype, l.database, l.relation, l.page, l.tuple, \
+    l.virtualxid, l.transactionid, l.classid, l.objid, l.objsubid) from pg_catalog.pg_locks as l \
+    where not l.granted and l.pid operator(pg_catalog.=) any ($1::pg_catalog.int4[])";
+
 /// Victims `$1` (`$2`: only if they wait), the links that make each of them one (`$3` victim, `$4` who waits, `$5` who is
 /// waited for), and until when (`$6`). Has a row for each victim to which the deed was done.
 macro_rules! of_victims {

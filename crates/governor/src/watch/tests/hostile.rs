@@ -7,7 +7,7 @@ use super::acting::scene_of;
 use super::stage::{Client, HIGH, LOW, Stage, server, url};
 use crate::watch::beside::Observing;
 use crate::watch::control::{self, Up};
-use crate::watch::look::{advisory_holders, look};
+use crate::watch::look::{advisory_holders, look, waited_for};
 use crate::watch::statements;
 
 /// Functions by name, arguments and result: each notes that it ran and gives what the server's own gives.
@@ -138,6 +138,7 @@ fn ask_everything(up: &mut Up) {
     let array = format!("{{{process}}}");
     look(up, &[process]).unwrap();
     advisory_holders(up, &[process]).unwrap();
+    waited_for(up, &[process]).unwrap();
     let victims = [&array, "{f}", "{}", "{}", "{}", "4e9"];
     let mut rows = 0;
     let check = up.check.clone();
