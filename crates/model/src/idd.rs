@@ -26,7 +26,7 @@ pub mod thesis;
 mod turns;
 
 pub use slowdown::{CacheUse, Calibration, Slowdown};
-pub use turns::{Lesson, Residual, Turns};
+pub use turns::{Lesson, Residual, Turn, Turns};
 
 /// The share of response time, 0 to 1, above which waiting for locks decides a mix with shared tables.
 pub const LOCK_SHARE_MAX: f64 = 0.05;

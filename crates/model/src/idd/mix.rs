@@ -2,7 +2,7 @@
 
 use super::pool::{self, Pooled};
 use super::slowdown::{Own, others_shares};
-use super::{Caution, Disk, LOCK_SHARE_MAX, Machine, Member, Mix, Refused, Slowdown};
+use super::{Caution, Disk, LOCK_SHARE_MAX, Machine, Member, Mix, Refused, Slowdown, Turn};
 use crate::demand::{Demand, Figure};
 use crate::mva::{self, Solution};
 use crate::network::{Class, Network, Service, Station};
@@ -132,7 +132,7 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
     let each = || mix.members.iter().zip(&demands);
     let own = each().map(|(member, demand)| own(mix, member, demand)).collect::<Result<Vec<Own>, Refused>>()?;
     let disk_s = each().map(|(member, demand)| disk_s(member, demand)).collect::<Result<Vec<f64>, _>>()?;
-    let turn_s: Vec<f64> = mix.members.iter().map(|member| mix.turns.seconds(&member.alone.name, without)).collect();
+    let turns: Vec<Turn> = mix.members.iter().map(|member| mix.turns.of(&member.alone.name, without)).collect();
     let cores = f64::from(machine.cores);
     // Each was alone with all of the machine's upkeep, which mixes do not have twice.
     let upkeep = mix.members.iter().map(|member| member.alone.upkeep_cores(without)).fold(0.0, f64::max);
@@ -147,12 +147,12 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
         let solution = mva::solve(&network)?;
         let members = &solution.classes[..own.len()];
         let throughputs: Vec<f64> = members.iter().map(|class| class.throughput).collect();
-        let waits = |(class, turn_s): (usize, &f64)| turn_s * (stretch(&network, &solution, class) - 1.0).max(0.0);
+        let waits = |(class, turn): (usize, &Turn)| turn.wait_s(stretch(&network, &solution, class));
         let pooled = pool::solve(mix, machine, &solution)?;
         let threads_utilisation = pooled.as_ref().map(|(_, utilisation)| *utilisation);
         let next = State {
             cpu_s: mix.slowdown.mixed_cpu_s(&own, &throughputs, &state.cpu_s, cores),
-            turns_s: turn_s.iter().enumerate().map(waits).collect(),
+            turns_s: turns.iter().enumerate().map(waits).collect(),
             pooled: pooled.map_or_else(|| vec![Pooled::default(); own.len()], |(pooled, _)| pooled),
         };
         let change = state.distance(&next, &solution);

@@ -4,13 +4,15 @@
 //! The network shares cores evenly at every moment, so that each other request per core makes a request of `D` CPU seconds wait for
 //! another `D`. The kernel gives a process a slice of some milliseconds before the next one runs. A process that wakes waits for parts of the slices
 //! of those that are ahead of it, however short its own work is, and it wakes several times in a request of several statements. So a
-//! short request waits for `D + turn` seconds for each other request per core. Its response grows by
-//! `turn x (stretch - 1)`, where `stretch` is the time at the cores over `D` by even sharing: in proportion to the number of others, and not at all on
-//! idle cores.
+//! short request waits longer than the `D` of even sharing for each other request per core. Its response grows by
+//! `first x min(others, 1) + further x max(others - 1, 0)`, where `others` is the time at the cores over `D` by even sharing, less 1: not at
+//! all on idle cores. The first other request of a core counts apart from the further ones: whether a process that wakes finds a core idle is one
+//! thing, how long the queue is another.
 //!
-//! The turn of a class is fitted to its measured mean responses in mixes (least squares of relative errors). The class with the most
-//! CPU seconds has none: work is conserved, so that not all can wait longer than by even sharing, and requests that last many slices lose
-//! least by them. Waiting for a turn is a delay in the network, during which a request takes no part of the cores.
+//! Both are fitted to measured mean responses in mixes (least squares of relative errors); where the mixes cannot tell them apart, they are
+//! equal. The class with the most CPU seconds has no turn: work is conserved, so that not all can wait longer than by even sharing, and
+//! requests that last many slices lose least by them. Waiting for a turn is a delay in the network, during which a request takes no part of
+//! the cores.
 
 use std::collections::BTreeMap;
 
@@ -23,6 +25,8 @@ const ROUNDS_MAX: usize = 30;
 const TOLERANCE: f64 = 1e-4;
 /// Stretches below this say too little about turns.
 const STRETCH_MIN: f64 = 1.05;
+/// Least determinant of the two normal equations, over the product of their diagonal, with which two unknowns are told apart.
+const DETERMINANT_MIN: f64 = 0.05;
 
 /// A mix that was measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -57,15 +61,46 @@ impl Lesson {
     }
 }
 
-/// Seconds of a turn by class.
-type Seconds = BTreeMap<String, f64>;
+/// How much longer than by even sharing a request of a class waits for other requests, in seconds for each per core.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Turn {
+    /// For the first one.
+    pub first_s: f64,
+    /// For each further one.
+    pub further_s: f64,
+}
+
+impl Turn {
+    /// The seconds that a request waits longer which is at the cores for `stretch` times its CPU seconds by even sharing.
+    pub fn wait_s(self, stretch: f64) -> f64 {
+        let [first, further] = others(stretch);
+        self.first_s * first + self.further_s * further
+    }
+
+    /// How many values fitting has used for it.
+    fn unknowns(self) -> usize {
+        match self {
+            Turn { first_s, further_s } if first_s == further_s => usize::from(first_s > 0.0),
+            Turn { first_s, further_s } => usize::from(first_s > 0.0) + usize::from(further_s > 0.0),
+        }
+    }
+}
+
+/// The first other request per core, or what there is of it, and the further ones.
+fn others(stretch: f64) -> [f64; 2] {
+    let others = (stretch - 1.0).max(0.0);
+    [others.min(1.0), (others - 1.0).max(0.0)]
+}
+
+/// Turns by class.
+type ByClass = BTreeMap<String, Turn>;
 
 /// What lessons have taught.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Turns {
-    whole: Seconds,
+    whole: ByClass,
     /// Without each block.
-    without: Vec<Seconds>,
+    without: Vec<ByClass>,
     /// How far fitted responses are from measured ones.
     pub error: Option<Residual>,
 }
@@ -90,17 +125,18 @@ impl Turns {
     /// Learns from mixes; mixes that cannot be solved teach nothing.
     pub fn learn(lessons: &[Lesson], machine: &Machine) -> Self {
         let blocks = lessons.iter().map(Lesson::blocks).max().unwrap_or(0);
-        let whole = fit(lessons, machine, None);
-        let without =
-            if blocks > 1 { (0..blocks).map(|block| fit(lessons, machine, Some(block))).collect() } else { Vec::new() };
-        let error = residual(lessons, machine, &whole);
+        let whole = fit(lessons, machine, None, DETERMINANT_MIN);
+        let without = |block| fit(lessons, machine, Some(block), DETERMINANT_MIN);
+        let without = if blocks > 1 { (0..blocks).map(without).collect() } else { Vec::new() };
+        // Two mixes can be fitted exactly with two unknowns, which says nothing about others. How far off a form with one unknown is says more.
+        let error = residual(lessons, machine, &fit(lessons, machine, None, f64::INFINITY));
         Turns { whole, without, error }
     }
 
-    /// Seconds of a turn of a class, from all blocks but one, or from all; 0 if nothing was learned.
-    pub fn seconds(&self, class: &str, without: Option<usize>) -> f64 {
+    /// The turn of a class, from all blocks but one, or from all; none if nothing was learned.
+    pub fn of(&self, class: &str, without: Option<usize>) -> Turn {
         let learned = without.and_then(|block| self.without.get(block)).unwrap_or(&self.whole);
-        learned.get(class).copied().unwrap_or(0.0)
+        learned.get(class).copied().unwrap_or_default()
     }
 }
 
@@ -140,24 +176,21 @@ fn seen<'a>(
     Ok((0..lesson.members.len()).filter_map(of_class).collect())
 }
 
-fn fit(lessons: &[Lesson], machine: &Machine, without: Option<usize>) -> Seconds {
+fn fit(lessons: &[Lesson], machine: &Machine, without: Option<usize>, determinant_min: f64) -> ByClass {
     let mut turns = Turns::default();
     for _ in 0..ROUNDS_MAX {
         let all: Vec<Seen<'_>> =
             lessons.iter().filter_map(|lesson| seen(lesson, machine, &turns, without).ok()).flatten().collect();
-        let mut sums: BTreeMap<&str, (f64, f64, f64)> = BTreeMap::new();
+        let mut equations: BTreeMap<&str, Equations> = BTreeMap::new();
         for one in all.iter().filter(|one| !one.is_longest && one.stretch > STRETCH_MIN) {
-            let others = (one.stretch - 1.0) / one.measured_s;
-            let sum = sums.entry(one.class).or_default();
-            sum.0 += others * (1.0 - one.modelled_s / one.measured_s);
-            sum.1 += others * others;
-            sum.2 = sum.2.max(one.measured_s / one.stretch);
+            equations.entry(one.class).or_default().add(one);
         }
         let mut change: f64 = 0.0;
-        for (class, (error, weight, scale_s)) in sums {
+        for (class, equations) in equations {
             let now = turns.whole.entry(class.to_owned()).or_default();
-            let next = (*now + error / weight).max(0.0);
-            change = change.max((next - *now).abs() / scale_s);
+            let next = equations.next(*now, determinant_min);
+            let by = (next.first_s - now.first_s).abs().max((next.further_s - now.further_s).abs());
+            change = change.max(by / equations.scale_s);
             *now = next;
         }
         if change < TOLERANCE {
@@ -167,12 +200,58 @@ fn fit(lessons: &[Lesson], machine: &Machine, without: Option<usize>) -> Seconds
     turns.whole
 }
 
+/// The normal equations of what is to be added to a class's turn.
+#[derive(Default)]
+struct Equations {
+    squares: [f64; 2],
+    product: f64,
+    errors: [f64; 2],
+    /// The longest time at the cores for one other request, as measured.
+    scale_s: f64,
+}
+
+impl Equations {
+    fn add(&mut self, one: &Seen<'_>) {
+        let error = 1.0 - one.modelled_s / one.measured_s;
+        let others = others(one.stretch).map(|others| others / one.measured_s);
+        for (of, others) in others.into_iter().enumerate() {
+            self.squares[of] += others * others;
+            self.errors[of] += others * error;
+        }
+        self.product += others[0] * others[1];
+        self.scale_s = self.scale_s.max(one.measured_s / one.stretch);
+    }
+
+    /// The turn that leaves the least squares, none of it negative.
+    fn next(&self, now: Turn, determinant_min: f64) -> Turn {
+        let ([first, further], [first_error, further_error]) = (self.squares, self.errors);
+        let determinant = first * further - self.product * self.product;
+        let tells_apart = determinant > determinant_min * first * further;
+        if !tells_apart {
+            let both = (first_error + further_error) / (first + further + 2.0 * self.product);
+            return Turn { first_s: (now.first_s + both).max(0.0), further_s: (now.further_s + both).max(0.0) };
+        }
+        let first_s = now.first_s + (first_error * further - further_error * self.product) / determinant;
+        let further_s = now.further_s + (further_error * first - first_error * self.product) / determinant;
+        // With one of them at 0, the other has an equation for itself.
+        if first_s < 0.0 {
+            let alone = now.further_s + (further_error + self.product * now.first_s) / further;
+            Turn { first_s: 0.0, further_s: alone.max(0.0) }
+        } else if further_s < 0.0 {
+            let alone = now.first_s + (first_error + self.product * now.further_s) / first;
+            Turn { first_s: alone.max(0.0), further_s: 0.0 }
+        } else {
+            Turn { first_s, further_s }
+        }
+    }
+}
+
 /// What fitting leaves; `None` if every response was used up.
-fn residual(lessons: &[Lesson], machine: &Machine, fitted: &Seconds) -> Option<Residual> {
+fn residual(lessons: &[Lesson], machine: &Machine, fitted: &ByClass) -> Option<Residual> {
     let turns = Turns { whole: fitted.clone(), ..Turns::default() };
     let all = lessons.iter().filter_map(|lesson| seen(lesson, machine, &turns, None).ok()).flatten();
     let errors: Vec<f64> = all.map(|one| (one.modelled_s / one.measured_s).ln()).collect();
-    let degrees_of_freedom = errors.len() as f64 - fitted.values().filter(|seconds| **seconds > 0.0).count() as f64;
+    let degrees_of_freedom = errors.len() as f64 - fitted.values().map(|turn| turn.unknowns()).sum::<usize>() as f64;
     let squares: f64 = errors.iter().map(|error| error * error).sum();
     (degrees_of_freedom >= 1.0)
         .then(|| Residual { deviation: (squares / degrees_of_freedom).sqrt(), degrees_of_freedom })
