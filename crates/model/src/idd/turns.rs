@@ -25,7 +25,7 @@ const ROUNDS_MAX: usize = 30;
 const TOLERANCE: f64 = 1e-4;
 /// Stretches below this say too little about turns.
 const STRETCH_MIN: f64 = 1.05;
-/// Least determinant of the two normal equations, over the product of their diagonal, with which two unknowns are told apart.
+/// Least determinant of the two normal equations, over the product of their diagonal, with which both unknowns are fitted.
 const DETERMINANT_MIN: f64 = 0.05;
 
 /// A mix that was measured.
