@@ -2,10 +2,9 @@
 //!
 //! DataFusion parses, optimizes and executes. What is ours is what it needs from the outside to do that well: scans that
 //! evaluate conditions on compressed columns ([`scan`]), real statistics (`selectivity`), the order of joins (`join_order`), what
-//! keys determine (`dependencies`),
-//! conditions that go down plans by the places of columns, not by names (`push_filters`), and aggregation in arrays straight from the
-//! columns (`array_aggregate`). [`QueryEngine`] puts them together and owns the threads
-//! that queries run on. How much memory a query may keep is said by its `grant`; `usage` counts what it takes from the disk. A
+//! keys determine (`dependencies`), conditions that go down plans by the places of columns, not by names (`push_filters`), and
+//! aggregation in arrays straight from the columns (`array_aggregate`). [`QueryEngine`] puts them together and owns the threads that
+//! queries run on. How much memory a query may keep is said by its `grant`; `usage` counts what it takes from the disk. A
 //! query has one degree of parallelism, or one for each of its [`pipelines`], and runs on [`threads`] of all queries or of its own. With cache classes its parts are [`jobs`] on threads
 //! of their class.
 //!

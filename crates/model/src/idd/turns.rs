@@ -9,8 +9,8 @@
 //! all on idle cores. The first other request of a core counts apart from the further ones: whether a process that wakes finds a core idle is one
 //! thing, how long the queue is another.
 //!
-//! Both are fitted to measured mean responses in mixes (least squares of relative errors); where the mixes cannot tell them apart, they are
-//! equal. The class with the most CPU seconds has no turn: work is conserved, so that not all can wait longer than by even sharing, and
+//! Both are fitted to measured mean responses in mixes (least squares of relative errors); they are equal where
+//! that is near enough to the mixes, or the mixes cannot tell them apart. The class with the most CPU seconds has no turn: work is conserved, so that not all can wait longer than by even sharing, and
 //! requests that last many slices lose least by them. Waiting for a turn is a delay in the network, during which a request takes no part of
 //! the cores.
 
@@ -27,6 +27,8 @@ const TOLERANCE: f64 = 1e-4;
 const STRETCH_MIN: f64 = 1.05;
 /// Least determinant of the two normal equations, over the product of their diagonal, with which both unknowns are fitted.
 const DETERMINANT_MIN: f64 = 0.05;
+/// Where one time for each other request is as near as this to what mixes have shown, in logarithms, a second one would only fit their noise.
+const PLAIN_DEVIATION_MAX: f64 = 0.1;
 
 /// A mix that was measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,11 +127,16 @@ impl Turns {
     /// Learns from mixes; mixes that cannot be solved teach nothing.
     pub fn learn(lessons: &[Lesson], machine: &Machine) -> Self {
         let blocks = lessons.iter().map(Lesson::blocks).max().unwrap_or(0);
-        let whole = fit(lessons, machine, None, DETERMINANT_MIN);
-        let without = |block| fit(lessons, machine, Some(block), DETERMINANT_MIN);
-        let without = if blocks > 1 { (0..blocks).map(without).collect() } else { Vec::new() };
         // Two mixes can be fitted exactly with two unknowns, which says nothing about others. How far off a form with one unknown is says more.
-        let error = residual(lessons, machine, &fit(lessons, machine, None, f64::INFINITY));
+        let plain = fit(lessons, machine, None, f64::INFINITY);
+        let error = residual(lessons, machine, &plain);
+        let determinant_min = match error {
+            Some(error) if error.deviation > PLAIN_DEVIATION_MAX => DETERMINANT_MIN,
+            _ => f64::INFINITY,
+        };
+        let whole = if determinant_min.is_finite() { fit(lessons, machine, None, determinant_min) } else { plain };
+        let without = |block| fit(lessons, machine, Some(block), determinant_min);
+        let without = if blocks > 1 { (0..blocks).map(without).collect() } else { Vec::new() };
         Turns { whole, without, error }
     }
 
