@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use plimsoll_model::des;
-use plimsoll_model::idd::{self, Caution, Lesson, Mix, Prediction, Turns};
+use plimsoll_model::idd::{self, Caution, Lesson, Mix, Prediction, Slowdown, Turns};
 use plimsoll_model::mva::Method;
 use plimsoll_model::network::Network;
 use plimsoll_model::statistics::Interval as ModelInterval;
@@ -331,10 +331,13 @@ fn shown(asked: &Asked, inputs: &Inputs<'_>, (mix, prediction): (&Mix, &Predicti
 fn cautions(mix: &Mix, prediction: &Prediction, ranks: Option<&Result<Vec<u8>, String>>, model: Model) -> Vec<String> {
     let mut cautions: Vec<String> = prediction.cautions.iter().filter_map(told).collect();
     if model != Model::Mva && !mix.is_adjusted() {
-        cautions.push(
-            "no arm with several workloads has shown how they slow each other's requests down; demands are as alone"
-                .to_owned(),
-        );
+        let adjusted = match mix.slowdown {
+            Slowdown::SharedRate => "demands are adjusted by instructions and spinning, as counted alone",
+            _ => "demands are as alone",
+        };
+        cautions.push(format!(
+            "no arm with several workloads has shown how they slow each other's requests down; {adjusted}"
+        ));
     }
     match ranks {
         None => {}

@@ -315,6 +315,8 @@ fn counters_of(reading: &CounterReading) -> Counters {
         l1d_misses: of_together(Event::L1dMisses),
         llc_misses: of_together(Event::LlcMisses),
         branch_misses: of_together(Event::BranchMisses),
+        kernel_instructions: alone(Event::KernelInstructions),
+        spin_instructions: alone(Event::SpinInstructions),
         branches: alone(Event::Branches),
         l2_misses: alone(Event::L2Misses),
         dtlb_misses: alone(Event::DtlbMisses),

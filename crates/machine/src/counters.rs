@@ -1,4 +1,4 @@
-//! Hardware counters in user mode: of chosen threads, of a process with everything it starts, or of a control group.
+//! Hardware counters: of chosen threads, of a process with everything it starts, or of a control group.
 //!
 //! # Groups
 //!
@@ -29,7 +29,8 @@
 //!
 //! # Limits
 //!
-//! User mode only, which is what `perf_event_paranoid` lets every user count, and what the workload itself does. Threads and
+//! User mode, which is what `perf_event_paranoid` lets every user count, and what the workload itself does; one group also has
+//! instructions in kernel mode, where that may be counted. Threads and
 //! children that a process starts are inherited; a process that ends keeps its counts.
 //!
 //! Main types in reading order: [`Plan`] is what can be counted, [`Watched`] whom, [`CounterSet`] opens and reads,
@@ -43,6 +44,7 @@ mod probe;
 pub(crate) mod reading;
 mod sanity;
 pub(crate) mod source;
+mod spins;
 mod tree;
 mod trial;
 mod unavailable;
@@ -64,6 +66,7 @@ pub use unavailable::CountersUnavailable;
 use crate::host::Host;
 use opened::{OpenedGroup, Place, make_room_for_files};
 use reading::{GroupCounts, SetCounts};
+use spins::Programs;
 use tree::{ThreadIdentity, threads_of_tree};
 use user_time::ModeTimes;
 
@@ -89,6 +92,7 @@ pub struct CounterSet {
     /// The threads that were asked for, where it was threads; and what they had used when counting began.
     threads: Vec<i32>,
     began: ModeTimes,
+    programs: Programs,
     notes: BTreeSet<String>,
 }
 
@@ -130,6 +134,7 @@ impl CounterSet {
             tree: None,
             threads: Vec::new(),
             began: ModeTimes::default(),
+            programs: Programs::default(),
             notes: plan.notes.clone(),
         };
         match watched {
@@ -225,12 +230,28 @@ impl CounterSet {
     fn open_threads(&mut self, tids: impl Iterator<Item = i32>, inherit: bool) -> io::Result<()> {
         for tid in tids {
             match Target::open(&self.plan, Place::Task { tid, inherit }) {
-                Ok(target) => self.targets.push(target),
+                Ok(mut target) => {
+                    self.sample_spins(&mut target, &Place::Task { tid, inherit });
+                    self.targets.push(target);
+                }
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// Spinning is sampled of single threads only: the kernel gives samples of what they start to nobody.
+    fn sample_spins(&mut self, target: &mut Target, place: &Place<'_>) {
+        let Some(spins) = &self.plan.spins else { return };
+        let group = &mut target.groups[spins.group];
+        match spins.open(place, group, &mut self.programs) {
+            None => {}
+            Some(Ok(sampler)) => group.spins = Some(sampler),
+            Some(Err(error)) => {
+                self.notes.insert(format!("{} could not be sampled: {error}", Event::SpinInstructions));
+            }
+        }
     }
 
     /// Opens a process tree. What its threads start from then on is inherited where the kernel can do that for groups.

@@ -11,6 +11,12 @@ pub(super) const FIGURES: &[Figure] = &[
     event("counters.instructions", "instructions", "instructions retired, user mode", |of| {
         per_request(of, |one| one.instructions)
     }),
+    event("counters.kernel_instructions", "kernel_instructions", "instructions retired, kernel mode", |of| {
+        per_request(of, |one| one.kernel_instructions)
+    }),
+    event("counters.spin_instructions", "spin_instructions", "instructions spent waiting for spin locks", |of| {
+        per_request(of, |one| one.spin_instructions)
+    }),
     event("counters.l1d_misses", "l1d_misses", "first-level data cache load misses", |of| {
         per_request(of, |one| one.l1d_misses)
     }),

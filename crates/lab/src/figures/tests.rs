@@ -60,6 +60,8 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
         counters: Some(Counters {
             cycles: count(4_000),
             instructions: count(2_000 + times),
+            kernel_instructions: count(600),
+            spin_instructions: count(3),
             l1d_misses: count(50 + times),
             llc_misses: count(10 + times),
             branch_misses: count(9),

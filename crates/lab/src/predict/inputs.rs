@@ -150,15 +150,14 @@ impl<'a> Inputs<'a> {
             && is("target.memory_grant_mib", "unlimited")
     }
 
-    /// The mix that is asked for. With `turns`, which lessons at its settings have taught, demands follow what arms with several workloads
-    /// have shown, if there are any; without, they are as alone.
+    /// The mix that is asked for. With `turns`, which lessons at its settings have taught, demands are adjusted as far as something
+    /// shows how; without, they are as alone.
     pub(super) fn mix(&self, asked: &Asked, turns: Option<&Turns>) -> Result<Mix, PredictError> {
         let mut members = Vec::new();
         for member in &asked.members {
             members.push(self.member(&asked.base, &member.name, member.clients, member.think_s)?);
         }
-        let names = asked.members.iter().map(|member| member.name.as_str());
-        let slowdown = if turns.is_some() { self.slowdown(&asked.base, names) } else { Slowdown::None };
+        let slowdown = if turns.is_some() { self.slowdown(&asked.base, &members) } else { Slowdown::None };
         Ok(Mix {
             tables_shared: self.shares_tables(asked, &members),
             members,
@@ -173,12 +172,20 @@ impl<'a> Inputs<'a> {
         Ok(Member { alone, population: clients, think_s, needs_thread: self.is_embedded() && self.is_analytical(name) })
     }
 
-    /// How requests of these workloads slow each other down, as arms with several workloads have shown.
-    fn slowdown<'n>(&self, base: &Setting, names: impl Iterator<Item = &'n str>) -> Slowdown {
-        let points: Vec<Vec<Calibration>> = names.map(|name| self.calibrations(base, name)).collect();
-        match points.iter().any(|points| !points.is_empty()) {
-            true => Slowdown::Calibrated(points),
-            false => Slowdown::None,
+    /// How requests of these workloads slow each other down: as arms with several workloads have shown, or else as the instructions that each
+    /// executes alone say, if they were counted.
+    fn slowdown(&self, base: &Setting, members: &[Member]) -> Slowdown {
+        let points: Vec<_> = members.iter().map(|member| self.calibrations(base, &member.alone.name)).collect();
+        let is_counted = |member: &Member| {
+            let demand = member.alone.demand(None);
+            demand.is_ok_and(|demand| demand.instructions.is_ok() && demand.spin_instructions.is_ok())
+        };
+        if points.iter().any(|points| !points.is_empty()) {
+            Slowdown::Calibrated(points)
+        } else if members.iter().all(is_counted) {
+            Slowdown::SharedRate
+        } else {
+            Slowdown::None
         }
     }
 
@@ -215,7 +222,7 @@ impl<'a> Inputs<'a> {
             responses
         };
         Some(Lesson {
-            slowdown: self.slowdown(base, cells.iter().map(|cell| cell.workload)),
+            slowdown: self.slowdown(base, &members),
             members,
             responses: cells.iter().map(responses).collect(),
         })

@@ -9,7 +9,7 @@ use super::*;
 use crate::analysis::made_up::{Noise, measure, plan, results};
 use crate::plan::Setting;
 use crate::predict::window::DiskModel;
-use crate::results::{Device, LockWait, Results, TimeShare, WorkloadResult};
+use crate::results::{Counters, Device, LockWait, Results, TimeShare, WorkloadResult};
 
 /// Short transactions and long ones, without pauses, and what each needs of the cores, seconds.
 pub(crate) const EXPERIMENT: &str = r#"
@@ -197,6 +197,37 @@ fn what_was_not_measured_is_marked() {
     let (p50, p95) = (percentiles["p50"].expect("enough"), percentiles["p95"].expect("enough"));
     assert!(p50.value < short.response_ms.expect("has clients").value && p95.value > p50.value, "{percentiles:?}");
     assert!(predicted.mixes[2].cautions.iter().any(|caution| caution.contains("demands are as alone")));
+}
+
+/// What the thesis adjusts demands by: a mix executes instructions at one rate, which slows the faster workload down.
+#[test]
+fn counters_adjust_demands_where_no_mix_has_taught() {
+    let count = |kernel: Option<f64>| {
+        run(&alone_only(EXPERIMENT), 1.0, 0.0, move |_, one| {
+            let per_s = if one.name == "short" { 2e9 } else { 1e9 };
+            let demand = DEMANDS_S.iter().find(|(of, _)| *of == one.name).expect("one of the two").1;
+            let instructions = per_s * demand * one.all.completed as f64;
+            let part = |share: f64| (instructions * share) as u64;
+            one.counters = Some(Counters {
+                instructions: Some(part(1.0 - kernel.unwrap_or(0.0))),
+                kernel_instructions: kernel.map(part),
+                spin_instructions: Some(0),
+                ..Counters::default()
+            });
+        })
+    };
+    let mix = |results: &Results| {
+        let predicted = predict(results, None, &request(Some("long.clients=30"), Model::Idd)).expect("known key");
+        let mix = predicted.mixes.into_iter().next().expect("one");
+        (mix.workloads.iter().map(|one| one.cpu_factor).collect::<Vec<_>>(), mix.cautions.join("; "))
+    };
+    let (factors, cautions) = mix(&count(Some(0.25)));
+    assert!(factors[0] > 1.05 && factors[1] < 0.95, "{factors:?}");
+    assert!(cautions.contains("adjusted by instructions and spinning"), "{cautions}");
+    // A part of the instructions would pass for the whole.
+    let (factors, cautions) = mix(&count(None));
+    assert_eq!(factors, [1.0, 1.0]);
+    assert!(cautions.contains("demands are as alone"), "{cautions}");
 }
 
 /// Where the target has CPU priorities and workloads have different ones, the simulation serves the higher one first.

@@ -3,7 +3,7 @@
 use plimsoll_machine::disk_speed::DiskSpeed;
 use plimsoll_model::demand::{Block, Figure};
 
-use crate::results::{Device, Point, WorkloadResult};
+use crate::results::{Counters, Device, Point, WorkloadResult};
 
 /// What a disk did per second.
 pub(super) type DiskRate = fn(&Device) -> Option<f64>;
@@ -80,7 +80,16 @@ pub(super) fn block(point: &Point, result: &WorkloadResult, clients: &Clients, d
         let known = own_on_server(result);
         let upkeep_s = busy_s.zip(known).map_or(0.0, |(busy_s, own_s)| (busy_s - own_s).max(0.0));
         let own_cpu_s = known.map(|own_s| Ok(own_s * completed / within));
-        let unknown = |figure: &str| Err(format!("{figure} are not measured by workload"));
+        let has_workers =
+            result.server.as_ref().and_then(|server| server.workers.as_ref()).is_some_and(|workers| workers.mean > 0.0);
+        let counted = |pick: fn(&Counters) -> Option<u64>, figure: &str| -> Figure {
+            if has_workers {
+                return Err(format!("{figure} of parallel workers are not counted"));
+            }
+            let counters = result.counters.ok_or_else(|| why_missing(point, "hardware counters"))?;
+            let count = pick(&counters).ok_or_else(|| format!("{figure} were not counted"))?;
+            Ok(count as f64 * completed / within)
+        };
         Block {
             requests: result.all.completed,
             response_s,
@@ -88,10 +97,10 @@ pub(super) fn block(point: &Point, result: &WorkloadResult, clients: &Clients, d
                 .unwrap_or_else(|| sum(device.cpu_busy.map(|busy| busy * f64::from(clients.cores)), "cpu_time")),
             upkeep_cores: upkeep_s / point.window_s,
             disk_s: sum(disk.seconds_per_s(device), "devices"),
-            log_s: unknown("waits for the log"),
+            log_s: Err("waits for the log are not measured by workload".to_owned()),
             lock_s: lock_s.ok_or_else(|| "the target does not tell lock waits".to_owned()),
-            instructions: unknown("instructions in kernel mode"),
-            spin_instructions: unknown("spin instructions"),
+            instructions: counted(|one| Some(one.instructions? + one.kernel_instructions?), "instructions"),
+            spin_instructions: counted(|one| one.spin_instructions, "spin instructions"),
             between_s: match clients.never_pause {
                 true => Ok(between_s()),
                 false => Err("clients pause between requests, or windows are too short for them".to_owned()),

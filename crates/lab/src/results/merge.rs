@@ -162,6 +162,8 @@ impl Counters {
         Counters {
             cycles: sum(|one| one.cycles),
             instructions: sum(|one| one.instructions),
+            kernel_instructions: sum(|one| one.kernel_instructions),
+            spin_instructions: sum(|one| one.spin_instructions),
             l1d_misses: sum(|one| one.l1d_misses),
             llc_misses: sum(|one| one.llc_misses),
             branch_misses: sum(|one| one.branch_misses),

@@ -215,9 +215,9 @@ impl WorkloadResult {
     }
 }
 
-/// Hardware counters over the window, scaled by coverage. Counts, in user mode.
+/// Hardware counters over the window, scaled by coverage. Counts, in user mode unless the name says otherwise.
 ///
-/// The first five were counted together, at the same moments, so that their ratios may be taken; the others were counted
+/// Cycles, instructions, misses of the first and the last level, and mispredicted branches were counted together, at the same moments, so that their ratios may be taken; the others were counted
 /// at other moments of the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
@@ -225,6 +225,12 @@ pub struct Counters {
     pub cycles: Option<u64>,
     /// Instructions retired.
     pub instructions: Option<u64>,
+    /// Instructions retired in kernel mode.
+    #[serde(default)]
+    pub kernel_instructions: Option<u64>,
+    /// Instructions spent waiting for spin locks, by samples; of PostgreSQL's processes only.
+    #[serde(default)]
+    pub spin_instructions: Option<u64>,
     /// First-level data cache load misses.
     pub l1d_misses: Option<u64>,
     /// Last-level cache misses.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// An event with the same meaning on every processor, as far as processors agree. User mode only.
+/// An event with the same meaning on every processor, as far as processors agree. In user mode, unless its name says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -13,6 +13,10 @@ pub enum Event {
     Cycles,
     /// Instructions retired.
     Instructions,
+    /// Instructions retired in kernel mode.
+    KernelInstructions,
+    /// Instructions retired in user mode while waiting for spin locks, by samples; of programs whose functions are known.
+    SpinInstructions,
     /// Branches retired.
     Branches,
     /// Branches that were mispredicted.
@@ -51,9 +55,11 @@ pub enum Event {
 
 impl Event {
     /// Every event that the processor counts, in the order in which they are reported.
-    pub(crate) const HARDWARE: [Event; 16] = [
+    pub(crate) const HARDWARE: [Event; 18] = [
         Event::Cycles,
         Event::Instructions,
+        Event::KernelInstructions,
+        Event::SpinInstructions,
         Event::Branches,
         Event::BranchMisses,
         Event::L1dLoads,
@@ -75,6 +81,8 @@ impl Event {
         match self {
             Event::Cycles => "cycles",
             Event::Instructions => "instructions",
+            Event::KernelInstructions => "kernel_instructions",
+            Event::SpinInstructions => "spin_instructions",
             Event::Branches => "branches",
             Event::BranchMisses => "branch_misses",
             Event::L1dLoads => "l1d_loads",
@@ -101,6 +109,8 @@ impl fmt::Display for Event {
         f.write_str(match self {
             Event::Cycles => "cycles",
             Event::Instructions => "instructions",
+            Event::KernelInstructions => "instructions in kernel mode",
+            Event::SpinInstructions => "instructions spent spinning",
             Event::Branches => "branches",
             Event::BranchMisses => "branch misses",
             Event::L1dLoads => "first-level data cache loads",

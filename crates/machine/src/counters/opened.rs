@@ -3,11 +3,14 @@
 use std::fs::File;
 use std::io;
 
-use perf_event::{Builder, Counter, ReadFormat};
+use perf_event::{Builder, Counter, ReadFormat, Sampler};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::Event;
 use super::plan::PlannedEvent;
 use super::reading::GroupCounts;
+use super::source::Source;
+use super::spins::SpinSampler;
 
 /// Whom to count.
 #[derive(Debug, Clone, Copy)]
@@ -30,8 +33,8 @@ pub(super) enum Place<'a> {
 
 impl Place<'_> {
     /// A builder for an event here. Every member asks for reading as a group, which Intel's shares of slots insist on.
-    pub(super) fn builder<'a>(&'a self, event: &PlannedEvent) -> Builder<'a> {
-        let mut builder: Builder<'a> = event.source.builder();
+    pub(super) fn builder<'a>(&'a self, source: &Source) -> Builder<'a> {
+        let mut builder: Builder<'a> = source.builder();
         match self {
             Place::Task { tid, inherit } => builder.observe_pid(*tid).any_cpu().inherit(*inherit),
             Place::ControlGroup { folder, core } => builder.observe_cgroup(folder).one_cpu(*core),
@@ -46,20 +49,27 @@ impl Place<'_> {
 /// A group of counters, the leader first.
 pub(super) struct OpenedGroup {
     counters: Vec<Counter>,
+    /// Samples that are taken while the group counts.
+    pub(super) spins: Option<SpinSampler>,
 }
 
 impl OpenedGroup {
     /// Begins a group that counts nothing yet.
     pub(super) fn lead(place: &Place<'_>, event: &PlannedEvent) -> io::Result<OpenedGroup> {
-        Ok(OpenedGroup { counters: vec![place.builder(event).build()?] })
+        Ok(OpenedGroup { counters: vec![place.builder(&event.source).build()?], spins: None })
     }
 
     /// Adds an event. A member counts only while its leader does, so that enabling the leader starts all at once.
     pub(super) fn join(&mut self, place: &Place<'_>, event: &PlannedEvent) -> io::Result<()> {
         let leader = &mut self.counters[0];
-        let member = place.builder(event).enabled(true).build_with_group(leader)?;
+        let member = place.builder(&event.source).enabled(true).build_with_group(leader)?;
         self.counters.push(member);
         Ok(())
+    }
+
+    /// Adds an event that is sampled into a buffer instead of read with the others.
+    pub(super) fn join_sampled(&mut self, builder: &mut Builder<'_>, buffer_bytes: usize) -> io::Result<Sampler> {
+        builder.enabled(true).build_with_group(&mut self.counters[0])?.sampled(buffer_bytes)
     }
 
     /// A whole group, stopped and at zero.
@@ -74,7 +84,9 @@ impl OpenedGroup {
     }
 
     pub(super) fn disable(&mut self) -> io::Result<()> {
-        self.counters[0].disable()
+        self.counters[0].disable()?;
+        self.spins.iter_mut().for_each(SpinSampler::look);
+        Ok(())
     }
 
     /// Adds what was counted to `sum`. `events` are those that it was opened with.
@@ -85,6 +97,10 @@ impl OpenedGroup {
         for (event, counter) in events.iter().zip(&self.counters) {
             let value = data.get(counter).map_or(0, |entry| entry.value());
             *sum.counts.entry(event.key.to_owned()).or_insert(0) += value;
+        }
+        if let Some(spins) = &mut self.spins {
+            spins.look();
+            *sum.counts.entry(Event::SpinInstructions.key().to_owned()).or_insert(0) += spins.counted();
         }
         Ok(())
     }

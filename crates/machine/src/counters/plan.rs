@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use perf_event::events::{CacheId, CacheResult, Hardware, Software};
 
 use super::source::{Code, Source, core_pmu};
+use super::spins::{PERIOD, SPIN_FUNCTIONS, Spins};
 use super::trial::Trial;
 use super::{CountersUnavailable, Event};
 use crate::facts::guest;
@@ -20,6 +21,8 @@ pub struct Plan {
     pub(super) family: Option<Family>,
     pub(super) slots_per_cycle: Option<u32>,
     pub(super) why_no_top_down: Option<String>,
+    /// Samples of spinning, in the turns of one of the groups.
+    pub(super) spins: Option<Spins>,
     pub(super) notes: BTreeSet<String>,
 }
 
@@ -87,7 +90,8 @@ impl Plan {
             why_unknown.or_else(|| why_no_top_down(family?, Topology::read(&host).threads_per_core, slots_per_cycle));
         let processor = Processor { host: &host, family, is_amd: identity.vendor == AMD };
         let wishes = wishes(&processor, why_no_top_down.is_none());
-        let mut plan = Plan { groups: Vec::new(), family, slots_per_cycle, why_no_top_down, notes: BTreeSet::new() };
+        let mut plan =
+            Plan { groups: Vec::new(), family, slots_per_cycle, why_no_top_down, spins: None, notes: BTreeSet::new() };
         if family == Some(Family::Skylake) && guest::hypervisor(&host).is_some() {
             plan.notes.insert(
                 "top-down: a guest does not see whether its core is shared by hyper-threads; if it is, shares of slots are \
@@ -96,6 +100,12 @@ impl Plan {
             );
         }
         plan.settle(&host, wishes)?;
+        plan.spins = Some(Spins {
+            group: plan.groups.len() - 1,
+            source: Source::hardware("instructions", Hardware::INSTRUCTIONS),
+            period: PERIOD,
+            functions: SPIN_FUNCTIONS,
+        });
         Ok(plan)
     }
 
@@ -125,6 +135,7 @@ impl Plan {
             family: None,
             slots_per_cycle: None,
             why_no_top_down: Some("the kernel's own events say nothing of slots".to_owned()),
+            spins: None,
             notes: BTreeSet::new(),
         };
         plan.settle(&Host::real(), wishes)?;
@@ -144,6 +155,7 @@ impl Plan {
     /// Leaves out the later half of the groups, for want of files.
     pub(super) fn leave_out_last_half(&mut self) {
         let left_out = self.groups.split_off(self.groups.len().div_ceil(2));
+        self.spins = self.spins.take().filter(|spins| spins.group < self.groups.len());
         let names: Vec<String> = left_out.into_iter().map(|group| group.name).collect();
         self.notes.insert(format!(
             "too few files may be open for all counters (ulimit -Hn): left out are the groups {}",
@@ -266,6 +278,8 @@ fn wishes(processor: &Processor<'_>, with_top_down: bool) -> Vec<Wish> {
         "branches and pages",
         &[Event::Branches, Event::BranchMisses, Event::DtlbLoads, Event::DtlbMisses],
     )]);
+    // Last, and small, for samples of spinning have their turn with it.
+    wishes.push(vec![plain("kernel mode", &[Event::KernelInstructions])]);
     wishes.retain(|wish| !wish.is_empty());
     wishes
 }
@@ -287,6 +301,9 @@ fn general(processor: &Processor<'_>, event: Event) -> WantedEvent {
         Event::Instructions => {
             counts_always = true;
             hardware("instructions", Hardware::INSTRUCTIONS)
+        }
+        Event::KernelInstructions => {
+            vec![Source::hardware("instructions in kernel mode", Hardware::INSTRUCTIONS).in_kernel()]
         }
         Event::Branches => {
             counts_always = true;
@@ -328,6 +345,7 @@ fn general(processor: &Processor<'_>, event: Event) -> WantedEvent {
         | Event::ServedByMemory
         | Event::CodeFromL2
         | Event::CodeBeyondL2
+        | Event::SpinInstructions
         | Event::TaskClock
         | Event::PageFaults
         | Event::ContextSwitches => Vec::new(),

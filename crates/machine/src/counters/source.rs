@@ -132,6 +132,12 @@ impl Source {
         self
     }
 
+    /// The same event, in kernel mode alone.
+    pub(super) fn in_kernel(mut self) -> Source {
+        self.builder.include_kernel().exclude_user(true);
+        self
+    }
+
     pub(super) fn caveat(&self) -> Option<&'static str> {
         self.caveat
     }

@@ -32,10 +32,10 @@ fn faults_of(reading: &CounterReading) -> u64 {
     reading.figure(Event::PageFaults).unwrap().count
 }
 
-/// Touches memory that comes straight from the kernel, as large allocations do, so that it must fault.
+/// Touches memory that comes straight from the kernel, so that it must fault. Allocated memory may be what a thread that has ended had touched.
 fn fault(pages: usize) {
     const PAGE: usize = 4096;
-    let mut memory = vec![0u8; pages * PAGE];
+    let mut memory = memmap2::MmapMut::map_anon(pages * PAGE).unwrap();
     memory.iter_mut().step_by(PAGE).for_each(|byte| *byte = 1);
     std::hint::black_box(&memory);
 }
@@ -222,6 +222,7 @@ fn without_inheritance_new_threads_are_found() {
         threads: Vec::new(),
         began: ModeTimes::default(),
         notes: BTreeSet::new(),
+        programs: Programs::default(),
     };
     let mut worker = Worker::start("exec 3<&0; sh -c 'echo begun; read go' <&3 & wait");
     counters.open_tree(worker.process(), false).unwrap();
@@ -438,4 +439,54 @@ fn one_of_several_kinds_of_reads_may_be_none() {
     assert_eq!(left(70, 30), Some(6400));
     assert_eq!(left(70, 0), Some(4480));
     assert_eq!(left(0, 0), None);
+}
+
+/// Stands for the loop around a spin lock. It has its name in the program, as C functions have.
+#[unsafe(no_mangle)]
+#[inline(never)]
+extern "C" fn plimsoll_spins_here(until_ms: u64) {
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_millis(until_ms) {
+        for _ in 0..10_000 {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Samples by the kernel's clock go through the same buffers and names as those of instructions. The thread spins for a third of its time in each
+/// of three turns, two of which are sampled.
+#[test]
+fn spinning_is_found_by_where_a_thread_is() {
+    const MS: u64 = 1_000_000;
+    let Some(mut plan) = kernel_plan() else { return };
+    let program = std::env::current_exe().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    let functions: &[(&str, &[&str])] = vec![(program.leak() as &str, &["plimsoll_spins_here"] as &[&str])].leak();
+    let source = source::Source::software("task-clock", perf_event::events::Software::TASK_CLOCK);
+    plan.spins = Some(spins::Spins { group: 0, source, period: MS, functions });
+    let mut counters = open(&plan, &Watched::Threads(vec![current_thread_id()]));
+    counters.enable().unwrap();
+    let work = || {
+        plimsoll_spins_here(100);
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(200) {
+            std::hint::black_box(probe::wander(&[1; 1024], 10_000));
+        }
+    };
+    work();
+    counters.rotate();
+    work();
+    counters.rotate();
+    work();
+    let reading = counters.read();
+    let spun_ms = reading.figure(Event::SpinInstructions).unwrap().count as f64 / MS as f64;
+    let on_core_ms = reading.figure(Event::TaskClock).unwrap().count as f64 / MS as f64;
+    let share = spun_ms / on_core_ms;
+    assert!((0.25..0.45).contains(&share), "{spun_ms} of {on_core_ms} ms: {reading:?}");
+
+    // Of a program whose functions are not known nothing is said, rather than 0.
+    plan.spins = plan.spins.map(|spins| spins::Spins { functions: &[("another", &["spin"])], ..spins });
+    let mut counters = open(&plan, &Watched::Threads(vec![current_thread_id()]));
+    counters.enable().unwrap();
+    work();
+    assert_eq!(counters.read().figure(Event::SpinInstructions), None);
 }

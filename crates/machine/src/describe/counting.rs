@@ -91,6 +91,8 @@ mod tests {
             "                                        estimate  coverage
   cycles                           1,235,567,890     100 %
   instructions                       823,045,260      75 %
+  instructions in kernel mode                  -
+  instructions spent spinning                  -
   branches                                     -
   branch misses                                0      75 %
   first-level data cache loads                 -

@@ -36,10 +36,14 @@ fn the_groups_of_a_known_and_an_unknown_processor() {
             "loads 5",
             "last level 4",
             "branches and pages 6",
+            "kernel mode 3",
         ]
     );
     let empty = FakeHost::new(&[]);
-    assert_eq!(told(&wishes_of(&empty, None, false)), ["caches 5", "loads 5", "last level 4", "branches and pages 6"]);
+    assert_eq!(
+        told(&wishes_of(&empty, None, false)),
+        ["caches 5", "loads 5", "last level 4", "branches and pages 6", "kernel mode 3"]
+    );
     let skylake = wishes_of(&empty, Some(Family::Skylake), false);
     assert!(!told(&skylake).iter().any(|name| name.contains("top-down")), "refused with hyper-threads");
 }

@@ -25,8 +25,14 @@ fn faults(numbers: &[Software]) -> WantedEvent {
 
 /// Settles wishes; `None` where counting is forbidden, as in containers.
 fn settled(wishes: Vec<Vec<WantedGroup>>) -> Option<Result<Plan, CountersUnavailable>> {
-    let mut plan =
-        Plan { groups: Vec::new(), family: None, slots_per_cycle: None, why_no_top_down: None, notes: BTreeSet::new() };
+    let mut plan = Plan {
+        groups: Vec::new(),
+        family: None,
+        slots_per_cycle: None,
+        why_no_top_down: None,
+        spins: None,
+        notes: BTreeSet::new(),
+    };
     match plan.settle(&Host::real(), wishes) {
         Err(why @ (CountersUnavailable::NotPermitted { .. } | CountersUnavailable::Blocked { .. })) => {
             skip(Need::PerfEvents, why);
