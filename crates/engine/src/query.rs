@@ -45,6 +45,8 @@ mod push_filters;
 pub mod scan;
 mod selectivity;
 mod spill;
+#[cfg(test)]
+pub(crate) mod stock;
 pub mod threads;
 mod usage;
 mod workers;

@@ -21,6 +21,7 @@ pub use events::{EventId, Outcome, PreemptionEvent};
 use lines::Lines;
 pub(crate) use lines::Repeated;
 
+use crate::awake::Awake;
 use crate::handover::Predecessor;
 use crate::history::History;
 use crate::registry::{Phase, Registry, SessionCard, SessionId};
@@ -43,6 +44,8 @@ pub struct Governor {
     pub effects: crate::effects::Cache,
     /// What wakes the watcher.
     pub bell: Bell,
+    /// Keeps idle cores awake while important transactions are at work.
+    pub(crate) awake: Awake,
     /// Whether a server process works for a class with another share of the cores than the one before.
     shares_are_due: AtomicBool,
     /// What works and what does not, for people.
@@ -176,7 +179,7 @@ pub struct DiskReading {
 /// A lever of the governor and whether it works.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lever {
-    /// `admission`, `preemption`, `replay`, `retry`, `cpu shares`, `inheritance`.
+    /// `admission`, `preemption`, `replay`, `retry`, `cpu shares`, `inheritance`, `awake cores`.
     pub name: &'static str,
     /// Whether it works.
     pub is_on: bool,
@@ -196,6 +199,7 @@ impl Governor {
             registry: Registry::default(),
             effects: crate::effects::Cache::default(),
             bell: Bell::default(),
+            awake: Awake::new(now),
             shares_are_due: AtomicBool::new(false),
             health: Mutex::default(),
             reach: Reach::default(),

@@ -13,6 +13,7 @@
 
 pub mod admin;
 mod agent;
+mod awake;
 pub mod config;
 pub mod effects;
 pub mod governor;

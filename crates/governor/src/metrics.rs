@@ -87,7 +87,8 @@ const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
 ];
 
 /// Counters of the governor as a whole, in seconds.
-const SECONDS: [Of<fn(&Facts) -> f64>; 3] = [
+const SECONDS: [Of<fn(&Facts) -> f64>; 4] = [
+    ("awake_seconds", "Time for which idle cores were kept awake.", |facts| facts.awake_seconds),
     ("look_seconds", "Time spent on looks at the server's locks.", |facts| facts.look_seconds),
     ("watch_cpu_seconds", "CPU time of the thread that looks at the server's locks.", |facts| facts.watch_cpu_seconds),
     ("process_cpu_seconds", "CPU time of the governor.", |facts| facts.own.cpu.as_secs_f64()),
@@ -132,6 +133,7 @@ struct Facts {
     own: OwnProcess,
     look_seconds: f64,
     watch_cpu_seconds: f64,
+    awake_seconds: f64,
     uptime_seconds: f64,
     sessions_max: Option<f64>,
     is_beside: bool,
@@ -162,6 +164,7 @@ impl Facts {
             own: OwnProcess::read(),
             look_seconds: governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9,
             watch_cpu_seconds: governor.statistics.watch_cpu_nanos.load(Relaxed) as f64 / 1e9,
+            awake_seconds: governor.awake.held(Instant::now()).as_secs_f64(),
             uptime_seconds: governor.clock(Instant::now()).as_secs_f64(),
             sessions_max: (!settings.is_beside).then(|| settings.listen.clients_max.into()),
             is_beside: settings.is_beside,

@@ -5,7 +5,7 @@
 //! what is said before there is a session, `wire` is a connection with or without TLS, `side` what waits to be sent to it.
 //! `silent`, `logins` and `seat` bound how many clients there may be before they are let in and after.
 //!
-//! Sockets are called when epoll says that they are ready. `spin` polls before it sleeps where that pays.
+//! Sockets are called when epoll says that they are ready.
 //!
 //! A worker reads into buffers that all its sessions share, so a session that is idle has none. What a peer does not
 //! take is kept, up to a bound above which nothing more is read from the other.
@@ -26,7 +26,6 @@ mod seat;
 mod side;
 mod silent;
 mod socket;
-mod spin;
 mod startup;
 mod timers;
 mod waits;

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{Abandoned, Awaited, ClassIndex, Login, Priority};
+use plimsoll_policy::{Abandoned, ClassIndex, Login, Priority};
 use plimsoll_postgres::server::SUPPORTED;
 
 pub use answers::Notice;
@@ -320,13 +320,10 @@ impl Session {
         self.is_at_rest() && matches!(self.flow, Flow::Relay) && self.from_server.left == 0
     }
 
-    /// Who is to send the next message of a transaction that is not of low priority; `None` if there is none, or if it waits for
-    /// something else.
-    pub fn awaited(&self) -> Option<Awaited> {
-        let inside = self.transaction.as_ref()?;
-        let is_important = self.settings.class(inside.class).limits.priority > Priority::LOW;
-        let is_chain = is_important && matches!(self.flow, Flow::Relay);
-        is_chain.then(|| if self.is_under_way() { Awaited::Server } else { Awaited::Client })
+    /// Whether it is amid a transaction that is not of low priority.
+    pub fn is_at_important_work(&self) -> bool {
+        let priority = |class| self.settings.class(class).limits.priority;
+        self.transaction.as_ref().is_some_and(|inside| priority(inside.class) > Priority::LOW)
     }
 
     /// Whether it has asked to be ended: what was put out is to be sent, then both connections are closed.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use plimsoll_policy::cache_class::CacheClass;
 use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, SpinRule, StarvationBound, Target};
+use plimsoll_policy::{ClassIndex, ClassLimits, ClassRules, PreemptionPolicy, StarvationBound, Target};
 use plimsoll_postgres::url::ServerUrl;
 use rustls::pki_types::CertificateDer;
 
@@ -111,8 +111,6 @@ pub struct Listen {
     pub proxy_protocol_from: Vec<IpAddr>,
     /// Threads that relay; at least 1.
     pub workers: usize,
-    /// For how long they poll before they sleep, amid important chains of statements.
-    pub spin: SpinRule,
     /// Encryption towards clients; `None` if it is not offered.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// The certificate that clients are shown. Where the server shows the same, clients may bind their logins to it.
@@ -231,6 +229,8 @@ pub struct Cpu {
     pub shares: bool,
     /// Whether a low-priority holder that a high-priority transaction waits for gets that one's share.
     pub inheritance: bool,
+    /// Whether idle cores stay awake while important transactions are at work.
+    pub awake: bool,
 }
 
 /// Limits of what is read from the server's disk.

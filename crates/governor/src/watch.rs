@@ -118,7 +118,8 @@ impl Watch {
             let settings = self.governor.settings();
             let outside_due = self.outside.due(&settings, now);
             let cycles_due = self.cycles.due(&self.governor, &settings, now);
-            let due = [self.agent.due(now), outside_due, self.beside.due(now), cycles_due];
+            let due =
+                [self.agent.due(now), outside_due, self.beside.due(now), cycles_due, self.governor.awake.due(now)];
             let sleep = due.into_iter().flatten().fold(SLEEP_MAX, Duration::min);
             // Who has rung while there was no connection does not ring again.
             if is_new || self.beside.take_late() || self.governor.bell.wait(sleep) == Heard::Late {
@@ -151,6 +152,7 @@ impl Watch {
             self.agent.server(self.beside.idle_because().map_or(here, |why| Err(why.to_owned())));
         }
         self.agent.tend(&settings, now);
+        self.governor.awake.tend(&self.governor, &settings, now);
         self.governor.log_left_out();
         self.admit_holders(&settings, now);
         is_new

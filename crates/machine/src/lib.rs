@@ -45,6 +45,7 @@ pub mod group_use;
 pub mod hog;
 pub mod host;
 pub mod idle_group;
+pub mod idle_latency;
 pub mod limiter;
 pub mod memory_speed;
 pub mod own_group;

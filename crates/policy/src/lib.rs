@@ -16,7 +16,7 @@
 //! - [`decide`] chooses which transactions are rolled back for others, [`StayTimes`] whether that is worth its price, and [`cycles`]
 //!   which are rolled back to break a cycle. [`may_replay`] decides whether a rolled back transaction may run again.
 //! - [`TargetController`] keeps promised response times, [`MplSearch`] finds how few transactions of the lowest class are enough.
-//! - [`DiskShare`] limits how much of a disk less important work may read, [`Spin`] how long a relay polls before it sleeps.
+//! - [`DiskShare`] limits how much of a disk less important work may read.
 //! - [`cache_use`] decides which ways of the last-level cache a class may fill.
 //! - [`class_proposal`] proposes classes from samples of a server.
 //!
@@ -42,7 +42,6 @@ mod parallelism;
 mod preemption;
 mod replay;
 mod sole_governor;
-mod spin;
 mod starvation_bound;
 mod target;
 mod wait_counts;
@@ -70,7 +69,6 @@ pub use preemption::{
 };
 pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
 pub use sole_governor::{GovernorAtServer, Place, stands_by_for};
-pub use spin::{Awaited, Spin, SpinRule};
 pub use starvation_bound::StarvationBound;
 pub use target::{
     ClassSeen, Contradiction, LeverBounds, LeverKind, Move, ParseTargetError, Percentile, Promise, Target,

@@ -135,6 +135,8 @@ pub struct GovernorSettings {
     pub low_share: String,
     /// How much of the cores they keep at least, percent, if they get idle time only; `None` for nothing.
     pub low_floor: Option<u32>,
+    /// Whether it keeps idle cores awake while high priority is at work, if it may use any lever.
+    pub awake: bool,
     /// What it promises high priority, as its settings write it, if it may limit low priority; `None` for nothing.
     pub target: Option<String>,
     /// The operator's own settings file, which says everything above in place of what is here.

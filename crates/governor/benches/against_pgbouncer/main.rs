@@ -11,7 +11,7 @@
 //! through a proxy takes; with 16 on few cores latency is the inverse of throughput.
 //!
 //! A chain of 50 statements in a transaction shows what a hop costs where cores go to sleep in between; there the governor is
-//! measured by each of its ways to wait. `-- --only chain --rounds 9 --seconds 3` measures that alone. `beside-reports` is the
+//! measured with cores that sleep and with cores that it keeps awake. `-- --only chain --rounds 9 --seconds 3` measures that alone. `beside-reports` is the
 //! same chain beside four clients that compute without end, which are of a class with `cpu = "idle"` where the way has classes.
 //!
 //! Under `cargo test` it runs for a moment and checks that everything is measured. Without pgbouncer the rest is measured.
@@ -44,8 +44,8 @@ struct Extent {
 const LOADS: [(&str, u32, u32, usize, u32); 4] =
     [("saturated", 16, 2, 1, 0), ("single", 1, 1, 1, 0), ("chain", 1, 1, 50, 0), ("beside-reports", 1, 1, 50, 4)];
 
-/// The governor's ways to wait for messages, and the settings for each. The first is the default.
-const GOVERNORS: [(&str, &str); 2] = [("governor", ""), ("governor that polls", "spin = \"auto\"")];
+/// The governor's ways to have cores sleep, and the settings for each. The first is the default.
+const GOVERNORS: [(&str, &str); 2] = [("governor", ""), ("awake cores", "\n[cpu]\nawake = true")];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();

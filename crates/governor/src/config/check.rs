@@ -265,6 +265,8 @@ fn levers(settings: &Settings) -> Vec<(&'static str, String)> {
         "inheritance",
         cpu(settings.cpu.inheritance, "a holder gets the share of the transaction that waits for it"),
     ));
+    let awake = if settings.cpu.awake { "idle cores poll while important transactions are at work" } else { "off" };
+    levers.push(("awake cores", awake.to_owned()));
     let groups = settings.classes.iter().filter(|class| !class.control_groups.is_empty());
     let groups: Vec<String> = groups
         .map(|class| {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_notation::{At, Problem, Problems, did_you_mean, listed};
-use plimsoll_policy::{PreemptionPolicy, SpinRule, StarvationBound, preemption_policies};
+use plimsoll_policy::{PreemptionPolicy, StarvationBound, preemption_policies};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::typed::{TypedAdmin, TypedHttp, TypedListen, TypedLog, TypedPreemption, TypedSettings};
@@ -54,7 +54,11 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
     let admin = admin::resolve(&typed.admin, &mut read);
     let http = read.http(&typed.http);
     let log = read.log(&typed.log);
-    let cpu = Cpu { shares: typed.cpu.shares.unwrap_or(true), inheritance: typed.cpu.inheritance.unwrap_or(true) };
+    let cpu = Cpu {
+        shares: typed.cpu.shares.unwrap_or(true),
+        inheritance: typed.cpu.inheritance.unwrap_or(true),
+        awake: typed.cpu.awake.unwrap_or(false),
+    };
     let disk = DiskLimits {
         limits: typed.disk.limits.unwrap_or(true),
         floor_percent: read.number_or(typed.disk.floor_percent.as_ref(), 10..=90, 50) as u8,
@@ -205,7 +209,6 @@ impl Reader<'_> {
         let proxy_protocol_from = typed.proxy_protocol_from.iter().filter_map(|address| self.ip(address)).collect();
         let (least, usual) = (Duration::from_millis(100), Duration::from_secs(15));
         let login_timeout = self.length_or(typed.login_timeout.as_ref(), least, usual);
-        let spin = typed.spin.as_ref().map_or(Some(SpinRule::Off), |typed| self.spin(typed));
         let (tls, certificate) = match &typed.tls {
             Some(tls) => tls::resolve(tls, self).map(|(tls, certificate)| (Some(tls), Some(certificate)))?,
             None => (None, None),
@@ -219,21 +222,10 @@ impl Reader<'_> {
             proxy_protocol_from,
             handover: typed.handover.as_ref().map(|file| self.path(file)),
             workers: workers as usize,
-            spin: spin?,
             tls,
             certificate,
             tls_required: typed.tls.as_ref().is_some_and(|tls| tls.required),
         })
-    }
-
-    fn spin(&mut self, typed: &At<String>) -> Option<SpinRule> {
-        let wrong = || {
-            format!(
-                "`{}` is not a value of `spin`: write \"auto\", \"off\", or a time up to 1ms, such as \"50us\"",
-                typed.value()
-            )
-        };
-        self.problems.note_at(typed.span(), SpinRule::parse(typed.value()).ok_or_else(wrong))
     }
 
     /// The address of the console beside a server; no client connects there.
@@ -252,7 +244,6 @@ impl Reader<'_> {
             login_timeout: Duration::from_secs(15),
             proxy_protocol_from: Vec::new(),
             workers: 1,
-            spin: SpinRule::Off,
             tls: None,
             certificate: None,
             tls_required: false,

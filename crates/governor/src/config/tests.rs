@@ -183,7 +183,7 @@ mpl = true
 [preemption]
 policy = "powe"
 [listen]
-spin = "2ms"
+clients_max = 0
 login_timeout = "soon"
 "#;
     let told = faults(text);
@@ -197,7 +197,7 @@ login_timeout = "soon"
         "x.toml:17:8: ",
         "x.toml:19:7: ",
         "x.toml:21:10: there is no policy `powe`",
-        "x.toml:23:8: `2ms` is not a value of `spin`: write \"auto\", \"off\", or a time up to 1ms, such as \"50us\"",
+        "x.toml:23:15: 0 is not between 1 and 1000000",
         "x.toml:24:17: `soon` is not a length of time",
     ];
     let lines: Vec<&str> = told.lines().collect();

@@ -110,9 +110,6 @@ pub struct TypedListen {
     pub handover: Option<At<String>>,
     /// Threads that relay: one for every two cores without it.
     pub workers: Option<At<i64>>,
-    /// For how long they poll before they sleep, while a chain of statements of priority high is under way and a core is idle: a time up
-    /// to `1ms`, `auto` for as long as it has paid, or `off`; `off` without it.
-    pub spin: Option<At<String>>,
     /// Encryption towards clients; none without it.
     pub tls: Option<TypedTls>,
 }
@@ -312,6 +309,9 @@ pub struct TypedCpu {
     /// Whether a holder of low priority gets the CPU share of the transaction of high priority that waits for it. The default is
     /// `true`.
     pub inheritance: Option<bool>,
+    /// Whether idle cores of the governor's machine stay awake while transactions above the lowest priority are at work, for chains of short
+    /// statements. The default is `false`, because it costs power.
+    pub awake: Option<bool>,
 }
 
 /// The server's disk. Limits need a governor on the server's machine that may make control groups.

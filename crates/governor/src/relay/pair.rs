@@ -24,7 +24,6 @@ use mio::event::Event;
 pub(super) use cancel::Aimed;
 use dial::Dial;
 use greet::Greeting;
-use plimsoll_policy::Awaited;
 
 use super::context::Context;
 use super::listener::Peer;
@@ -91,8 +90,6 @@ pub(super) struct Pair {
     deadline: Option<Instant>,
     /// The moment for which it is in the heap of timers.
     pub(super) timer: Option<Instant>,
-    /// What it was known to wait for when that was last looked at.
-    pub(super) known_awaited: Option<Awaited>,
     /// It is one of those that have not said what they want.
     silent_place: Option<SilentPlace>,
     /// It is one of the connections that there may be; of the clients that may; and of its address's logins.
@@ -149,7 +146,6 @@ impl Pair {
             card: None,
             deadline: None,
             timer: None,
-            known_awaited: None,
             silent_place: None,
             connection_seat: None,
             client_seat: None,
@@ -316,12 +312,9 @@ impl Pair {
         !matches!(self.phase, Phase::Greeting(_) | Phase::Console(_))
     }
 
-    /// Whose message an important chain of statements waits for, if it is amid one.
-    pub(super) fn awaited(&self) -> Option<Awaited> {
-        match &self.phase {
-            Phase::Session(session) => session.awaited(),
-            _ => None,
-        }
+    /// Whether it is amid an important transaction.
+    pub(super) fn is_at_important_work(&self) -> bool {
+        matches!(&self.phase, Phase::Session(session) if session.is_at_important_work())
     }
 
     /// Whether an operator looks on, for whom nobody waits.

@@ -13,7 +13,6 @@ use super::context::{Context, Note, Visitor};
 use super::door::Door;
 use super::pair::{self, Aimed, End, Fate, Pair};
 use super::side::Side;
-use super::spin::Waiter;
 use super::timers::Timers;
 use super::wire::Wire;
 use crate::governor::{SessionCommand, WorkerCommand};
@@ -32,7 +31,6 @@ const TIMER_MIN: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub(super) struct Worker {
     poll: Poll,
-    waiter: Waiter,
     context: Context,
     door: Option<Door>,
     commands: Receiver<WorkerCommand>,
@@ -61,10 +59,8 @@ impl Worker {
         commands: Receiver<WorkerCommand>,
         notes: Receiver<Note>,
     ) -> Self {
-        let waiter = Waiter::new(context.governor.settings().listen.spin);
         Worker {
             poll,
-            waiter,
             context,
             door,
             commands,
@@ -110,7 +106,7 @@ impl Worker {
 
     /// Waits until something happens, or that long, and attends to it.
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
-        match self.waiter.wait(&mut self.poll, events, timeout) {
+        match self.poll.poll(events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => {}
         }
@@ -236,9 +232,9 @@ impl Worker {
             act(pair, &mut self.context);
             pair.advance(&mut self.context, now)
         });
-        if self.waiter.asks() && moved.is_some() {
-            let awaited = pair.awaited();
-            self.waiter.changes(mem::replace(&mut pair.known_awaited, awaited), awaited);
+        let awake = &self.context.governor.awake;
+        if awake.is_on() && pair.is_at_important_work() {
+            awake.touch(now);
         }
         match moved {
             Some(Fate::Waits) => {
@@ -336,7 +332,6 @@ impl Worker {
         let Some(place) = self.pairs.get_mut(id as u32 as usize) else { return };
         let Some(mut pair) = place.take() else { return };
         self.free.push(id as u32);
-        self.waiter.changes(pair.known_awaited, None);
         if shed(|| pair.leave(&mut self.context, now)).is_none() {
             self.context.restore();
         }

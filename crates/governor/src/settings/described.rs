@@ -47,6 +47,7 @@ impl Settings {
         }
         lines.add("cpu.shares", self.cpu.shares);
         lines.add("cpu.inheritance", self.cpu.inheritance);
+        lines.add("cpu.awake", self.cpu.awake);
         lines.add("disk.limits", self.disk.limits);
         lines.add("disk.floor_percent", self.disk.floor_percent);
         lines.add("admin.database", &self.admin.database);
@@ -75,7 +76,6 @@ impl Settings {
         lines.add("listen.handover", handover.unwrap_or_else(|| "none".to_owned()));
         lines.add("listen.login_timeout", write_duration(listen.login_timeout));
         lines.add("listen.workers", listen.workers);
-        lines.add("listen.spin", listen.spin);
         let tls = match (&listen.tls, listen.tls_required) {
             (None, _) => "off",
             (Some(_), false) => "offered",
@@ -90,7 +90,6 @@ impl Settings {
         self.listen.socket_folders.clone_from(&current.listen.socket_folders);
         self.listen.handover.clone_from(&current.listen.handover);
         self.listen.workers = current.listen.workers;
-        self.listen.spin = current.listen.spin;
         self.server.clone_from(&current.server);
         self.http.clone_from(&current.http);
         self.log = current.log;
@@ -108,7 +107,6 @@ pub(crate) fn needs_restart(key: &str) -> bool {
         "listen.socket_folders",
         "listen.handover",
         "listen.workers",
-        "listen.spin",
     ];
     keys.contains(&key) || key.starts_with("http.") || key.starts_with("log.")
 }

@@ -113,7 +113,7 @@ fn a_reload_keeps_what_was_reached_unless_the_target_is_another() {
 #[test]
 fn shares_are_lowered_where_they_work_and_never_raised() {
     let mut settings = settings();
-    settings.cpu = Cpu { shares: true, inheritance: false };
+    settings.cpu = Cpu { shares: true, inheritance: false, awake: false };
     settings.classes[1].cpu = CpuShare::Nice(10);
     let mut play = Play::new(settings.clone());
     play.run(10, 50);

@@ -15,6 +15,7 @@ const SESSIONS: &str = "sessions";
 const IDLE_BOUND: &str = "idle bound";
 const DISK: &str = "disk limits";
 const CACHE: &str = "cache";
+const AWAKE: &str = "awake cores";
 
 /// Says what is the matter with a lever.
 fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<String>) {
@@ -130,6 +131,11 @@ pub(crate) fn inheritance(governor: &Governor, is_on: bool, why: &str) {
 /// What processes read of the disk can be limited, or not, for this reason.
 pub(crate) fn disk(governor: &Governor, is_on: bool, why: &str) {
     set(governor, DISK, is_on, why);
+}
+
+/// Idle cores stay awake while important transactions are at work, or not, for this reason.
+pub(crate) fn awake(governor: &Governor, is_on: bool, why: &str) {
+    set(governor, AWAKE, is_on, why);
 }
 
 /// Classes are confined to their parts of the last-level cache, or not, for this reason.

@@ -100,8 +100,10 @@ impl Plan {
             );
         }
         plan.settle(&host, wishes)?;
-        plan.spins = Some(Spins {
-            group: plan.groups.len() - 1,
+        // One more event where there are fewest: a group that is too large is never given counters.
+        let smallest = (0..plan.groups.len()).rev().min_by_key(|group| plan.groups[*group].events.len());
+        plan.spins = smallest.map(|group| Spins {
+            group,
             source: Source::hardware("instructions", Hardware::INSTRUCTIONS),
             period: PERIOD,
             functions: SPIN_FUNCTIONS,
@@ -278,7 +280,6 @@ fn wishes(processor: &Processor<'_>, with_top_down: bool) -> Vec<Wish> {
         "branches and pages",
         &[Event::Branches, Event::BranchMisses, Event::DtlbLoads, Event::DtlbMisses],
     )]);
-    // Last, and small, for samples of spinning have their turn with it.
     wishes.push(vec![plain("kernel mode", &[Event::KernelInstructions])]);
     wishes.retain(|wish| !wish.is_empty());
     wishes

@@ -50,7 +50,7 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
          \n[[class]]\nname = \"low\"\npriority = \"low\"\n{mpl}{queue}preemptible = {preemptible}\nreplay = {replay}\nretries = true\nretry_aborted = {retry_aborted}\n{cpu}\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}idle_counts_as_waiting = {idle}\n\
          \n[admission]\nauto_mpl = {auto_mpl}\n\
-         \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\n\
+         \n[cpu]\nshares = {shares}\ninheritance = {inheritance}\nawake = {awake}\n\
          \n[disk]\nlimits = {disk}\n\
          \n[admin]\ndatabase = \"{CONSOLE}\"\n\
          \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
@@ -68,6 +68,8 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
         auto_mpl = mode.admission,
         shares = mode.shares,
         inheritance = mode.inheritance,
+        // What shares bring where cores are taken, this brings where they are idle.
+        awake = settings.awake && mode.shares,
         disk = mode.disk,
     )
 }
@@ -89,6 +91,7 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
          \n[[class]]\nname = \"low\"\npriority = \"low\"\npreemptible = \"retry-by-application\"\n{cpu}\
          {rules}\
          \n[preemption]\npolicy = {policy}\nthreshold = {threshold}\n{look}\
+         \n[cpu]\nawake = {awake}\n\
          \n[admin]\ndatabase = \"{CONSOLE}\"\nsocket_folder = {folder}\n\
          \n[[admin.user]]\nname = \"{READER}\"\npassword = {password}\n\
          \n[http]\naddress = \"off\"\n",
@@ -98,6 +101,7 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
         policy = toml_string(&settings.preemption),
         threshold = toml_string(&micros(settings.threshold)),
         look = look.unwrap_or_default(),
+        awake = settings.awake,
         folder = toml_string(&socket_folder.display().to_string()),
         password = toml_string(password),
     )

@@ -157,6 +157,7 @@ impl ServerSettings {
             threshold: time("governor_threshold").expect("it has a default"),
             look_interval: time("governor_look_interval"),
             low_share: self.named("governor_low_share").text(),
+            awake: self.named("governor_awake") == Setting::Switch(true),
             low_floor: match self.named("governor_low_floor") {
                 Setting::Count(percent) => Some(percent),
                 _ => None,

@@ -6,7 +6,6 @@ use arrow::array::{ArrayRef, Decimal128Array, Int32Array, Int64Array, StringView
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::record_batch::RecordBatch;
-use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -14,6 +13,7 @@ use rand_pcg::Pcg64;
 use super::*;
 use crate::columns::{Chunk, ChunkOverlay, ColumnSnapshot, ColumnTable, Patch, SnapshotTable};
 use crate::query::printed::sorted_rows;
+use crate::query::stock::Stock;
 use crate::query::{QueryEngine, QueryOptions};
 
 fn schema() -> SchemaRef {
@@ -69,11 +69,9 @@ fn table(seed: u64) -> ColumnTable {
 }
 
 fn stock(table: &ColumnTable, sql: &str) -> Vec<Vec<String>> {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let context = SessionContext::new();
-    let memory = MemTable::try_new(schema(), vec![table.to_batches().unwrap()]).unwrap();
-    context.register_table("ship", Arc::new(memory)).unwrap();
-    sorted_rows(&runtime.block_on(async { context.sql(sql).await.unwrap().collect().await.unwrap() }))
+    let stock = Stock::new(SessionContext::new());
+    stock.register("ship", table.to_batches().unwrap());
+    stock.sorted_rows(sql)
 }
 
 fn engine(dop: usize, memory_grant_mib: Option<usize>) -> QueryEngine {

@@ -1,7 +1,6 @@
 //! Joins with bitmaps of their keys give the answers of DataFusion without.
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array};
-use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -9,6 +8,7 @@ use rand_pcg::Pcg64;
 use super::*;
 use crate::columns::{ColumnSnapshot, ColumnTable};
 use crate::query::printed::sorted_rows;
+use crate::query::stock::Stock;
 use crate::query::{QueryEngine, QueryOptions};
 
 /// A number of rows with a key that may be null, an integer of half its size, and a plain one.
@@ -42,18 +42,15 @@ fn answers_are_those_of_hash_tables_alone() {
         let start = random.random_range(-5_000..5_000);
         let voyages = batch(20_000, start..start + 3_000, &mut random);
         let ships = batch(1_000, start - 500..start + 2_000, &mut random);
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let context = SessionContext::new();
+        let stock = Stock::new(SessionContext::new());
         let mut tables = Vec::new();
         for (name, batch) in [("voyage", voyages), ("ship", ships)] {
-            let memory = MemTable::try_new(batch.schema(), vec![vec![batch.clone()]]).unwrap();
-            context.register_table(name, Arc::new(memory)).unwrap();
+            stock.register(name, vec![batch.clone()]);
             tables.push(Arc::new(ColumnTable::build(name, batch.schema(), vec![], vec![batch]).unwrap()));
         }
         let snapshot = Arc::new(ColumnSnapshot::new("as loaded", tables));
         for (sql, has_bits) in JOINS {
-            let expect =
-                sorted_rows(&runtime.block_on(async { context.sql(sql).await.unwrap().collect().await.unwrap() }));
+            let expect = stock.sorted_rows(sql);
             for dop in [1, 3] {
                 let options = QueryOptions { dop, workers: 2, batch_rows: 500, ..QueryOptions::default() };
                 let engine = QueryEngine::new(options).unwrap();

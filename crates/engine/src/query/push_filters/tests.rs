@@ -1,7 +1,6 @@
 //! Names that a plan has twice: answers are those of DataFusion when it pushes no condition down a plan of operators.
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch};
-use datafusion::datasource::MemTable;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionContext;
@@ -11,6 +10,7 @@ use rand_pcg::Pcg64;
 use super::*;
 use crate::columns::{ColumnSnapshot, ColumnTable};
 use crate::query::printed::sorted_rows;
+use crate::query::stock::Stock;
 use crate::query::{QueryEngine, QueryOptions};
 
 fn batch(rows: usize, random: &mut Pcg64) -> RecordBatch {
@@ -46,18 +46,15 @@ fn conditions_reach_no_other_column_of_the_name() {
         let mut rules = PhysicalOptimizer::new().rules;
         rules.retain(|rule| !rule.name().starts_with("FilterPushdown"));
         let state = SessionStateBuilder::new().with_default_features().with_physical_optimizer_rules(rules).build();
-        let (context, mut tables) = (SessionContext::new_with_state(state), Vec::new());
+        let (stock, mut tables) = (Stock::new(SessionContext::new_with_state(state)), Vec::new());
         for (name, rows) in [("ship", 900), ("port", 400), ("crew", 50)] {
             let batch = batch(rows, &mut random);
-            let memory = MemTable::try_new(batch.schema(), vec![vec![batch.clone()]]).unwrap();
-            context.register_table(name, Arc::new(memory)).unwrap();
+            stock.register(name, vec![batch.clone()]);
             tables.push(Arc::new(ColumnTable::build(name, batch.schema(), vec![], vec![batch]).unwrap()));
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let snapshot = Arc::new(ColumnSnapshot::new("as loaded", tables));
         for sql in QUERIES {
-            let expect =
-                sorted_rows(&runtime.block_on(async { context.sql(sql).await.unwrap().collect().await.unwrap() }));
+            let expect = stock.sorted_rows(sql);
             assert!(!expect.is_empty(), "{sql}");
             for dop in [1, 3] {
                 let engine = QueryEngine::new(QueryOptions { dop, workers: 2, ..QueryOptions::default() }).unwrap();

@@ -13,7 +13,7 @@ use crate::config::{LOOK_LEAST, cpu_share, means_nothing_beside, preemption_poli
 use crate::settings::{ClassSettings, Settings, cache_fault, target_faults};
 
 /// What can be set of everything.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "admission.mpl",
     "admission.auto_mpl",
     "preemption.policy",
@@ -23,6 +23,7 @@ const KEYS: [&str; 10] = [
     "preemption.idle_counts_as_waiting",
     "cpu.shares",
     "cpu.inheritance",
+    "cpu.awake",
     "disk.limits",
 ];
 
@@ -107,6 +108,7 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Refusal>
         "preemption.idle_counts_as_waiting" => preemption.idle_counts_as_waiting = truth(value).map_err(wrong)?,
         "cpu.shares" => settings.cpu.shares = truth(value).map_err(wrong)?,
         "cpu.inheritance" => settings.cpu.inheritance = truth(value).map_err(wrong)?,
+        "cpu.awake" => settings.cpu.awake = truth(value).map_err(wrong)?,
         "disk.limits" => settings.disk.limits = truth(value).map_err(wrong)?,
         _ => return Err(unknown(key)),
     }

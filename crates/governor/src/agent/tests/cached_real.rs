@@ -141,7 +141,7 @@ fn backends_and_their_workers_are_confined_by_the_class_that_they_serve() {
     let (server, url) = server();
     let mut settings = for_tests();
     (settings.server, settings.control) = (url.clone(), Some(url.clone()));
-    settings.cpu = Cpu { shares: false, inheritance: true };
+    settings.cpu = Cpu { shares: false, inheritance: true, awake: false };
     settings.classes[1].cache = CacheUse::Class(CacheClass::Polluting);
     let governor = Arc::new(Governor::new(settings, Instant::now()));
     let (control, scan) = (Connection::open(&url).unwrap(), Connection::open(&url).unwrap());

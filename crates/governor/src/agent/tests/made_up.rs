@@ -160,7 +160,7 @@ impl Machine {
             moves: AtomicUsize::new(0),
         };
         let mut settings = for_tests();
-        settings.cpu = Cpu { shares: true, inheritance: true };
+        settings.cpu = Cpu { shares: true, inheritance: true, awake: false };
         settings.classes[1].cpu = CpuShare::Nice(10);
         change(&mut settings);
         let governor = Arc::new(Governor::new(settings, Instant::now()));
@@ -428,7 +428,7 @@ fn turned_off_everything_is_put_back() {
     machine.walk(&mut agent);
     assert_eq!(machine.share(201).0, 10);
     let mut off = (*machine.governor.settings()).clone();
-    off.cpu = Cpu { shares: false, inheritance: false };
+    off.cpu = Cpu { shares: false, inheritance: false, awake: false };
     let off = Arc::new(off);
     agent.tend(&off, agent.next + Duration::from_secs(1));
     assert_eq!((machine.share(201), agent.due(Instant::now())), ((0, 0, 0), None));

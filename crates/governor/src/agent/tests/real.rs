@@ -59,7 +59,7 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
     let (server, url) = server();
     let mut settings = for_tests();
     (settings.server, settings.control) = (url.clone(), Some(url.clone()));
-    settings.cpu = Cpu { shares: true, inheritance: true };
+    settings.cpu = Cpu { shares: true, inheritance: true, awake: false };
     (settings.classes[0].cpu, settings.classes[1].cpu) = (CpuShare::Prompt, CpuShare::Nice(15));
     let governor = Arc::new(Governor::new(settings, Instant::now()));
     let mut connection = Connection::open(&url).unwrap();

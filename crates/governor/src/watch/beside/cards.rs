@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use plimsoll_policy::{ClassIndex, Matched, Priority, Unsafe};
 
 use super::sight::{Doing, Row, Sight};
+use crate::awake::HOLD;
 use crate::governor::Governor;
 use crate::registry::{BackendKey, CardState, ChosenBy, Immunity, Observed, Phase, SessionCard};
 use crate::settings::Settings;
@@ -103,6 +104,9 @@ impl Cards {
             let can_cancel = can_signal(&row.login.user);
             are_shares_new |= known.update(row, sight.at, settings, can_cancel, now);
             noticed.is_anybody_late |= known.is_late(settings);
+            if known.was_at_work(settings, now) {
+                self.governor.awake.touch(now);
+            }
         }
         let gone: Vec<i32> = self.known.keys().copied().filter(|process| !present.contains(process)).collect();
         for known in gone.iter().filter_map(|process| self.known.remove(process)) {
@@ -171,6 +175,13 @@ impl Known {
         let state = self.card.state();
         let waits = state.observed.is_some_and(|observed| observed.waits_for_lock);
         waits && present_priority(settings, &state) > Priority::LOW
+    }
+
+    /// Whether it is important and has begun or ended a statement a moment ago.
+    fn was_at_work(&self, settings: &Settings, now: Instant) -> bool {
+        let state = self.card.state();
+        let is_important = settings.class(state.served).limits.priority > Priority::LOW;
+        is_important && self.is_seen && now.saturating_duration_since(state.since) < HOLD
     }
 
     /// Takes in what was seen at the server's moment `at`; whether its process is to have another share than before.

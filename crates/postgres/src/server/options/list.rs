@@ -131,6 +131,14 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         default: |_| Setting::Word("none"),
     },
     ServerOption {
+        name: "governor_awake",
+        about: "whether the governor keeps idle cores awake while transactions of high priority are at work",
+        effect: Effect::Session,
+        for_any_server: true,
+        kind: Kind::Switch,
+        default: |_| Setting::Switch(false),
+    },
+    ServerOption {
         name: "governor_config",
         about: "your own settings file for the governor, relative to the experiment's folder; `none` for settings that Plimsoll writes",
         effect: Effect::Session,

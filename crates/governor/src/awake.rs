@@ -1,0 +1,196 @@
+//! Idle cores stay awake while important transactions are at work (`[cpu] awake`).
+//!
+//! A statement wakes the server's process and the client, and on its way through the governor a relay thread twice. Where cores sleep in between,
+//! waking them takes most of the time of a chain of short statements. The kernel is asked to let idle cores poll instead ([`IdleLatency`]). That
+//! takes no core from anybody: an idle core gives way to every process at once. It costs power, or the host of a virtual machine its idle time,
+//! so it is bounded: each sign of important work keeps cores awake for [`HOLD`]. A client that thinks for longer, and a statement that
+//! runs for longer, let them sleep.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use plimsoll_machine::host::Host;
+use plimsoll_machine::idle_latency::IdleLatency;
+
+use crate::governor::Governor;
+use crate::settings::Settings;
+use crate::watch::levers;
+
+/// For how long a sign of important work keeps cores awake: longer than the pauses within a chain of statements.
+pub(crate) const HOLD: Duration = Duration::from_millis(100);
+
+/// The request to the kernel, which all threads share.
+#[derive(Debug)]
+pub struct Awake {
+    host: Host,
+    origin: Instant,
+    /// Whether it is wanted and works.
+    is_on: AtomicBool,
+    is_held: AtomicBool,
+    /// When the last sign of important work came, in milliseconds since `origin`.
+    latest_ms: AtomicU64,
+    request: Mutex<Request>,
+}
+
+#[derive(Debug, Default)]
+struct Request {
+    latency: Option<IdleLatency>,
+    /// What the lever's state was reported for.
+    told: Option<bool>,
+    held_since: Option<Instant>,
+    held: Duration,
+}
+
+impl Awake {
+    pub(crate) fn new(now: Instant) -> Self {
+        Awake::of(Host::real(), now)
+    }
+
+    fn of(host: Host, now: Instant) -> Self {
+        let (is_on, is_held) = (AtomicBool::new(false), AtomicBool::new(false));
+        Awake { host, origin: now, is_on, is_held, latest_ms: AtomicU64::new(0), request: Mutex::default() }
+    }
+
+    /// Whether signs of important work are wanted.
+    pub(crate) fn is_on(&self) -> bool {
+        // Relaxed here and below: a sign that comes too late or is lost costs a chain a few microseconds, and the next one is near.
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// An important transaction is at work. Whoever sees that first after a pause tells the kernel.
+    pub(crate) fn touch(&self, now: Instant) {
+        self.latest_ms.store(self.milliseconds(now), Ordering::Relaxed);
+        if !self.is_held.load(Ordering::Relaxed) && self.is_on() {
+            self.request.lock().hold(true, now, &self.is_held);
+        }
+    }
+
+    /// When cores may sleep again, unless there are more signs; `None` while they may.
+    pub(crate) fn due(&self, now: Instant) -> Option<Duration> {
+        self.is_held.load(Ordering::Relaxed).then(|| HOLD.saturating_sub(self.since_latest(now)))
+    }
+
+    /// Opens or closes the request as the settings have it, and lets cores sleep once nothing important has been seen for a while.
+    pub(crate) fn tend(&self, governor: &Governor, settings: &Settings, now: Instant) {
+        let wanted = settings.cpu.awake;
+        let is_over = self.is_held.load(Ordering::Relaxed) && self.since_latest(now) >= HOLD;
+        let mut request = self.request.lock();
+        if is_over {
+            request.hold(false, now, &self.is_held);
+        }
+        if request.told.replace(wanted) == Some(wanted) {
+            return;
+        }
+        request.hold(false, now, &self.is_held);
+        let opened = wanted.then(|| IdleLatency::open(&self.host));
+        let (is_on, why) = match &opened {
+            None => (false, "turned off in the settings ([cpu] awake)".to_owned()),
+            Some(Ok(_)) => (true, "idle cores poll while important transactions are at work".to_owned()),
+            Some(Err(why)) => {
+                let remedy = why.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+                (false, format!("{}{remedy}", why.reason))
+            }
+        };
+        request.latency = opened.and_then(Result::ok);
+        self.is_on.store(is_on, Ordering::Relaxed);
+        drop(request);
+        levers::awake(governor, is_on, &why);
+    }
+
+    /// For how long cores were kept awake so far.
+    pub(crate) fn held(&self, now: Instant) -> Duration {
+        let request = self.request.lock();
+        request.held + request.held_since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+    }
+
+    fn since_latest(&self, now: Instant) -> Duration {
+        let since = self.milliseconds(now).saturating_sub(self.latest_ms.load(Ordering::Relaxed));
+        Duration::from_millis(since)
+    }
+
+    fn milliseconds(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.origin).as_millis()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Request {
+    fn hold(&mut self, holds: bool, now: Instant, is_held: &AtomicBool) {
+        let Some(latency) = self.latency.as_mut().filter(|_| self.held_since.is_some() != holds) else { return };
+        if let Err(error) = latency.keep_awake(holds) {
+            tracing::warn!("idle cores cannot be kept awake: {error}");
+            // Closing the file ends what was asked for.
+            self.latency = None;
+        }
+        let is_so = holds && self.latency.is_some();
+        if let Some(since) = self.held_since.take() {
+            self.held += now.saturating_duration_since(since);
+        }
+        self.held_since = is_so.then_some(now);
+        is_held.store(is_so, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::for_tests;
+
+    const FILE: &str = "dev/cpu_dma_latency";
+
+    #[test]
+    fn cores_are_awake_for_a_while_after_each_sign() {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in [("sys/devices/system/cpu/cpuidle/current_driver", "haltpoll\n"), (FILE, "")] {
+            std::fs::create_dir_all(folder.path().join(path).parent().unwrap()).unwrap();
+            std::fs::write(folder.path().join(path), text).unwrap();
+        }
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let awake = Awake::of(Host::at(folder.path()), start);
+        let governor = Governor::new(for_tests(), start);
+        let mut settings = for_tests();
+        // The last of the requests that were written; 2e9 is none.
+        let asked = || {
+            let bytes = std::fs::read(folder.path().join(FILE)).unwrap();
+            bytes.rchunks(4).next().map(|last| i32::from_ne_bytes(last.try_into().unwrap()))
+        };
+        awake.touch(at(1));
+        awake.tend(&governor, &settings, at(1));
+        assert_eq!((asked(), awake.is_on(), awake.due(at(1))), (None, false, None), "off by default");
+        settings.cpu.awake = true;
+        awake.tend(&governor, &settings, at(2));
+        assert_eq!((asked(), awake.is_on()), (Some(2_000_000_000), true));
+        awake.touch(at(10));
+        assert_eq!((asked(), awake.due(at(30))), (Some(0), Some(Duration::from_millis(80))));
+        awake.touch(at(60));
+        awake.tend(&governor, &settings, at(150));
+        assert_eq!(asked(), Some(0), "the second sign counts");
+        awake.tend(&governor, &settings, at(160));
+        assert_eq!((asked(), awake.due(at(160))), (Some(2_000_000_000), None));
+        awake.touch(at(400));
+        assert_eq!(asked(), Some(0));
+        settings.cpu.awake = false;
+        awake.tend(&governor, &settings, at(450));
+        assert_eq!(
+            (asked(), awake.is_on(), awake.held(at(900))),
+            (Some(2_000_000_000), false, Duration::from_millis(200))
+        );
+        let told = governor.levers().into_iter().find(|lever| lever.name == "awake cores").unwrap();
+        assert!(!told.is_on && told.why.contains("turned off"), "{told:?}");
+    }
+
+    #[test]
+    fn a_host_without_idle_states_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let awake = Awake::of(Host::at(folder.path()), Instant::now());
+        let governor = Governor::new(for_tests(), Instant::now());
+        let mut settings = for_tests();
+        settings.cpu.awake = true;
+        awake.tend(&governor, &settings, Instant::now());
+        awake.touch(Instant::now());
+        assert_eq!((awake.is_on(), awake.due(Instant::now())), (false, None));
+        let told = governor.levers().into_iter().find(|lever| lever.name == "awake cores").unwrap();
+        assert!(!told.is_on && told.why.contains("no driver for idle states"), "{told:?}");
+    }
+}
