@@ -1,8 +1,8 @@
 //! Idle cores stay awake while important transactions are at work (`[cpu] awake`).
 //!
 //! A statement wakes the server's process and the client, and on its way through the governor a relay thread twice. Where cores sleep in between,
-//! waking them takes most of the time of a chain of short statements. The kernel is asked to let idle cores poll instead ([`IdleLatency`]). That
-//! takes no core from anybody: an idle core gives way to every process at once. It costs power, or the host of a virtual machine its idle time,
+//! waking them takes most of the time of a chain of short statements. The kernel is asked to let idle cores poll instead ([`IdleLatency`]). No process
+//! has less of the cores by that: an idle core gives way at once. It costs power, or the host of a virtual machine its idle time,
 //! so it is bounded: each sign of important work keeps cores awake for [`HOLD`]. A client that thinks for longer, and a statement that
 //! runs for longer, let them sleep.
 
@@ -58,7 +58,7 @@ impl Awake {
         self.is_on.load(Ordering::Relaxed)
     }
 
-    /// An important transaction is at work. Whoever sees that first after a pause tells the kernel.
+    /// An important transaction is at work. The thread that sees that first after a pause tells the kernel.
     pub(crate) fn touch(&self, now: Instant) {
         self.latest_ms.store(self.milliseconds(now), Ordering::Relaxed);
         if !self.is_held.load(Ordering::Relaxed) && self.is_on() {

@@ -241,7 +241,7 @@ impl CounterSet {
         Ok(())
     }
 
-    /// Spinning is sampled of single threads only: the kernel gives samples of what they start to nobody.
+    /// Spinning is sampled of single threads only: the kernel has no buffer for samples of what they start.
     fn sample_spins(&mut self, target: &mut Target, place: &Place<'_>) {
         let Some(spins) = &self.plan.spins else { return };
         let group = &mut target.groups[spins.group];

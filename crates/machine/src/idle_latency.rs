@@ -62,6 +62,10 @@ impl IdleLatency {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
+    use plimsoll_testing::{Need, skip};
+
     use super::*;
     use crate::host::fake::FakeHost;
 
@@ -74,6 +78,29 @@ mod tests {
         let written = std::fs::read(fake.host().path(FILE)).unwrap();
         let requests: Vec<i32> = written.chunks(4).map(|bytes| i32::from_ne_bytes(bytes.try_into().unwrap())).collect();
         assert_eq!(requests, [2_000_000_000, 0, 2_000_000_000]);
+    }
+
+    /// What all processes ask for together. A process that is killed closes its files, and that is all that ends a request.
+    #[test]
+    fn a_request_ends_with_its_file() {
+        let mut latency = match IdleLatency::open(&Host::real()) {
+            Ok(latency) => latency,
+            Err(why) if why.reason.starts_with(FILE) => return skip(Need::Root, why.reason),
+            Err(_) => return,
+        };
+        let asked_for = || {
+            let mut bytes = [0; 4];
+            File::open(FILE).and_then(|mut file| file.read_exact(&mut bytes)).unwrap();
+            i32::from_ne_bytes(bytes)
+        };
+        let before = asked_for();
+        latency.keep_awake(true).unwrap();
+        assert_eq!(asked_for(), 0);
+        latency.keep_awake(false).unwrap();
+        assert_eq!(asked_for(), before);
+        latency.keep_awake(true).unwrap();
+        drop(latency);
+        assert_eq!(asked_for(), before);
     }
 
     #[test]

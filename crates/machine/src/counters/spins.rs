@@ -24,7 +24,7 @@ pub(super) const PERIOD: u64 = 10_000_019;
 /// Samples of a thread between two looks: a turn of a second at eight instructions per nanosecond has 800, of 16 bytes each.
 const BUFFER_BYTES: usize = 32 << 10;
 
-/// Programs by the names of their files, with the functions in which they do nothing but spin.
+/// Programs by what the names of their files begin with, and the functions in which they do nothing but spin.
 pub(super) type SpinFunctions = &'static [(&'static str, &'static [&'static str])];
 
 /// PostgreSQL's loop around a spin lock that is taken, and the pauses in it (`src/backend/storage/lmgr/s_lock.c`). The first attempt is
@@ -118,7 +118,7 @@ impl Programs {
         let folder = if tid == 0 { PathBuf::from("/proc/thread-self") } else { PathBuf::from(format!("/proc/{tid}")) };
         let path = fs::read_link(folder.join("exe")).ok()?;
         let name = path.file_name()?.to_str()?;
-        let names = functions.iter().find(|(program, _)| *program == name)?.1;
+        let names = functions.iter().find(|(program, _)| name.starts_with(program))?.1;
         let read = || Program::read(&fs::read(folder.join("exe")).ok()?, names);
         let program = self.known.entry(path.clone()).or_insert_with(read).as_ref()?;
         let begin = begin_of_mapping(&Host::real().text(folder.join("maps"))?, path.to_str()?)?;
@@ -152,7 +152,13 @@ fn begin_of_mapping(maps: &str, path: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+    use crate::counters::probe::wander;
+    use crate::counters::tests::kernel_plan;
+    use crate::counters::{CounterSet, Event, Plan, Watched};
+    use crate::cpu_time::current_thread_id;
 
     #[test]
     fn mappings_are_found_by_file_and_offset() {
@@ -179,5 +185,55 @@ mod tests {
         assert!(program.functions[0].contains(&at.wrapping_sub(moved)), "{program:x?}, {at:x}, moved by {moved:x}");
         assert_eq!(Program::read(b"no program", &["getpid"]), None);
         assert_eq!(Program::read(&fs::read(path).unwrap(), &["no_such_function"]), None);
+    }
+
+    /// Stands for the loop around a spin lock. It has its name in the program, as C functions have.
+    #[unsafe(no_mangle)]
+    #[inline(never)]
+    extern "C" fn plimsoll_spins_here(until_ms: u64) {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(until_ms) {
+            for _ in 0..10_000 {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Samples by the kernel's clock go through the same buffers and names as those of instructions. The thread spins for a third of its time in each
+    /// of three turns, two of which are sampled.
+    #[test]
+    fn spinning_is_found_by_where_a_thread_is() {
+        const MS: u64 = 1_000_000;
+        let Some(mut plan) = kernel_plan() else { return };
+        let functions: SpinFunctions = &[("plimsoll_machine", &["plimsoll_spins_here"])];
+        let source = Source::software("task-clock", perf_event::events::Software::TASK_CLOCK);
+        plan.spins = Some(Spins { group: 0, source, period: MS, functions });
+        let open = |plan: &Plan| CounterSet::open(plan, &Watched::Threads(vec![current_thread_id()])).unwrap();
+        let mut counters = open(&plan);
+        counters.enable().unwrap();
+        let work = || {
+            plimsoll_spins_here(100);
+            let began = Instant::now();
+            while began.elapsed() < Duration::from_millis(200) {
+                std::hint::black_box(wander(&[1; 1024], 10_000));
+            }
+        };
+        work();
+        counters.rotate();
+        work();
+        counters.rotate();
+        work();
+        let reading = counters.read();
+        let spun_ms = reading.figure(Event::SpinInstructions).unwrap().count as f64 / MS as f64;
+        let on_core_ms = reading.figure(Event::TaskClock).unwrap().count as f64 / MS as f64;
+        let share = spun_ms / on_core_ms;
+        assert!((0.25..0.45).contains(&share), "{spun_ms} of {on_core_ms} ms: {reading:?}");
+
+        // Of a program whose functions are not known nothing is said, rather than 0.
+        plan.spins = plan.spins.map(|spins| Spins { functions: &[("another", &["spin"])], ..spins });
+        let mut counters = open(&plan);
+        counters.enable().unwrap();
+        work();
+        assert_eq!(counters.read().figure(Event::SpinInstructions), None);
     }
 }

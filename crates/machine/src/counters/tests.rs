@@ -13,7 +13,7 @@ use crate::cpu_time::current_thread_id;
 use crate::top_down::Family;
 
 /// The plan of the kernel's events; where the call is forbidden, as in containers, there is nothing to test.
-fn kernel_plan() -> Option<Plan> {
+pub(super) fn kernel_plan() -> Option<Plan> {
     match Plan::of_kernel() {
         Ok(plan) => Some(plan),
         Err(why @ (CountersUnavailable::NotPermitted { .. } | CountersUnavailable::Blocked { .. })) => {
@@ -439,54 +439,4 @@ fn one_of_several_kinds_of_reads_may_be_none() {
     assert_eq!(left(70, 30), Some(6400));
     assert_eq!(left(70, 0), Some(4480));
     assert_eq!(left(0, 0), None);
-}
-
-/// Stands for the loop around a spin lock. It has its name in the program, as C functions have.
-#[unsafe(no_mangle)]
-#[inline(never)]
-extern "C" fn plimsoll_spins_here(until_ms: u64) {
-    let began = Instant::now();
-    while began.elapsed() < Duration::from_millis(until_ms) {
-        for _ in 0..10_000 {
-            std::hint::spin_loop();
-        }
-    }
-}
-
-/// Samples by the kernel's clock go through the same buffers and names as those of instructions. The thread spins for a third of its time in each
-/// of three turns, two of which are sampled.
-#[test]
-fn spinning_is_found_by_where_a_thread_is() {
-    const MS: u64 = 1_000_000;
-    let Some(mut plan) = kernel_plan() else { return };
-    let program = std::env::current_exe().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-    let functions: &[(&str, &[&str])] = vec![(program.leak() as &str, &["plimsoll_spins_here"] as &[&str])].leak();
-    let source = source::Source::software("task-clock", perf_event::events::Software::TASK_CLOCK);
-    plan.spins = Some(spins::Spins { group: 0, source, period: MS, functions });
-    let mut counters = open(&plan, &Watched::Threads(vec![current_thread_id()]));
-    counters.enable().unwrap();
-    let work = || {
-        plimsoll_spins_here(100);
-        let began = Instant::now();
-        while began.elapsed() < Duration::from_millis(200) {
-            std::hint::black_box(probe::wander(&[1; 1024], 10_000));
-        }
-    };
-    work();
-    counters.rotate();
-    work();
-    counters.rotate();
-    work();
-    let reading = counters.read();
-    let spun_ms = reading.figure(Event::SpinInstructions).unwrap().count as f64 / MS as f64;
-    let on_core_ms = reading.figure(Event::TaskClock).unwrap().count as f64 / MS as f64;
-    let share = spun_ms / on_core_ms;
-    assert!((0.25..0.45).contains(&share), "{spun_ms} of {on_core_ms} ms: {reading:?}");
-
-    // Of a program whose functions are not known nothing is said, rather than 0.
-    plan.spins = plan.spins.map(|spins| spins::Spins { functions: &[("another", &["spin"])], ..spins });
-    let mut counters = open(&plan, &Watched::Threads(vec![current_thread_id()]));
-    counters.enable().unwrap();
-    work();
-    assert_eq!(counters.read().figure(Event::SpinInstructions), None);
 }
