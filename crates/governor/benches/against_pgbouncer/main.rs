@@ -44,7 +44,7 @@ struct Extent {
 const LOADS: [(&str, u32, u32, usize, u32); 4] =
     [("saturated", 16, 2, 1, 0), ("single", 1, 1, 1, 0), ("chain", 1, 1, 50, 0), ("beside-reports", 1, 1, 50, 4)];
 
-/// The governor's ways to have cores sleep, and the settings for each. The first is the default.
+/// A governor with cores that sleep, the default, and one that keeps them awake, with the settings of each.
 const GOVERNORS: [(&str, &str); 2] = [("governor", ""), ("awake cores", "\n[cpu]\nawake = true")];
 
 fn main() -> ExitCode {

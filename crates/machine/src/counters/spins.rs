@@ -28,7 +28,7 @@ const BUFFER_BYTES: usize = 32 << 10;
 pub(super) type SpinFunctions = &'static [(&'static str, &'static [&'static str])];
 
 /// PostgreSQL's loop around a spin lock that is taken, and the pauses in it (`src/backend/storage/lmgr/s_lock.c`). The first attempt is
-/// inlined where the lock is taken, and is no spinning. Lightweight locks pause by the same functions while their list is locked.
+/// inlined where the lock is taken, and does not count as spinning. Lightweight locks pause by the same functions while their list is locked.
 pub(super) const SPIN_FUNCTIONS: SpinFunctions =
     &[("postgres", &["s_lock", "perform_spin_delay", "finish_spin_delay"])];
 
@@ -37,7 +37,7 @@ pub(super) const SPIN_FUNCTIONS: SpinFunctions =
 pub(super) struct Spins {
     /// The group in whose turns samples are taken.
     pub(super) group: usize,
-    /// What is sampled.
+    /// The event that is sampled.
     pub(super) source: Source,
     /// What one sample stands for, in the source's unit.
     pub(super) period: u64,
@@ -90,7 +90,7 @@ impl SpinSampler {
         }
     }
 
-    /// What was executed in the functions up to the last look. Lost samples are taken to be like the others.
+    /// Instructions that were executed in the functions up to the last look. Lost samples are taken to be like the others.
     pub(super) fn counted(&self) -> u64 {
         let per_sample = (self.taken + self.lost) as f64 / self.taken.max(1) as f64 * self.period as f64;
         (self.spun as f64 * per_sample).round() as u64
