@@ -58,10 +58,10 @@ pub struct CpuPriority {
 
 /// Where a member keeps what it has done to its thread.
 #[derive(Debug, Default)]
-pub(crate) struct Seat(Mutex<Seated>);
+pub(crate) struct ThreadPriority(Mutex<ThreadValues>);
 
 #[derive(Debug, Default)]
-struct Seated {
+struct ThreadValues {
     /// The thread that began the transaction.
     thread: i32,
     /// Which transaction; 0 for none.
@@ -97,7 +97,7 @@ impl CpuPriority {
     }
 
     /// The calling thread works for a transaction of that CPU priority from now on.
-    pub(crate) fn begin(&self, seat: &Seat, serial: u64, priority: Priority) {
+    pub(crate) fn begin(&self, kept: &ThreadPriority, serial: u64, priority: Priority) {
         if self.is_off {
             return;
         }
@@ -106,42 +106,42 @@ impl CpuPriority {
         // A thread may serve several connections, so it is asked rather than remembered.
         let present = self.threads.nice(thread).unwrap_or(own);
         let now = if present == own { own } else { self.set(thread, present, own) };
-        *seat.0.lock() = Seated { thread, serial, own, now };
+        *kept.0.lock() = ThreadValues { thread, serial, own, now };
     }
 
     /// A transaction has that CPU priority now. Whoever raised it calls, from any thread.
-    pub(crate) fn raise(&self, seat: &Seat, serial: u64, priority: Priority) {
+    pub(crate) fn raise(&self, kept: &ThreadPriority, serial: u64, priority: Priority) {
         if self.is_off {
             return;
         }
         // Held meanwhile, so that the transaction cannot end and leave its thread to somebody else.
-        let mut seated = seat.0.lock();
+        let mut values = kept.0.lock();
         let wanted = self.wanted(priority);
-        if seated.serial == serial && wanted < seated.now {
-            seated.now = self.set(seated.thread, seated.now, wanted);
+        if values.serial == serial && wanted < values.now {
+            values.now = self.set(values.thread, values.now, wanted);
         }
     }
 
     /// The transaction ends: what it has inherited falls away.
-    pub(crate) fn end(&self, seat: &Seat) {
+    pub(crate) fn end(&self, kept: &ThreadPriority) {
         if self.is_off {
             return;
         }
-        let mut seated = seat.0.lock();
-        seated.serial = 0;
-        if seated.now < seated.own {
-            seated.now = self.set(seated.thread, seated.now, seated.own);
+        let mut values = kept.0.lock();
+        values.serial = 0;
+        if values.now < values.own {
+            values.now = self.set(values.thread, values.now, values.own);
         }
     }
 
     /// The connection closes: its thread, if it is the calling one, gets back what threads have here without it.
-    pub(crate) fn leave(&self, seat: &Seat) {
+    pub(crate) fn leave(&self, kept: &ThreadPriority) {
         if self.is_off {
             return;
         }
-        let mut seated = seat.0.lock();
-        if seated.thread != 0 && seated.thread == self.threads.current() && seated.now != self.base {
-            seated.now = self.set(seated.thread, seated.now, self.base);
+        let mut values = kept.0.lock();
+        if values.thread != 0 && values.thread == self.threads.current() && values.now != self.base {
+            values.now = self.set(values.thread, values.now, self.base);
         }
     }
 
@@ -193,18 +193,18 @@ mod tests {
     fn check(scheduler: &str, is_privileged: bool, expect: [i32; 5], refused: u64) {
         let fake = Arc::new(Fake { is_privileged, ..Fake::default() });
         let cpu = CpuPriority::on(cpu_scheduler(scheduler).unwrap(), Arc::clone(&fake) as Arc<dyn Threads>);
-        let seat = Seat::default();
+        let kept = ThreadPriority::default();
         let mut seen = Vec::new();
         let mut look = || seen.push(fake.nice(1).unwrap());
-        cpu.begin(&seat, 7, Priority::LOW);
+        cpu.begin(&kept, 7, Priority::LOW);
         look();
-        cpu.raise(&seat, 6, Priority::HIGH);
+        cpu.raise(&kept, 6, Priority::HIGH);
         look();
-        cpu.raise(&seat, 7, Priority::HIGH);
+        cpu.raise(&kept, 7, Priority::HIGH);
         look();
-        cpu.end(&seat);
+        cpu.end(&kept);
         look();
-        cpu.leave(&seat);
+        cpu.leave(&kept);
         look();
         assert_eq!(seen, expect, "{scheduler}");
         assert_eq!(cpu.refused(), refused, "{scheduler}");

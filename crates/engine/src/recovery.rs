@@ -26,7 +26,7 @@ use crate::log::data_folder::{DataFolder, DataFolderError};
 use crate::log::format::Header;
 use crate::log::reader::{LogReader, ReadError, former_segments};
 use crate::log::record::{LoggedTransaction, Record};
-use crate::log::replay::{Place, ReplayError, apply, row_table};
+use crate::log::replay::{RecordPlace, ReplayError, apply, row_table};
 use crate::log::storage::{FileName, FolderStorage, LogStorage, write_all_at};
 use crate::log::{Durability, Log, LogError, LogOptions, LogStart};
 use crate::table::TableError;
@@ -227,7 +227,7 @@ fn load(
 ) -> Result<(Header, Header), RecoveryError> {
     let mut reader = CheckpointReader::open(storage, database, number)?;
     // A key may have gone from one slot to another while the rows were read.
-    let place = Place { lsn: reader.header.lsn, is_fuzzy: true };
+    let place = RecordPlace { lsn: reader.header.lsn, is_fuzzy: true };
     loop {
         match reader.next_piece()? {
             Piece::Records(records) => {
@@ -244,11 +244,11 @@ fn load(
 }
 
 fn redo(catalog: &Catalog, transaction: LoggedTransaction, is_fuzzy: bool) -> Result<(), RecoveryError> {
-    let place = Place { lsn: transaction.lsn, is_fuzzy };
+    let place = RecordPlace { lsn: transaction.lsn, is_fuzzy };
     transaction.records.into_iter().try_for_each(|record| apply_one(catalog, record, place))
 }
 
-fn apply_one(catalog: &Catalog, record: Record, place: Place) -> Result<(), RecoveryError> {
+fn apply_one(catalog: &Catalog, record: Record, place: RecordPlace) -> Result<(), RecoveryError> {
     match (row_table(&record), record) {
         (Some(number), record) => {
             let table = catalog.get(number).ok_or(ReplayError::NoSuchTable { lsn: place.lsn, table: number })?;

@@ -274,6 +274,7 @@ impl Connection {
     }
 
     /// Whether a transaction is open, failed or not.
+    #[inline]
     pub fn is_open(&self) -> bool {
         self.state != State::Idle
     }
@@ -318,6 +319,7 @@ impl Connection {
     }
 
     /// The table of a row that is about to be read, which must be under a lock of this transaction.
+    #[inline]
     fn locked_row(&self, table: u32, row: RowId) -> &RowTable {
         debug_assert!(self.work.has_locked(table, row), "row {row} of table {table} is read without a lock");
         self.tables[table as usize].as_ref().expect("a row was found in it")

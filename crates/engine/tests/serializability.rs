@@ -36,7 +36,7 @@ use plimsoll_policy::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use steps::{Client, Model, Program, Row, Step, TABLES, add_tables, initial_model, program};
+use steps::{Client, Model, Program, ProgramStep, Row, TABLES, add_tables, initial_model, program};
 
 /// Few keys make transactions meet; more of them make the index grow and shrink under them, node by node.
 const KEYS: [i64; 2] = [8, 80];
@@ -135,7 +135,7 @@ impl World {
 #[derive(Debug, Clone)]
 struct Attempt {
     number: u64,
-    steps: Vec<Step>,
+    steps: Vec<ProgramStep>,
     seen: Vec<Vec<Row>>,
     has_committed: bool,
 }
@@ -311,7 +311,7 @@ fn check_that_every_rule_was_needed(tally: &BTreeMap<&str, LockStatistics>) {
 #[test]
 fn the_checker_sees_a_lost_update() {
     let attempt = |number, value, has_committed| {
-        let (steps, seen) = (vec![Step::ReadThenWrite(0, 0, Some(value))], vec![vec![(0, 0, Some(0))]]);
+        let (steps, seen) = (vec![ProgramStep::ReadThenWrite(0, 0, Some(value))], vec![vec![(0, 0, Some(0))]]);
         Attempt { number, steps, seen, has_committed }
     };
     let stale = "saw [(0, 0, Some(0))], serially [(0, 0, Some(1))]";

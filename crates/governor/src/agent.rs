@@ -27,8 +27,8 @@
 mod cache;
 mod disk;
 mod floor;
+mod given_shares;
 mod groups;
-mod hands;
 mod idle;
 mod server;
 mod workers;
@@ -52,8 +52,8 @@ use crate::watch::levers;
 use cache::Cache;
 pub(crate) use cache::cache_here;
 use disk::Disk;
+use given_shares::GivenShares;
 use groups::{Folders, Groups};
-use hands::Hands;
 use idle::Idle;
 pub use server::ServerHere;
 pub(crate) use server::find as find_server;
@@ -82,7 +82,7 @@ pub struct Agent {
     governor: Arc<Governor>,
     /// The server's first process, if its processes can be changed; otherwise why not.
     server: Result<ProcessIdentity, String>,
-    hands: Hands,
+    given_shares: GivenShares,
     groups: Groups,
     disk: Disk,
     idle: Idle,
@@ -116,7 +116,7 @@ impl Agent {
             disk: Disk::new(host.clone()),
             idle: Idle::new(host.clone()),
             cache: Cache::new(host.clone()),
-            hands: Hands::new(host),
+            given_shares: GivenShares::new(host),
             workers: Workers::default(),
             inherited: BTreeMap::new(),
             next: Instant::now(),
@@ -129,16 +129,16 @@ impl Agent {
 
     /// The server has become known, or is not known any more.
     pub fn server(&mut self, here: Result<ServerHere, String>) {
-        let found = here.and_then(|here| server::find(self.hands.host(), &here));
+        let found = here.and_then(|here| server::find(self.given_shares.host(), &here));
         if self.server != found {
             self.put_back();
             self.server = found;
             let is_beside = self.governor.settings().is_beside;
             let postmaster = self.server.as_ref().ok().filter(|_| is_beside).map(|postmaster| postmaster.id);
-            let facts = postmaster.and_then(|process| ProcessFacts::of(self.hands.host(), process));
-            self.hands.began_with(facts.map(|facts| facts.share));
+            let facts = postmaster.and_then(|process| ProcessFacts::of(self.given_shares.host(), process));
+            self.given_shares.began_with(facts.map(|facts| facts.share));
             self.groups.are_left(is_beside);
-            server::restore_left_over(self.hands.host());
+            server::restore_left_over(self.given_shares.host());
             self.disk.server(&self.server);
             self.idle.server(&self.server);
             self.cache.server(&self.server);
@@ -233,7 +233,8 @@ impl Agent {
 
     fn look_for_workers(&mut self, postmaster: ProcessIdentity, walks: bool, now: Instant) {
         let began = Instant::now();
-        let followers = Followers { hands: &mut self.hands, groups: &mut self.groups, cache: &mut self.cache };
+        let followers =
+            Followers { given_shares: &mut self.given_shares, groups: &mut self.groups, cache: &mut self.cache };
         self.workers.tend(followers, self.disk.is_counting(), walks, postmaster, now);
         self.next_workers = now + WORKERS_EVERY.max(began.elapsed() * WORKERS_REST_FACTOR);
     }
@@ -241,7 +242,7 @@ impl Agent {
     /// Goes over all sessions, then over the workers that some of them lead.
     fn walk(&mut self, settings: &Settings, postmaster: ProcessIdentity, now: Instant) {
         self.groups.of_classes(settings);
-        if !postmaster.is_running(self.hands.host()) {
+        if !postmaster.is_running(self.given_shares.host()) {
             self.server = Err("the server's first process has ended".to_owned());
             self.disk.server(&self.server);
             self.governor.health.lock().disk_reading = None;
@@ -258,12 +259,12 @@ impl Agent {
             self.tell(settings);
         }
         self.cache.tend(&self.governor, settings, now);
-        self.hands.begin();
+        self.given_shares.begin();
         self.bring_all(settings, postmaster, now);
         self.look_for_workers(postmaster, true, now);
-        self.hands.end();
-        self.groups.keep(|process| self.hands.was_asked_for(process));
-        self.cache.keep(|process| self.hands.was_asked_for(process));
+        self.given_shares.end();
+        self.groups.keep(|process| self.given_shares.was_asked_for(process));
+        self.cache.keep(|process| self.given_shares.was_asked_for(process));
         let governor = &self.governor;
         self.inherited.retain(|session, _| governor.registry.get(*session).is_some());
     }
@@ -293,7 +294,7 @@ impl Agent {
             }
             None => own,
         };
-        self.hands.bring(process, share, postmaster);
+        self.given_shares.bring(process, share, postmaster);
         self.groups.wish(process, served, &folders, postmaster, now);
         self.cache.wish(process, part, postmaster, now);
     }
@@ -315,7 +316,7 @@ impl Agent {
 
     /// Puts back everything.
     fn put_back(&mut self) {
-        self.hands.put_back();
+        self.given_shares.put_back();
         self.groups.put_back();
         self.disk.put_back();
         self.governor.health.lock().disk_reading = None;
@@ -325,7 +326,7 @@ impl Agent {
     }
 
     fn forget(&mut self) {
-        self.hands.forget();
+        self.given_shares.forget();
         self.workers = Workers::default();
         self.inherited.clear();
     }
@@ -336,8 +337,8 @@ impl Agent {
         if self.cache.take_lever_news() {
             self.cache.tell(&self.governor, &self.governor.settings());
         }
-        if self.hands.take_news() | self.groups.take_news() | self.cache.take_news() {
-            let mut untouchable = self.hands.untouchable();
+        if self.given_shares.take_news() | self.groups.take_news() | self.cache.take_news() {
+            let mut untouchable = self.given_shares.untouchable();
             untouchable.extend(self.groups.troubles());
             untouchable.extend(self.cache.troubles());
             self.governor.health.lock().untouchable = untouchable;
@@ -347,7 +348,7 @@ impl Agent {
     /// How `prompt` has a core at once, for people.
     fn how_prompt(&self, settings: &Settings, postmaster: ProcessIdentity) -> String {
         let is_used = settings.classes.iter().any(|class| class.cpu == CpuShare::Prompt);
-        match self.hands.host().slice(postmaster.id) {
+        match self.given_shares.host().slice(postmaster.id) {
             _ if !is_used => String::new(),
             Some(_) => "; `prompt` by a short slice".to_owned(),
             None => "; `prompt` changes nothing: processes have no slices of their own (Linux before 6.12)".to_owned(),
@@ -366,7 +367,7 @@ impl Agent {
                 };
                 format!("; `idle` gives way at once, by a group of its own ({how}){floor}")
             }
-            Err(why) if has_autogroups(self.hands.host()) => format!(
+            Err(why) if has_autogroups(self.given_shares.host()) => format!(
                 "; the scheduler's autogroups are on, so that `idle` gives way after milliseconds only: {why}, or \
                  sysctl -w kernel.sched_autogroup_enabled=0"
             ),
@@ -407,8 +408,8 @@ impl Agent {
             return (false, why.clone());
         }
         for folder in &folders {
-            match GroupFolder::at(self.hands.host(), *folder) {
-                Ok(group) if group.is_ours(self.hands.host()) => {}
+            match GroupFolder::at(self.given_shares.host(), *folder) {
+                Ok(group) if group.is_ours(self.given_shares.host()) => {}
                 Ok(group) => {
                     let why = format!("processes may not be moved to {}: delegate it", group.folder().display());
                     return (false, why);

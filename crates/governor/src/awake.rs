@@ -98,6 +98,16 @@ impl Awake {
         levers::awake(governor, is_on, &why);
     }
 
+    /// Lets cores sleep for good. To be called when the thread that tends this ends, for whatever reason: without it cores would stay awake.
+    pub(crate) fn end(&self, governor: &Governor, now: Instant) {
+        let mut request = self.request.lock();
+        self.is_on.store(false, Ordering::Relaxed);
+        request.hold(false, now, &self.is_held);
+        request.latency = None;
+        drop(request);
+        levers::awake(governor, false, "the thread that watches has ended");
+    }
+
     /// For how long cores were kept awake so far.
     pub(crate) fn held(&self, now: Instant) -> Duration {
         let request = self.request.lock();
@@ -133,28 +143,38 @@ impl Request {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
     use crate::settings::for_tests;
 
     const FILE: &str = "dev/cpu_dma_latency";
 
-    #[test]
-    fn cores_are_awake_for_a_while_after_each_sign() {
+    /// The files of a machine whose cores sleep.
+    fn with_idle_states() -> TempDir {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in [("sys/devices/system/cpu/cpuidle/current_driver", "haltpoll\n"), (FILE, "")] {
             std::fs::create_dir_all(folder.path().join(path).parent().unwrap()).unwrap();
             std::fs::write(folder.path().join(path), text).unwrap();
         }
+        folder
+    }
+
+    /// The last of the requests that were written; 2e9 is none.
+    fn asked(folder: &TempDir) -> Option<i32> {
+        let bytes = std::fs::read(folder.path().join(FILE)).unwrap();
+        bytes.rchunks(4).next().map(|last| i32::from_ne_bytes(last.try_into().unwrap()))
+    }
+
+    #[test]
+    fn cores_are_awake_for_a_while_after_each_sign() {
+        let folder = with_idle_states();
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
         let awake = Awake::of(Host::at(folder.path()), start);
         let governor = Governor::new(for_tests(), start);
         let mut settings = for_tests();
-        // The last of the requests that were written; 2e9 is none.
-        let asked = || {
-            let bytes = std::fs::read(folder.path().join(FILE)).unwrap();
-            bytes.rchunks(4).next().map(|last| i32::from_ne_bytes(last.try_into().unwrap()))
-        };
+        let asked = || asked(&folder);
         awake.touch(at(1));
         awake.tend(&governor, &settings, at(1));
         assert_eq!((asked(), awake.is_on(), awake.due(at(1))), (None, false, None), "off by default");
@@ -178,6 +198,26 @@ mod tests {
         );
         let told = governor.levers().into_iter().find(|lever| lever.name == "awake cores").unwrap();
         assert!(!told.is_on && told.why.contains("turned off"), "{told:?}");
+    }
+
+    #[test]
+    fn cores_sleep_when_nobody_watches() {
+        let folder = with_idle_states();
+        let start = Instant::now();
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let awake = Awake::of(Host::at(folder.path()), start);
+        let governor = Governor::new(for_tests(), start);
+        let mut settings = for_tests();
+        settings.cpu.awake = true;
+        awake.tend(&governor, &settings, at(1));
+        awake.touch(at(2));
+        assert_eq!(asked(&folder), Some(0));
+        awake.end(&governor, at(10));
+        assert_eq!((asked(&folder), awake.due(at(10))), (Some(2_000_000_000), None));
+        awake.touch(at(20));
+        assert_eq!((asked(&folder), awake.held(at(50))), (Some(2_000_000_000), Duration::from_millis(8)));
+        let told = governor.levers().into_iter().find(|lever| lever.name == "awake cores").unwrap();
+        assert!(!told.is_on && told.why.contains("has ended"), "{told:?}");
     }
 
     #[test]

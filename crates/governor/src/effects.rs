@@ -82,7 +82,7 @@ pub enum Next<'a> {
 
 /// The subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum QuestionSubject {
     /// The texts of prepared statements.
     Prepared,
     /// The objects with given names.
@@ -130,7 +130,7 @@ pub struct Inquiry {
     has_asked_unnamed: bool,
     /// Whether the session has no cursors; `None` before the answer.
     has_no_cursors: Option<bool>,
-    step: Step,
+    step: QuestionSubject,
     questions: u32,
     bytes: usize,
     key: Option<Key>,
@@ -200,7 +200,7 @@ impl Inquiry {
             has_asked_events: false,
             has_asked_unnamed: false,
             has_no_cursors: None,
-            step: Step::Prepared,
+            step: QuestionSubject::Prepared,
             questions: 0,
             bytes: 0,
             key: None,
@@ -223,21 +223,21 @@ impl Inquiry {
             (Some(Verdict::Unsafe(because)), _) => return Next::Known(Err(because)),
             (Some(Verdict::Safe), _) | (Some(Verdict::SafeWithoutCursors), Some(true)) => return Next::Known(Ok(())),
             (Some(Verdict::SafeWithoutCursors), Some(false)) => return Next::Known(Err(Unsafe::Cursor)),
-            (Some(Verdict::SafeWithoutCursors), None) => return self.ask(Step::Cursors),
+            (Some(Verdict::SafeWithoutCursors), None) => return self.ask(QuestionSubject::Cursors),
             (None, _) => {}
         }
         if self.questions >= QUESTIONS_MAX {
             return Next::Known(Err(self.is_unsafe(Unsafe::Function)));
         }
         if !self.executed.is_empty() {
-            return self.ask(Step::Prepared);
+            return self.ask(QuestionSubject::Prepared);
         }
         let has_objects = [&self.relations, &self.functions, &self.types].iter().any(|objects| !objects.new.is_empty());
         let has_events = self.found.is_ddl && !self.has_asked_events;
         if has_objects {
-            self.ask(Step::Details)
+            self.ask(QuestionSubject::Details)
         } else if !self.found.names.is_empty() || has_events || !self.has_asked_unnamed {
-            self.ask(Step::Named)
+            self.ask(QuestionSubject::Named)
         } else if ["truncate", "cascade"].iter().all(|word| self.names.contains(word.as_bytes())) {
             // TRUNCATE CASCADE runs the triggers of tables that reference the named ones in any way.
             Next::Known(Err(self.is_unsafe(Unsafe::Function)))
@@ -256,8 +256,8 @@ impl Inquiry {
         }
         let text = |at: usize| columns.get(at).copied().flatten();
         match self.step {
-            Step::Cursors => self.has_no_cursors = Some(false),
-            Step::Prepared => match (text(0), text(1)) {
+            QuestionSubject::Cursors => self.has_no_cursors = Some(false),
+            QuestionSubject::Prepared => match (text(0), text(1)) {
                 (Some(name), Some(sql)) => {
                     self.executed_asked.remove(name);
                     self.executed_known.insert(name.to_vec());
@@ -265,7 +265,7 @@ impl Inquiry {
                 }
                 _ => _ = self.is_unsafe(Unsafe::PreparedStatement),
             },
-            Step::Named | Step::Details => match self.on_object(&text) {
+            QuestionSubject::Named | QuestionSubject::Details => match self.on_object(&text) {
                 Some(Ok(())) => {}
                 Some(Err(because)) => _ = self.is_unsafe(because),
                 None => _ = self.is_unsafe(Unsafe::Function),
@@ -309,10 +309,12 @@ impl Inquiry {
         }
         match self.step {
             // The statement existed when the transaction ran it. A replay would miss it.
-            Step::Prepared if !self.executed_asked.is_empty() => _ = self.is_unsafe(Unsafe::PreparedStatement),
-            Step::Prepared => {}
-            Step::Cursors => self.has_no_cursors = self.has_no_cursors.or(Some(true)),
-            Step::Named | Step::Details => {}
+            QuestionSubject::Prepared if !self.executed_asked.is_empty() => {
+                _ = self.is_unsafe(Unsafe::PreparedStatement)
+            }
+            QuestionSubject::Prepared => {}
+            QuestionSubject::Cursors => self.has_no_cursors = self.has_no_cursors.or(Some(true)),
+            QuestionSubject::Named | QuestionSubject::Details => {}
         }
         self.settle_key();
     }
@@ -322,17 +324,17 @@ impl Inquiry {
         self.key
     }
 
-    fn ask(&mut self, step: Step) -> Next<'_> {
+    fn ask(&mut self, step: QuestionSubject) -> Next<'_> {
         (self.step, self.questions) = (step, self.questions + 1);
         let encoding = self.rules.encoding;
         let flag = |flag: bool| if flag { b"t".to_vec() } else { b"f".to_vec() };
         let (sql, parameters) = match step {
-            Step::Prepared => {
+            QuestionSubject::Prepared => {
                 self.executed_asked = std::mem::take(&mut self.executed);
                 let names = array_of(self.executed_asked.iter().map(Vec::as_slice), encoding);
                 (question::PREPARED, vec![names])
             }
-            Step::Named => {
+            QuestionSubject::Named => {
                 let names = std::mem::take(&mut self.found.names);
                 let events = self.found.is_ddl && !self.has_asked_events;
                 let unnamed = !self.has_asked_unnamed;
@@ -341,12 +343,12 @@ impl Inquiry {
                 self.names.extend(names);
                 (question::NAMED, vec![array, flag(events), flag(unnamed)])
             }
-            Step::Details => {
+            QuestionSubject::Details => {
                 let objects = [&mut self.relations, &mut self.functions, &mut self.types];
                 let parameters = objects.map(|objects| array_of_numbers(&std::mem::take(&mut objects.new))).to_vec();
                 (question::details(self.server_version_num), parameters)
             }
-            Step::Cursors => (question::CURSORS, Vec::new()),
+            QuestionSubject::Cursors => (question::CURSORS, Vec::new()),
         };
         Next::Ask(Question { sql, parameters })
     }

@@ -39,7 +39,7 @@ const VERSION: u32 = 1;
 
 /// Who comes in at a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SocketRole {
     /// Clients.
     Clients(Address),
     /// Browsers and Prometheus.
@@ -48,23 +48,23 @@ pub(crate) enum Place {
     Governor,
 }
 
-impl Place {
+impl SocketRole {
     fn write(&self) -> String {
         match self {
-            Place::Clients(Address::Tcp(address)) => format!("tcp {address}"),
-            Place::Clients(Address::Socket(path)) => format!("socket {}", path.display()),
-            Place::Page(address) => format!("page {address}"),
-            Place::Governor => "governor -".to_owned(),
+            SocketRole::Clients(Address::Tcp(address)) => format!("tcp {address}"),
+            SocketRole::Clients(Address::Socket(path)) => format!("socket {}", path.display()),
+            SocketRole::Page(address) => format!("page {address}"),
+            SocketRole::Governor => "governor -".to_owned(),
         }
     }
 
-    fn read(line: &str) -> Option<Place> {
+    fn read(line: &str) -> Option<SocketRole> {
         let (kind, at) = line.split_once(' ')?;
         match kind {
-            "tcp" => at.parse().ok().map(|address| Place::Clients(Address::Tcp(address))),
-            "socket" => Some(Place::Clients(Address::Socket(at.into()))),
-            "page" => at.parse().ok().map(Place::Page),
-            "governor" => Some(Place::Governor),
+            "tcp" => at.parse().ok().map(|address| SocketRole::Clients(Address::Tcp(address))),
+            "socket" => Some(SocketRole::Clients(Address::Socket(at.into()))),
+            "page" => at.parse().ok().map(SocketRole::Page),
+            "governor" => Some(SocketRole::Governor),
             _ => None,
         }
     }
@@ -73,7 +73,7 @@ impl Place {
 /// What a governor has got from the one before it; nothing if there was none.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
-    places: Vec<(Place, OwnedFd)>,
+    places: Vec<(SocketRole, OwnedFd)>,
     predecessor: Option<OwnedFd>,
 }
 
@@ -88,7 +88,7 @@ impl Inherited {
         if lines.next() != Some(&format!("listeners {VERSION}")) {
             return Err(io::Error::other(format!("it answers {text:?}; stop it, and start this one then")));
         }
-        let places: Option<Vec<Place>> = lines.map(Place::read).collect();
+        let places: Option<Vec<SocketRole>> = lines.map(SocketRole::read).collect();
         match places.filter(|places| places.len() == descriptors.len()) {
             Some(places) => {
                 let places = places.into_iter().zip(descriptors).collect();
@@ -105,22 +105,22 @@ impl Inherited {
 
     /// The socket at that address, if it has come.
     pub(crate) fn tcp(&mut self, wanted: SocketAddr) -> Option<TcpListener> {
-        self.take(|place| matches!(place, Place::Clients(Address::Tcp(address)) if is_at(wanted, *address)))
+        self.take(|place| matches!(place, SocketRole::Clients(Address::Tcp(address)) if is_at(wanted, *address)))
             .map(TcpListener::from)
     }
 
     /// The socket of that file, if it has come.
     pub(crate) fn socket(&mut self, wanted: &Path) -> Option<UnixListener> {
-        self.take(|place| matches!(place, Place::Clients(Address::Socket(path)) if path == wanted))
+        self.take(|place| matches!(place, SocketRole::Clients(Address::Socket(path)) if path == wanted))
             .map(UnixListener::from)
     }
 
     /// The socket of the page, if it has come.
     pub(crate) fn page(&mut self, wanted: SocketAddr) -> Option<TcpListener> {
-        self.take(|place| matches!(place, Place::Page(address) if is_at(wanted, *address))).map(TcpListener::from)
+        self.take(|place| matches!(place, SocketRole::Page(address) if is_at(wanted, *address))).map(TcpListener::from)
     }
 
-    fn take(&mut self, is_wanted: impl Fn(&Place) -> bool) -> Option<OwnedFd> {
+    fn take(&mut self, is_wanted: impl Fn(&SocketRole) -> bool) -> Option<OwnedFd> {
         let at = self.places.iter().position(|(place, _)| is_wanted(place))?;
         Some(self.places.swap_remove(at).1)
     }
@@ -134,9 +134,9 @@ impl Inherited {
         for (place, descriptor) in self.places {
             match place {
                 // No process listens there any more, whether it can be removed or not.
-                Place::Clients(Address::Socket(path)) => drop(std::fs::remove_file(path)),
-                Place::Governor => governors.push(Predecessor(descriptor)),
-                Place::Clients(Address::Tcp(_)) | Place::Page(_) => {}
+                SocketRole::Clients(Address::Socket(path)) => drop(std::fs::remove_file(path)),
+                SocketRole::Governor => governors.push(Predecessor(descriptor)),
+                SocketRole::Clients(Address::Tcp(_)) | SocketRole::Page(_) => {}
             }
         }
         match answer {
@@ -194,12 +194,12 @@ mod tests {
     #[test]
     fn places_and_cancels_are_read_as_they_were_written() {
         for place in [
-            Place::Clients(Address::Tcp("[::1]:6432".parse().unwrap())),
-            Place::Clients(Address::Socket("/run/a folder/.s.PGSQL.6432".into())),
-            Place::Page("127.0.0.1:6433".parse().unwrap()),
-            Place::Governor,
+            SocketRole::Clients(Address::Tcp("[::1]:6432".parse().unwrap())),
+            SocketRole::Clients(Address::Socket("/run/a folder/.s.PGSQL.6432".into())),
+            SocketRole::Page("127.0.0.1:6433".parse().unwrap()),
+            SocketRole::Governor,
         ] {
-            assert_eq!(Place::read(&place.write()), Some(place));
+            assert_eq!(SocketRole::read(&place.write()), Some(place));
         }
         assert_eq!(cancel_of("cancel -5 00ff1a"), Some((-5, vec![0, 255, 26])));
         for wrong in ["cancel 5", "cancel x 00", "cancel 5 0", "cancel 5 0g", "take 1"] {

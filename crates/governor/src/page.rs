@@ -25,7 +25,7 @@ use axum::routing::get;
 use tokio::sync::oneshot;
 
 use crate::governor::Governor;
-use crate::handover::{Inherited, Place, another};
+use crate::handover::{Inherited, SocketRole, another};
 use crate::metrics;
 use listener::Bounded;
 
@@ -40,7 +40,7 @@ const CONNECTIONS_MAX: usize = 64;
 pub struct Page {
     address: Option<SocketAddr>,
     /// The socket again, to be given to a successor, if the settings say how one asks.
-    place: Option<(Place, OwnedFd)>,
+    place: Option<(SocketRole, OwnedFd)>,
     /// Ends listening.
     retire: Option<oneshot::Sender<()>>,
     stop: Option<oneshot::Sender<()>>,
@@ -77,7 +77,9 @@ pub(crate) fn start_with(governor: &Arc<Governor>, inherited: &mut Inherited) ->
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let wrong = |error| PageError { address: address.unwrap_or_else(|| ([0; 4], 0).into()), error };
     let place = match (&listener, address, &governor.settings().listen.handover) {
-        (Some(listener), Some(address), Some(_)) => Some((Place::Page(address), another(listener).map_err(wrong)?)),
+        (Some(listener), Some(address), Some(_)) => {
+            Some((SocketRole::Page(address), another(listener).map_err(wrong)?))
+        }
         _ => None,
     };
     let (stop, stopped) = oneshot::channel();
@@ -101,7 +103,7 @@ impl Page {
     }
 
     /// The socket, to be given to a successor; once.
-    pub(crate) fn take_place(&mut self) -> Option<(Place, OwnedFd)> {
+    pub(crate) fn take_place(&mut self) -> Option<(SocketRole, OwnedFd)> {
         self.place.take()
     }
 

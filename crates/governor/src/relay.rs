@@ -3,7 +3,7 @@
 //! In reading order: [`start`] opens what clients connect to and starts the workers, each a `worker` with a loop of its
 //! own. A `door` deals clients out to them. A `pair` is one client and its connection to the server; `startup` and `login` are
 //! what is said before there is a session, `wire` is a connection with or without TLS, `side` what waits to be sent to it.
-//! `silent`, `logins` and `seat` bound how many clients there may be before they are let in and after.
+//! `silent`, `logins` and `permit` bound how many clients there may be before they are let in and after.
 //!
 //! Sockets are called when epoll says that they are ready.
 //!
@@ -18,11 +18,11 @@ mod listener;
 mod login;
 mod logins;
 mod pair;
+mod permit;
 mod proxy_protocol;
 mod reach;
 mod refusal;
 mod resolver;
-mod seat;
 mod side;
 mod silent;
 mod socket;
@@ -55,7 +55,7 @@ use silent::Silent;
 use worker::Worker;
 
 use crate::governor::{Governor, WorkerCommand, WorkerHandle};
-use crate::handover::{Inherited, Place};
+use crate::handover::{Inherited, SocketRole};
 
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
@@ -100,7 +100,7 @@ pub struct Running {
     governor: Arc<Governor>,
     addresses: Vec<Address>,
     /// The sockets again, to be given to a successor, if the settings say how one asks.
-    places: Vec<(Place, OwnedFd)>,
+    places: Vec<(SocketRole, OwnedFd)>,
     /// Whether the files of sockets are this process's to remove.
     owns_files: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -129,15 +129,15 @@ pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> 
         logins: Arc::default(),
         fallbacks: Fallbacks::default(),
     });
-    let desks = (0..settings.listen.workers.max(1)).map(|_| Desk::new()).collect::<io::Result<Vec<_>>>()?;
-    let inboxes: Vec<WorkerInbox> = desks.iter().map(|desk| desk.inbox.clone()).collect();
-    governor.set_workers(desks.iter().map(Desk::handle).collect());
-    let mut door = Some(Door::new(listeners, inboxes, desks[0].poll.registry())?);
+    let parts = (0..settings.listen.workers.max(1)).map(|_| WorkerParts::new()).collect::<io::Result<Vec<_>>>()?;
+    let inboxes: Vec<WorkerInbox> = parts.iter().map(|part| part.inbox.clone()).collect();
+    governor.set_workers(parts.iter().map(WorkerParts::handle).collect());
+    let mut door = Some(Door::new(listeners, inboxes, parts[0].poll.registry())?);
     let mut running = Running { governor, addresses, places, owns_files, threads: Vec::new() };
-    for (place, desk) in desks.into_iter().enumerate() {
-        let poll = desk.poll.registry().try_clone()?;
-        let context = Context::new(Arc::clone(&shared), place, poll, desk.inbox);
-        let worker = Worker::new(desk.poll, context, door.take(), desk.commands, desk.notes);
+    for (place, part) in parts.into_iter().enumerate() {
+        let poll = part.poll.registry().try_clone()?;
+        let context = Context::new(Arc::clone(&shared), place, poll, part.inbox);
+        let worker = Worker::new(part.poll, context, door.take(), part.commands, part.notes);
         let thread = thread::Builder::new().name(format!("relay-{place}"));
         // If one cannot be started, dropping `running` ends those that were.
         running.threads.push(thread.spawn(move || worker.run())?);
@@ -146,7 +146,7 @@ pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> 
 }
 
 /// What a worker is made of, before it is known to the others.
-struct Desk {
+struct WorkerParts {
     poll: Poll,
     inbox: WorkerInbox,
     notes: Receiver<Note>,
@@ -154,13 +154,13 @@ struct Desk {
     commands: Receiver<WorkerCommand>,
 }
 
-impl Desk {
+impl WorkerParts {
     fn new() -> io::Result<Self> {
         let poll = Poll::new()?;
         let waker = Arc::new(Waker::new(poll.registry(), worker::WAKER)?);
         let (sender, commands) = mpsc::channel();
         let (note_sender, notes) = mpsc::channel();
-        Ok(Desk { poll, inbox: WorkerInbox { notes: note_sender, waker }, notes, sender, commands })
+        Ok(WorkerParts { poll, inbox: WorkerInbox { notes: note_sender, waker }, notes, sender, commands })
     }
 
     fn handle(&self) -> WorkerHandle {
@@ -198,7 +198,7 @@ impl Running {
     }
 
     /// The sockets, to be given to a successor; once.
-    pub(crate) fn take_places(&mut self) -> Vec<(Place, OwnedFd)> {
+    pub(crate) fn take_places(&mut self) -> Vec<(SocketRole, OwnedFd)> {
         std::mem::take(&mut self.places)
     }
 

@@ -101,6 +101,12 @@ struct Watch {
     budget: Budget,
 }
 
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.governor.awake.end(&self.governor, Instant::now());
+    }
+}
+
 impl Watch {
     fn new(governor: Arc<Governor>, stop: Arc<AtomicBool>) -> Self {
         let (control, agent) = (Control::new(governor.clone()), Agent::new(governor.clone()));

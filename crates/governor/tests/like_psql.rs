@@ -10,7 +10,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use plimsoll_governor::statement::{Encoding, Strings, TextRules, read, read_with};
-use plimsoll_notation::sql::{Kind, Lexer};
+use plimsoll_notation::sql::{Lexer, TokenKind};
 use plimsoll_postgres::connection::{Connection, TransactionState};
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
@@ -63,7 +63,7 @@ fn texts_have_several_statements_where_psql_sends_several() {
         });
         let sql: String = [begin].into_iter().chain(rest).collect();
         let last = Lexer::new(sql.as_bytes(), Strings::Standard).last();
-        let is_open = last.is_some_and(|token| token.kind == Kind::Comment && !token.text.ends_with(b"*/"));
+        let is_open = last.is_some_and(|token| token.kind == TokenKind::Comment && !token.text.ends_with(b"*/"));
         // An open comment is nothing to us and an error to the server; what ends the transaction is no error.
         if is_open || read(sql.as_bytes()).ends.is_some() {
             continue;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::analysis;
 use crate::fingerprint::{machine_fingerprint, settings_hash, text_hash};
 use crate::limits;
-use crate::plan::{Axis, Place, Plan, PlannedWorkload};
+use crate::plan::{Axis, Plan, PlannedWorkload, SweepTarget};
 use crate::record::RunRecord;
 use crate::results::{AxisRole, Experiment, FORMAT, Mode, Results, SweptAxis};
 use crate::simulation;
@@ -35,7 +35,7 @@ pub struct Provenance {
 fn option_files(plan: &Plan) -> Vec<(&'static str, String)> {
     let mut files = Vec::new();
     for name in FILE_OPTIONS {
-        let place = Place::Option(name.to_owned());
+        let place = SweepTarget::Option(name.to_owned());
         let swept = plan.axes.iter().filter(|axis| axis.place.parts().contains(&place)).flat_map(|axis| &axis.values);
         let swept = swept.filter_map(|value| value.as_str().map(str::to_owned));
         let all = plan.base.options.get(name).cloned().into_iter().chain(swept);
@@ -155,14 +155,14 @@ fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
 
 fn swept(axis: &Axis) -> SweptAxis {
     let is_number = axis.values.iter().all(Value::is_number);
-    let is_allocation = |place: &Place| match place {
-        Place::Option(_) => true,
-        Place::Limit(name) => limits::is_allocation(name),
-        Place::Target | Place::Workload(..) | Place::All(_) => false,
+    let is_allocation = |place: &SweepTarget| match place {
+        SweepTarget::Option(_) => true,
+        SweepTarget::Limit(name) => limits::is_allocation(name),
+        SweepTarget::Target | SweepTarget::Workload(..) | SweepTarget::All(_) => false,
     };
     let parts = axis.place.parts();
     let role = match parts {
-        [Place::Workload(_, field)] if field == "clients" => AxisRole::Clients,
+        [SweepTarget::Workload(_, field)] if field == "clients" => AxisRole::Clients,
         _ if is_number && parts.iter().any(is_allocation) => AxisRole::Allocation,
         _ => AxisRole::Other,
     };

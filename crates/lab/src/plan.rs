@@ -3,7 +3,7 @@
 //! [`crate::experiment`] is the experiment as typed; a [`Plan`] is what the runner runs. The settings of a sweep are not kept one
 //! by one but computed from their number, so a plan of a million points is as small as a plan of ten.
 
-mod place;
+mod sweep_target;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,8 +21,8 @@ use serde_json::Value;
 
 use crate::claim::Claim;
 use crate::simulation::cost;
-pub use place::{Place, TARGET_KEY, WORKLOAD_FIELDS};
-pub(crate) use place::{is_target_key, option_text};
+pub use sweep_target::{SweepTarget, TARGET_KEY, WORKLOAD_FIELDS};
+pub(crate) use sweep_target::{is_target_key, option_text};
 
 /// An experiment that can be run.
 #[derive(Debug, Clone)]
@@ -89,7 +89,7 @@ pub struct Axis {
     /// The sweep key as typed: `dop`, `oltp.clients`.
     pub key: String,
     /// What it changes.
-    pub place: Place,
+    pub place: SweepTarget,
     /// Its values, in the order of the file.
     pub values: Vec<Value>,
 }

@@ -24,7 +24,7 @@ use plimsoll_model::cache_simulator::{
 use plimsoll_policy::cache_class::{CacheWays, WayMask};
 use serde_json::Value;
 
-use crate::plan::{Place, Plan, PlannedWorkload, Setting, option_text};
+use crate::plan::{Plan, PlannedWorkload, Setting, SweepTarget, option_text};
 pub use cost::{Cost, cost};
 use machine::Options;
 pub use machine::{OPTIONS, OptionValue, SimulatorOption};
@@ -51,18 +51,18 @@ pub(crate) const CAUTION: [&str; 2] = [
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The option or parameter at fault.
-    pub place: Place,
+    pub place: SweepTarget,
     /// What is wrong and what to do.
     pub message: String,
 }
 
 impl Fault {
     fn option(name: &str, message: impl Into<String>) -> Self {
-        Fault { place: Place::Option(name.to_owned()), message: message.into() }
+        Fault { place: SweepTarget::Option(name.to_owned()), message: message.into() }
     }
 
     fn workload(position: usize, field: &str, message: impl Into<String>) -> Self {
-        Fault { place: Place::Workload(position, field.to_owned()), message: message.into() }
+        Fault { place: SweepTarget::Workload(position, field.to_owned()), message: message.into() }
     }
 }
 

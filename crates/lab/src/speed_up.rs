@@ -41,7 +41,7 @@ pub struct SpeedUpPoint {
 type Run<'a> = (usize, u32, &'a WorkloadResult);
 
 /// The values of all other settings, and the runs at each value of the key.
-type Place<'a> = (BTreeMap<String, Value>, Vec<(f64, Run<'a>)>);
+type Series<'a> = (BTreeMap<String, Value>, Vec<(f64, Run<'a>)>);
 
 /// Every query of every analytical workload along every numeric allocation; empty where there is none.
 pub(crate) fn speed_ups(results: &Results) -> Vec<SpeedUp<'_>> {
@@ -53,7 +53,7 @@ pub(crate) fn speed_ups(results: &Results) -> Vec<SpeedUp<'_>> {
 
 fn along<'a>(results: &'a Results, axis: &'a SweptAxis) -> Vec<SpeedUp<'a>> {
     // By the text of the other settings, since JSON values have no order.
-    let mut places: BTreeMap<(&str, &str, String), Place<'a>> = BTreeMap::new();
+    let mut places: BTreeMap<(&str, &str, String), Series<'a>> = BTreeMap::new();
     for (number, point) in results.points.iter().enumerate().filter(|(_, point)| point.valid && !point.is_again) {
         let Some(at) = point.setting.get(&axis.key).and_then(Value::as_f64) else { continue };
         let mut rest = point.setting.clone();
@@ -64,7 +64,7 @@ fn along<'a>(results: &'a Results, axis: &'a SweptAxis) -> Vec<SpeedUp<'a>> {
             runs.push((at, (number, point.repeat, result)));
         }
     }
-    let of_place = |((workload, arm, _), (setting, runs)): (_, Place<'a>)| {
+    let of_place = |((workload, arm, _), (setting, runs)): (_, Series<'a>)| {
         let queries: BTreeSet<&'a str> =
             runs.iter().flat_map(|(_, (_, _, result))| result.transactions.keys().map(String::as_str)).collect();
         let mut queries: Vec<&str> = queries.into_iter().collect();

@@ -38,7 +38,7 @@ const LATE_MS: f64 = 1.0;
 
 /// Where the ten are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum GroupPlace {
     Absent,
     /// Where they began.
     Own,
@@ -49,12 +49,12 @@ enum Place {
 }
 
 /// What is compared: in words, whether there are autogroups, and where the ten are.
-const SCENES: [(&str, bool, Place); 5] = [
-    ("are not there", true, Place::Absent),
-    ("autogroups on, `SCHED_IDLE`, autogroups of nice 19", true, Place::Own),
-    ("the same, in a control group with `cpu.idle`", true, Place::IdleGroup),
-    ("autogroups off (all in one group), `SCHED_IDLE`", false, Place::Own),
-    ("the same, in a control group with `cpu.idle` below that", false, Place::PlainGroup),
+const SCENES: [(&str, bool, GroupPlace); 5] = [
+    ("are not there", true, GroupPlace::Absent),
+    ("autogroups on, `SCHED_IDLE`, autogroups of nice 19", true, GroupPlace::Own),
+    ("the same, in a control group with `cpu.idle`", true, GroupPlace::IdleGroup),
+    ("autogroups off (all in one group), `SCHED_IDLE`", false, GroupPlace::Own),
+    ("the same, in a control group with `cpu.idle` below that", false, GroupPlace::PlainGroup),
 ];
 
 /// What a round has shown.
@@ -115,7 +115,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// One round of one scene; in words why it cannot be.
-fn measure(autogroups: bool, place: Place, window: Duration, state: &Path) -> Result<Measured, String> {
+fn measure(autogroups: bool, place: GroupPlace, window: Duration, state: &Path) -> Result<Measured, String> {
     let host = Host::real();
     let word = if autogroups { "on" } else { "off" };
     let subject = Subject::default();
@@ -124,16 +124,16 @@ fn measure(autogroups: bool, place: Place, window: Duration, state: &Path) -> Re
     let limits = Limits::from([("autogroups".to_owned(), Amount::Text(word.to_owned()))]);
     limiter.set(&limits).map_err(|error| error.to_string())?;
     let mut important: Vec<Process> = (0..IMPORTANT).map(|_| Process::start("--wakes", window)).collect();
-    let count = if place == Place::Absent { 0 } else { REPORTS };
+    let count = if place == GroupPlace::Absent { 0 } else { REPORTS };
     let mut reports: Vec<Process> = (0..count).map(|_| Process::start("--computes", window)).collect();
     // Removed below, when the last process in it has ended.
     let (idle, plain) = match place {
-        Place::IdleGroup => {
+        GroupPlace::IdleGroup => {
             let made = IdleGroup::make(&host, &state.join("group"), ProcessIdentity::own());
             (Some(made.map_err(|error| error.to_string())?), None)
         }
-        Place::PlainGroup => (None, Some(PlainGroup::make(&host)?)),
-        Place::Absent | Place::Own => (None, None),
+        GroupPlace::PlainGroup => (None, Some(PlainGroup::make(&host)?)),
+        GroupPlace::Absent | GroupPlace::Own => (None, None),
     };
     let folder = idle.as_ref().and_then(IdleGroup::as_folder);
     let folder = folder.or_else(|| GroupFolder::at(&host, &plain.as_ref()?.0).ok());

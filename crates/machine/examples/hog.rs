@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_machine::hog::{HogSpec, Place};
+use plimsoll_machine::hog::{HogPlace, HogSpec};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let cores = arguments.get(1).map_or("", String::as_str).split(',').filter(|core| !core.is_empty());
     let cores = cores.map(str::parse).collect::<Result<Vec<usize>, _>>()?;
     let seconds = arguments.get(2).map_or(Ok(3), |seconds| seconds.parse())?;
-    let place = Place { cores, folder: std::env::current_dir()? };
+    let place = HogPlace { cores, folder: std::env::current_dir()? };
     let mut hog = spec.parse::<HogSpec>()?.start(&place)?;
     hog.report();
     for _ in 0..seconds {

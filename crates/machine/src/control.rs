@@ -169,7 +169,7 @@ pub trait UndoNotes {
 }
 
 /// What a control needs to act.
-pub struct Place<'a> {
+pub struct ControlContext<'a> {
     /// The machine.
     pub host: &'a Host,
     /// Whose share is limited.
@@ -274,7 +274,7 @@ pub trait Control: Sync {
     fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError>;
     /// Puts an amount in force for the subject, or another one than is in force. If it fails, what it changed is undone by
     /// what it noted.
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError>;
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError>;
     /// Figures at the beginning of a window; none for a control that is judged by what is set.
     fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
         Observation::new()

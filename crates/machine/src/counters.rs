@@ -64,7 +64,7 @@ pub use reading::{CounterReading, CounterSummary, Figure, MemoryRead};
 pub use unavailable::CountersUnavailable;
 
 use crate::host::Host;
-use opened::{OpenedGroup, Place, make_room_for_files};
+use opened::{CountScope, OpenedGroup, make_room_for_files};
 use reading::{GroupCounts, SetCounts};
 use spins::Programs;
 use tree::{ThreadIdentity, threads_of_tree};
@@ -229,9 +229,9 @@ impl CounterSet {
 
     fn open_threads(&mut self, tids: impl Iterator<Item = i32>, inherit: bool) -> io::Result<()> {
         for tid in tids {
-            match Target::open(&self.plan, Place::Task { tid, inherit }) {
+            match Target::open(&self.plan, CountScope::Task { tid, inherit }) {
                 Ok(mut target) => {
-                    self.sample_spins(&mut target, &Place::Task { tid, inherit });
+                    self.sample_spins(&mut target, &CountScope::Task { tid, inherit });
                     self.targets.push(target);
                 }
                 Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => {}
@@ -242,7 +242,7 @@ impl CounterSet {
     }
 
     /// Spinning is sampled of single threads only: the kernel has no buffer for samples of what they start.
-    fn sample_spins(&mut self, target: &mut Target, place: &Place<'_>) {
+    fn sample_spins(&mut self, target: &mut Target, place: &CountScope<'_>) {
         let Some(spins) = &self.plan.spins else { return };
         let group = &mut target.groups[spins.group];
         match spins.open(place, group, &mut self.programs) {
@@ -291,7 +291,7 @@ impl CounterSet {
         let cores = host.cores("/sys/devices/system/cpu/online").unwrap_or_else(|| vec![0]);
         self.make_room(cores.len());
         for core in cores {
-            let target = Target::open(&self.plan, Place::ControlGroup { folder: &opened, core });
+            let target = Target::open(&self.plan, CountScope::ControlGroup { folder: &opened, core });
             self.targets.push(target.map_err(|error| failed(&error))?);
         }
         Ok(())
@@ -317,7 +317,7 @@ impl CounterSet {
 }
 
 impl Target {
-    fn open(plan: &Plan, place: Place<'_>) -> io::Result<Target> {
+    fn open(plan: &Plan, place: CountScope<'_>) -> io::Result<Target> {
         let groups = plan.groups.iter().map(|group| OpenedGroup::open(&place, &group.events));
         Ok(Target { groups: groups.collect::<io::Result<_>>()? })
     }

@@ -2,7 +2,7 @@
 //! the hardware cannot limit it, and they separate the causes of interference (GA fig. 8: an infinite loop
 //! on every core takes processors and nothing else).
 //!
-//! In reading order: [`HogSpec`] describes a hog (`llc:8`), [`Hog::start`](HogSpec::start) starts it at a [`Place`], and
+//! In reading order: [`HogSpec`] describes a hog (`llc:8`), [`Hog::start`](HogSpec::start) starts it at a [`HogPlace`], and
 //! [`HogHandle::report`] returns what it achieved as a [`HogReport`]. [`serve`](mod@serve) runs one in a process of its own,
 //! and [`HogProcess`] is how its parent has it, so that limits of a database do not hit its hogs and hogs do not hit its memory. [`pirate`] holds part of the last-level cache
 //! and measures how much it held.
@@ -33,7 +33,7 @@ pub use spec::HogSpec;
 
 /// Where a hog works.
 #[derive(Debug, Clone, Default)]
-pub struct Place {
+pub struct HogPlace {
     /// The cores its threads are pinned to, in turn; if there are none they run wherever they may.
     pub cores: Vec<usize>,
     /// The folder for the file of a disk hog, on the disk that is to be kept busy.
@@ -61,7 +61,7 @@ pub trait HogKind: Sync {
     /// Why a strength, which is finite and above 0, makes no sense; `None` if it does.
     fn refuse(&self, strength: f64) -> Option<String>;
     /// Starts it. It works when this returns, until what is returned is dropped.
-    fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError>;
+    fn start(&self, strength: f64, place: &HogPlace) -> Result<Box<dyn Running>, HogError>;
 }
 
 /// A hog at work. Dropping it ends it and waits until it has ended.
@@ -139,7 +139,7 @@ pub enum HogError {
 
 impl HogSpec {
     /// Starts this hog. It works when this returns, until the handle is dropped or [stopped](HogHandle::stop).
-    pub fn start(&self, place: &Place) -> Result<HogHandle, HogError> {
+    pub fn start(&self, place: &HogPlace) -> Result<HogHandle, HogError> {
         let running = self.kind().map(|kind| kind.start(self.strength(), place)).transpose()?;
         Ok(HogHandle { spec: *self, running, since: Instant::now() })
     }

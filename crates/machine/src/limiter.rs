@@ -17,7 +17,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::control::{
-    Amount, CONTROLS, Control, ControlError, Limits, Observation, Place, Subject, Undo, UndoNotes, Verdict,
+    Amount, CONTROLS, Control, ControlContext, ControlError, Limits, Observation, Subject, Undo, UndoNotes, Verdict,
 };
 use crate::host::Host;
 use journal::Journal;
@@ -224,8 +224,8 @@ impl Limiter {
         for (control, amount) in wanted {
             self.in_force.insert(control.key(), None);
             let mut notes = Notes { journal: &mut self.journal, control: control.key() };
-            let mut place = Place { host: &self.host, subject: &self.subject, undo: &mut notes };
-            control.apply(&mut place, amount).map_err(Failure::Control)?;
+            let mut context = ControlContext { host: &self.host, subject: &self.subject, undo: &mut notes };
+            control.apply(&mut context, amount).map_err(Failure::Control)?;
             self.in_force.insert(control.key(), Some((*amount).clone()));
         }
         Ok(())

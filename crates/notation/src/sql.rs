@@ -3,5 +3,5 @@
 mod lexer;
 mod rules;
 
-pub use lexer::{Kind, Lexer, Token};
+pub use lexer::{Lexer, Token, TokenKind};
 pub use rules::{Encoding, Strings, TextRules};

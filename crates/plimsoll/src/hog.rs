@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io;
 use std::process::ExitCode;
 
-use plimsoll_machine::hog::{Place, serve};
+use plimsoll_machine::hog::{HogPlace, serve};
 
 use crate::arguments::HogOptions;
 use crate::failure::Failure;
@@ -18,7 +18,7 @@ pub fn command() -> Vec<OsString> {
 pub fn run(options: &HogOptions) -> Result<ExitCode, Failure> {
     serve::die_with_parent().map_err(Failure::world)?;
     let folder = options.folder.clone().unwrap_or_else(std::env::temp_dir);
-    let place = Place { cores: options.cores.clone(), folder };
+    let place = HogPlace { cores: options.cores.clone(), folder };
     serve(options.hog, &place, io::stdin().lock(), io::stdout()).map_err(Failure::world)?;
     Ok(ExitCode::SUCCESS)
 }

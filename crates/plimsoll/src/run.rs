@@ -118,7 +118,7 @@ pub fn terms(quick: bool, cores: Option<usize>) -> Result<Terms<'static>, Failur
 pub fn say_how_long(plan: &Plan, runs: usize, yes: bool) -> Result<(), Failure> {
     let time = plan.estimated_time(runs);
     let how = if plan.is_simulated() { "simulated by one core" } else { "without loading" };
-    let told = format!("{}: {} runs, {} {how}", plan.name, told_count(runs), told_length(time));
+    let told = format!("{}: {} runs, {} {how}", plan.name, told_count(runs), format_duration(time));
     let objection = plan.is_simulated().then(|| simulation::cost(plan, runs).objection(available_memory())).flatten();
     if let Some(why) = objection.filter(|_| !yes) {
         return Err(Failure::Input(anyhow::anyhow!("{told}; {why}")));
@@ -137,7 +137,7 @@ fn told_count(count: usize) -> String {
 }
 
 /// `45 s`, `12 min`, `3.5 hours`, `116 days`.
-fn told_length(length: Duration) -> String {
+fn format_duration(length: Duration) -> String {
     match length.as_secs_f64() {
         s if s < 120.0 => format!("about {s:.0} s"),
         s if s < 7200.0 => format!("about {:.0} min", s / 60.0),
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn lengths_are_told_in_a_unit_that_fits() {
-        let check = |seconds: u64, expect: &str| assert_eq!(told_length(Duration::from_secs(seconds)), expect);
+        let check = |seconds: u64, expect: &str| assert_eq!(format_duration(Duration::from_secs(seconds)), expect);
         check(45, "about 45 s");
         check(700, "about 12 min");
         check(3 * 3600 + 1800, "about 3.5 hours");

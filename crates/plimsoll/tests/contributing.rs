@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Places that a section may name: a file or folder of the repository, and the names that it must have.
 #[derive(Debug, PartialEq, Eq)]
-struct Place {
+struct NamedPlace {
     path: String,
     names: Vec<String>,
 }
@@ -49,8 +49,8 @@ fn is_path(word: &str) -> bool {
 }
 
 /// The places of an item. A path that does not begin at the root lies beside the one before it.
-fn places(item: &str) -> Vec<Place> {
-    let mut places: Vec<Place> = Vec::new();
+fn places(item: &str) -> Vec<NamedPlace> {
+    let mut places: Vec<NamedPlace> = Vec::new();
     let mut folder = String::new();
     let mut rest = item;
     while let Some(begin) = rest.find('`') {
@@ -69,13 +69,13 @@ fn places(item: &str) -> Vec<Place> {
         // Names stand in parentheses right behind the path.
         let behind = after.strip_prefix(" (").and_then(|after| after.split_once(')')).map_or("", |(inner, _)| inner);
         let names = words(behind).filter(|name| !is_path(name)).map(str::to_owned).collect();
-        places.push(Place { path, names });
+        places.push(NamedPlace { path, names });
     }
     places
 }
 
 /// What is wrong with a place.
-fn fault(place: &Place) -> Option<String> {
+fn fault(place: &NamedPlace) -> Option<String> {
     let files = matching(&place.path);
     if files.is_empty() {
         return Some(format!("there is no {}", place.path));
@@ -113,7 +113,7 @@ fn what_is_to_be_touched_exists() {
 fn places_are_seen() {
     let item =
         " (like `this`).\n`crates/plimsoll/src/NAME.rs` (rule), `main.rs` (`mod`, `main`); `docs/locking.md` (table)";
-    let place = |path: &str, names: &[&str]| Place {
+    let place = |path: &str, names: &[&str]| NamedPlace {
         path: path.to_owned(),
         names: names.iter().map(|name| (*name).to_owned()).collect(),
     };

@@ -27,11 +27,13 @@ impl Priority {
     pub const USUAL: [Priority; 2] = [Priority::LOW, Priority::HIGH];
 
     /// The priority of that level; `None` for 255, which is not to be asked for.
+    #[inline]
     pub fn of_level(level: u8) -> Option<Self> {
         Some(Priority(level)).filter(|priority| *priority != Priority::PROMOTED)
     }
 
     /// Its level: 0 is low, 1 high, 2 and more above that.
+    #[inline]
     pub fn level(self) -> u8 {
         self.0
     }

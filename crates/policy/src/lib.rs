@@ -68,7 +68,7 @@ pub use preemption::{
     StayTimes, WaitGraph, cycles, decide, preemption_policies, waiters_behind,
 };
 pub use replay::{NoReplay, ReplayFacts, Unsafe, may_replay};
-pub use sole_governor::{GovernorAtServer, Place, stands_by_for};
+pub use sole_governor::{GovernorAtServer, GovernorPlace, stands_by_for};
 pub use starvation_bound::StarvationBound;
 pub use target::{
     ClassSeen, Contradiction, LeverBounds, LeverKind, Move, ParseTargetError, Percentile, Promise, Target,

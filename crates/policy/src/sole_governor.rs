@@ -9,7 +9,7 @@
 
 /// How a governor stands to its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum GovernorPlace {
     /// Clients come through it.
     InPath,
     /// Clients do not.
@@ -20,7 +20,7 @@ pub enum Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GovernorAtServer {
     /// How it stands to the server.
-    pub place: Place,
+    pub place: GovernorPlace,
     /// When its connection began, by the server's clock; any unit.
     pub began: i64,
     /// The number of its connection's process.
@@ -30,13 +30,13 @@ pub struct GovernorAtServer {
 /// For which of the others a governor beside the server stands by; `None` if it is the one that works.
 ///
 /// ```
-/// use plimsoll_policy::{GovernorAtServer, Place, stands_by_for};
+/// use plimsoll_policy::{GovernorAtServer, GovernorPlace, stands_by_for};
 ///
-/// let beside = |began, process| GovernorAtServer { place: Place::Beside, began, process };
+/// let beside = |began, process| GovernorAtServer { place: GovernorPlace::Beside, began, process };
 /// let (first, second) = (beside(10, 7), beside(20, 5));
 /// assert_eq!(stands_by_for(first, &[second]), None);
 /// assert_eq!(stands_by_for(second, &[first]), Some(first));
-/// let in_path = GovernorAtServer { place: Place::InPath, began: 30, process: 9 };
+/// let in_path = GovernorAtServer { place: GovernorPlace::InPath, began: 30, process: 9 };
 /// assert_eq!(stands_by_for(first, &[second, in_path]), Some(in_path));
 /// ```
 pub fn stands_by_for(own: GovernorAtServer, others: &[GovernorAtServer]) -> Option<GovernorAtServer> {
@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn exactly_one_of_those_beside_works() {
-        let beside = |began, process| GovernorAtServer { place: Place::Beside, began, process };
+        let beside = |began, process| GovernorAtServer { place: GovernorPlace::Beside, began, process };
         let all = [beside(10, 7), beside(10, 5), beside(5, 9), beside(40, 1)];
         let works = |own: GovernorAtServer| {
             let others: Vec<_> = all.into_iter().filter(|other| *other != own).collect();
@@ -60,8 +60,8 @@ mod tests {
 
     #[test]
     fn one_in_the_path_goes_before_all_however_young() {
-        let own = GovernorAtServer { place: Place::Beside, began: 1, process: 1 };
-        let in_path = GovernorAtServer { place: Place::InPath, began: 9, process: 9 };
+        let own = GovernorAtServer { place: GovernorPlace::Beside, began: 1, process: 1 };
+        let in_path = GovernorAtServer { place: GovernorPlace::InPath, began: 9, process: 9 };
         assert_eq!(stands_by_for(own, &[in_path]), Some(in_path));
         assert_eq!(stands_by_for(own, &[]), None);
     }

@@ -35,7 +35,7 @@ use plimsoll_postgres::cache_classes::CacheBinding;
 use plimsoll_workload::database::{CacheSwitches, Database, DatabaseError, Footprint, OptionChange, Session};
 use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::parallelism::Parallelism;
-use plimsoll_workload::schema::{DeclaredColumn, DeclaredTable, Kind, Schema, Storage, TableId};
+use plimsoll_workload::schema::{ColumnKind, DeclaredColumn, DeclaredTable, Schema, Storage, TableId};
 
 use crate::open::TargetError;
 pub use engines::HighParallelism;
@@ -360,9 +360,9 @@ fn declaration(table: &DeclaredTable) -> TableDeclaration {
     let column = |column: &DeclaredColumn| ColumnSpec {
         name: column.name.clone(),
         kind: match column.kind {
-            Kind::Int | Kind::Date => ColumnType::Int32,
-            Kind::BigInt | Kind::Decimal { .. } | Kind::Timestamp => ColumnType::Int64,
-            Kind::Text(bytes) => ColumnType::Text(u16::try_from(bytes).expect("a benchmark's texts are short")),
+            ColumnKind::Int | ColumnKind::Date => ColumnType::Int32,
+            ColumnKind::BigInt | ColumnKind::Decimal { .. } | ColumnKind::Timestamp => ColumnType::Int64,
+            ColumnKind::Text(bytes) => ColumnType::Text(u16::try_from(bytes).expect("a benchmark's texts are short")),
         },
         nullable: column.nullable,
     };

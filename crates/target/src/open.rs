@@ -22,12 +22,12 @@ pub const PRIVATE_URL: &str = "postgres:";
 /// What target is wanted, understood but not opened.
 #[derive(Debug, Clone)]
 pub struct Target {
-    kind: Kind,
+    kind: TargetKind,
 }
 
 /// The kinds of targets.
 #[derive(Debug, Clone)]
-enum Kind {
+enum TargetKind {
     /// The engine in this process.
     Embedded(Box<EmbeddedOptions>),
     /// A PostgreSQL server of our own.
@@ -121,20 +121,22 @@ impl Target {
     pub fn parse<'a>(url: &str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
         let (url, mut behind) = without_options(url);
         let kind = match url {
-            DEFAULT_URL => Kind::Embedded(Box::default()),
-            PRIVATE_URL => Kind::Private(ServerSettings::for_this_machine()),
-            _ if is_server(url) => Kind::Server(Box::new(ServerUrl::parse(url)?), ServerSettings::for_this_machine()),
+            DEFAULT_URL => TargetKind::Embedded(Box::default()),
+            PRIVATE_URL => TargetKind::Private(ServerSettings::for_this_machine()),
+            _ if is_server(url) => {
+                TargetKind::Server(Box::new(ServerUrl::parse(url)?), ServerSettings::for_this_machine())
+            }
             _ => return Err(TargetError::NoSuchTarget(url.to_owned())),
         };
         let mut target = Target { kind };
         behind.try_for_each(|option| target.set_pair(option))?;
         options.into_iter().try_for_each(|option| target.set_pair(option))?;
-        if let Kind::Private(settings) | Kind::Server(_, settings) = &target.kind
+        if let TargetKind::Private(settings) | TargetKind::Server(_, settings) = &target.kind
             && let Some(conflict) = settings.conflict()
         {
             return Err(TargetError::ServerOption(conflict));
         }
-        if let Kind::Embedded(known) = &target.kind
+        if let TargetKind::Embedded(known) = &target.kind
             && let Some(conflict) = option_checks::conflict(known)
         {
             return Err(TargetError::Conflict(conflict));
@@ -150,9 +152,9 @@ impl Target {
     fn set(&mut self, name: &str, value: &str) -> Result<(), TargetError> {
         let refused = |error: ServerError| TargetError::ServerOption(error.to_string());
         match &mut self.kind {
-            Kind::Embedded(known) => options::set(known, name, value),
-            Kind::Private(settings) => settings.set(name, value).map_err(refused),
-            Kind::Server(_, settings) => {
+            TargetKind::Embedded(known) => options::set(known, name, value),
+            TargetKind::Private(settings) => settings.set(name, value).map_err(refused),
+            TargetKind::Server(_, settings) => {
                 if SERVER_OPTIONS.iter().any(|option| option.name == name && !option.for_any_server) {
                     return Err(TargetError::NotOurs(name.to_owned()));
                 }
@@ -181,21 +183,21 @@ impl Target {
     /// The URL, without the password that it may have.
     pub fn url(&self) -> String {
         match &self.kind {
-            Kind::Embedded(_) => DEFAULT_URL.to_owned(),
-            Kind::Private(_) => PRIVATE_URL.to_owned(),
-            Kind::Server(url, _) => url.to_string(),
+            TargetKind::Embedded(_) => DEFAULT_URL.to_owned(),
+            TargetKind::Private(_) => PRIVATE_URL.to_owned(),
+            TargetKind::Server(url, _) => url.to_string(),
         }
     }
 
     /// Every setting by name, for the record. What is left to a server of somebody else is null.
     pub fn settings(&self) -> BTreeMap<String, Value> {
         let options: BTreeMap<String, Value> = match &self.kind {
-            Kind::Embedded(known) => options::settings(known),
-            Kind::Private(settings) => {
+            TargetKind::Embedded(known) => options::settings(known),
+            TargetKind::Private(settings) => {
                 let of = |name: &'static str| (name.to_owned(), settings.get(name).unwrap_or_default());
                 SERVER_OPTIONS.iter().map(|option| of(option.name)).collect()
             }
-            Kind::Server(_, settings) => {
+            TargetKind::Server(_, settings) => {
                 let said = |name: &'static str| {
                     let value = settings.get(name).filter(|_| settings.is_set(name)).unwrap_or_default();
                     (name.to_owned(), value)
@@ -211,28 +213,28 @@ impl Target {
     /// Where its data will lie and how much can; `None` for a server of somebody else.
     pub fn room(&self) -> Option<Room> {
         match &self.kind {
-            Kind::Embedded(_) => Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? }),
-            Kind::Private(settings) => settings.room(),
-            Kind::Server(..) => None,
+            TargetKind::Embedded(_) => Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? }),
+            TargetKind::Private(settings) => settings.room(),
+            TargetKind::Server(..) => None,
         }
     }
 
     /// Refuses what this machine does not have of what the options ask for; [`open`](Self::open) does so, too.
     pub fn check_machine(&self) -> Result<(), OpenError> {
-        let Kind::Embedded(known) = &self.kind else { return Ok(()) };
+        let TargetKind::Embedded(known) = &self.kind else { return Ok(()) };
         option_checks::lacking(known).map_or(Ok(()), |lacking| Err(embedded::OpenError::Lacking(lacking).into()))
     }
 
     /// Opens it.
     pub fn open(&self) -> Result<Box<dyn Database>, OpenError> {
         match &self.kind {
-            Kind::Embedded(options) => Ok(Box::new(Embedded::new(EmbeddedOptions::clone(options))?)),
-            Kind::Private(settings) => {
+            TargetKind::Embedded(options) => Ok(Box::new(Embedded::new(EmbeddedOptions::clone(options))?)),
+            TargetKind::Private(settings) => {
                 let database = PostgresDatabase::private(PrivateServer::start(settings.clone())?);
                 database.govern()?;
                 Ok(Box::new(database))
             }
-            Kind::Server(url, settings) => {
+            TargetKind::Server(url, settings) => {
                 let database = PostgresDatabase::connect(ServerUrl::clone(url), settings.clone())?;
                 database.govern()?;
                 Ok(Box::new(database))

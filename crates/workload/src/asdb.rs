@@ -7,9 +7,9 @@
 //! the data tell.
 
 mod audit;
+mod buffers;
 mod check;
 mod client;
-mod desk;
 mod inserts;
 mod population;
 mod reads;

@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 
-use crate::schema::{DeclaredTable, Kind, Table};
+use crate::schema::{ColumnKind, DeclaredTable, Table};
 
 /// A batch of rows being made. Values are given in column order, row after row.
 pub(crate) struct Batch {
@@ -36,14 +36,14 @@ impl Batch {
     /// The same for a table of a file.
     pub(crate) fn of(table: &DeclaredTable, rows: usize) -> Self {
         let builder = |kind| match kind {
-            Kind::Int => Builder::Int(Int32Builder::with_capacity(rows)),
-            Kind::BigInt => Builder::BigInt(Int64Builder::with_capacity(rows)),
-            Kind::Decimal { .. } => {
-                Builder::Decimal(Decimal128Builder::with_capacity(rows).with_data_type(Kind::arrow(kind)))
+            ColumnKind::Int => Builder::Int(Int32Builder::with_capacity(rows)),
+            ColumnKind::BigInt => Builder::BigInt(Int64Builder::with_capacity(rows)),
+            ColumnKind::Decimal { .. } => {
+                Builder::Decimal(Decimal128Builder::with_capacity(rows).with_data_type(ColumnKind::arrow(kind)))
             }
-            Kind::Text(_) => Builder::Text(StringViewBuilder::with_capacity(rows)),
-            Kind::Date => Builder::Date(Date32Builder::with_capacity(rows)),
-            Kind::Timestamp => Builder::Timestamp(TimestampMicrosecondBuilder::with_capacity(rows)),
+            ColumnKind::Text(_) => Builder::Text(StringViewBuilder::with_capacity(rows)),
+            ColumnKind::Date => Builder::Date(Date32Builder::with_capacity(rows)),
+            ColumnKind::Timestamp => Builder::Timestamp(TimestampMicrosecondBuilder::with_capacity(rows)),
         };
         let columns = table.columns.iter().map(|column| builder(column.kind)).collect();
         Batch { schema: table.arrow(), columns, cursor: 0 }

@@ -1,6 +1,6 @@
 //! How many bytes rows, columns and indexes take in an embedded database, reckoned from a table's declaration.
 
-use crate::schema::{ColumnId, Kind, Storage, Table};
+use crate::schema::{ColumnId, ColumnKind, Storage, Table};
 
 /// Header, version and slot of a stored row.
 const ROW_OVERHEAD: f64 = 32.0;
@@ -21,9 +21,9 @@ const TEXT_IN_VIEW_MAX: f64 = 12.0;
 /// column are on average, given the most that the column allows.
 pub(crate) fn bytes_per_row(table: &Table, text_bytes: impl Fn(ColumnId, usize) -> f64) -> f64 {
     let in_row = |column: ColumnId| match table.columns[column].kind {
-        Kind::Int | Kind::Date => 4.0,
-        Kind::BigInt | Kind::Decimal { .. } | Kind::Timestamp => 8.0,
-        Kind::Text(bytes_max) => TEXT_OFFSET + text_bytes(column, bytes_max),
+        ColumnKind::Int | ColumnKind::Date => 4.0,
+        ColumnKind::BigInt | ColumnKind::Decimal { .. } | ColumnKind::Timestamp => 8.0,
+        ColumnKind::Text(bytes_max) => TEXT_OFFSET + text_bytes(column, bytes_max),
     };
     let columns = 0..table.columns.len();
     let column_copy = column_bytes_per_row(table, &text_bytes);
@@ -43,10 +43,10 @@ pub(crate) fn bytes_per_row(table: &Table, text_bytes: impl Fn(ColumnId, usize) 
 /// Bytes that one row takes as Arrow arrays.
 pub(crate) fn column_bytes_per_row(table: &Table, text_bytes: impl Fn(ColumnId, usize) -> f64) -> f64 {
     let in_column = |column: ColumnId| match table.columns[column].kind {
-        Kind::Int | Kind::Date => 4.0,
-        Kind::BigInt | Kind::Timestamp => 8.0,
-        Kind::Decimal { .. } => 16.0,
-        Kind::Text(bytes_max) => match text_bytes(column, bytes_max) {
+        ColumnKind::Int | ColumnKind::Date => 4.0,
+        ColumnKind::BigInt | ColumnKind::Timestamp => 8.0,
+        ColumnKind::Decimal { .. } => 16.0,
+        ColumnKind::Text(bytes_max) => match text_bytes(column, bytes_max) {
             bytes if bytes > TEXT_IN_VIEW_MAX => TEXT_VIEW + bytes,
             _ => TEXT_VIEW,
         },

@@ -117,7 +117,7 @@ pub fn statements() -> impl Iterator<Item = &'static Statement<'static>> {
     client::STATEMENTS.into_iter()
 }
 
-/// The names of the two kinds of transaction, in the order of [`client::Kind`].
+/// The names of the two kinds of transaction, in the order of [`client::TransactionKind`].
 const TRANSACTIONS: [&str; 2] = ["read", "update"];
 
 impl Benchmark for RandomRows {

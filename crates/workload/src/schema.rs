@@ -68,14 +68,14 @@ pub struct Column {
     /// Its SQL name.
     pub name: &'static str,
     /// What it holds.
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// Whether it may be null.
     pub nullable: bool,
 }
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ColumnKind {
     /// A 32-bit integer.
     Int,
     /// A 64-bit integer.
@@ -96,16 +96,16 @@ pub enum Kind {
     Timestamp,
 }
 
-impl Kind {
+impl ColumnKind {
     /// The Arrow type that batches given to [`load`](crate::database::Database::load) use for it.
     pub fn arrow(self) -> DataType {
         match self {
-            Kind::Int => DataType::Int32,
-            Kind::BigInt => DataType::Int64,
-            Kind::Decimal { precision, scale } => DataType::Decimal128(precision, scale),
-            Kind::Text(_) => DataType::Utf8View,
-            Kind::Date => DataType::Date32,
-            Kind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+            ColumnKind::Int => DataType::Int32,
+            ColumnKind::BigInt => DataType::Int64,
+            ColumnKind::Decimal { precision, scale } => DataType::Decimal128(precision, scale),
+            ColumnKind::Text(_) => DataType::Utf8View,
+            ColumnKind::Date => DataType::Date32,
+            ColumnKind::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
         }
     }
 }
@@ -131,7 +131,7 @@ pub struct DeclaredColumn {
     /// As [`Column::name`].
     pub name: String,
     /// As [`Column::kind`].
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// As [`Column::nullable`].
     pub nullable: bool,
 }
@@ -140,7 +140,7 @@ pub struct DeclaredColumn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredColumn {
     pub column: ColumnId,
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// Whether it may be null. Only then is the row asked for that before its value, since each look at a row takes time.
     pub nullable: bool,
 }
@@ -183,12 +183,12 @@ impl From<&Table> for DeclaredTable {
 }
 
 /// A column that is never null.
-pub const fn column(name: &'static str, kind: Kind) -> Column {
+pub const fn column(name: &'static str, kind: ColumnKind) -> Column {
     Column { name, kind, nullable: false }
 }
 
 /// A column that may be null.
-pub const fn nullable(name: &'static str, kind: Kind) -> Column {
+pub const fn nullable(name: &'static str, kind: ColumnKind) -> Column {
     Column { name, kind, nullable: true }
 }
 

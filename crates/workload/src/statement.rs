@@ -8,7 +8,7 @@
 use std::fmt;
 
 use crate::database::DatabaseError;
-use crate::schema::{Column, ColumnId, Index, Kind, Schema, StoredColumn, TableId};
+use crate::schema::{Column, ColumnId, ColumnKind, Index, Schema, StoredColumn, TableId};
 
 /// A statement of a benchmark: declared in a `static`, or borrowed from a workload that was read from a file. A session
 /// may outlive the latter, so it can know a statement by its place in memory only if it compares the text, too.
@@ -53,6 +53,7 @@ impl<'a> Value<'a> {
     ///
     /// # Panics
     /// If it is none: the statement was given parameters in the wrong order, which is an error in the benchmark.
+    #[inline]
     pub fn int(self) -> i64 {
         match self {
             Value::Int(number) => number,
@@ -64,6 +65,7 @@ impl<'a> Value<'a> {
     ///
     /// # Panics
     /// If it is none, as [`Value::int`].
+    #[inline]
     pub fn text(self) -> &'a str {
         match self {
             Value::Text(text) => text,
@@ -96,6 +98,7 @@ impl Rows {
     }
 
     /// Forgets everything, keeping the memory.
+    #[inline]
     pub fn clear(&mut self) {
         self.cells.clear();
         self.text.clear();
@@ -104,6 +107,7 @@ impl Rows {
     }
 
     /// Adds one row. All rows of a result have the same number of values.
+    #[inline]
     pub fn push(&mut self, row: &[Value<'_>]) {
         debug_assert!(self.cells.is_empty() || self.columns == row.len(), "rows of unequal length");
         self.columns = row.len();
@@ -114,12 +118,14 @@ impl Rows {
 
     /// Says how many values each row has, for rows that are given value by value with [`append`](Rows::append) and
     /// [`append_stored`](Rows::append_stored).
+    #[inline]
     pub fn start(&mut self, columns: usize) {
         debug_assert!(self.cells.is_empty() || self.columns == columns, "rows of unequal length");
         self.columns = columns;
     }
 
     /// Adds one value to the row at hand.
+    #[inline]
     pub fn append(&mut self, value: Value<'_>) {
         let cell = match value {
             Value::Null => Cell::Null,
@@ -142,11 +148,12 @@ impl Rows {
     }
 
     /// Adds one column of a stored row to the row at hand.
+    #[inline]
     pub(crate) fn append_column(&mut self, access: &dyn RowAccess, row: RowRef, of: StoredColumn) {
         let StoredColumn { column, kind, nullable } = of;
         let cell = if nullable && access.is_null(row, column) {
             Cell::Null
-        } else if let Kind::Text(_) = kind {
+        } else if let ColumnKind::Text(_) = kind {
             let start = self.text.len() as u32;
             access.text(row, column, &mut self.text);
             Cell::Text { start, end: self.text.len() as u32 }
@@ -157,6 +164,7 @@ impl Rows {
     }
 
     /// Says how many rows a statement without a result changed.
+    #[inline]
     pub fn set_affected(&mut self, count: u64) {
         self.affected = count;
     }
@@ -172,6 +180,7 @@ impl Rows {
     }
 
     /// How many rows there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.cells.len().checked_div(self.columns).unwrap_or(0)
     }
@@ -185,6 +194,7 @@ impl Rows {
     ///
     /// # Panics
     /// If there is no such row or column.
+    #[inline]
     pub fn value(&self, row: usize, column: usize) -> Value<'_> {
         assert!(column < self.columns, "column {column} of {}", self.columns);
         match self.cells[row * self.columns + column] {
@@ -195,11 +205,13 @@ impl Rows {
     }
 
     /// One integer; panics as [`Value::int`] if the value is none.
+    #[inline]
     pub fn int(&self, row: usize, column: usize) -> i64 {
         self.value(row, column).int()
     }
 
     /// One text; panics as [`Value::text`] if the value is none.
+    #[inline]
     pub fn text(&self, row: usize, column: usize) -> &str {
         self.value(row, column).text()
     }

@@ -12,12 +12,12 @@
 //! printed on a terminal.
 
 mod audit;
+mod buffers;
 mod check;
 mod client;
 mod customer;
 mod deck;
 mod delivery;
-mod desk;
 mod load;
 mod new_order;
 mod order_status;

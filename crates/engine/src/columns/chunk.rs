@@ -31,13 +31,13 @@ pub struct Chunk {
 /// One column of a chunk.
 #[derive(Debug, Clone)]
 struct KeptColumn {
-    place: Place,
+    place: ColumnLocation,
     summary: ChunkSummary,
 }
 
 /// Where one column of a chunk is. What is small stays in memory: summaries and dictionaries.
 #[derive(Debug, Clone)]
-enum Place {
+enum ColumnLocation {
     Memory(ChunkColumn),
     /// `form` is the column without its rows.
     File {
@@ -56,7 +56,7 @@ impl Chunk {
     ) -> Self {
         let live = live.filter(BooleanBuffer::has_false);
         let live_rows = live.as_ref().map_or(rows, BooleanBuffer::count_set_bits);
-        let kept = |(column, summary)| KeptColumn { place: Place::Memory(column), summary };
+        let kept = |(column, summary)| KeptColumn { place: ColumnLocation::Memory(column), summary };
         Chunk { rows, live_rows, live, columns: columns.into_iter().map(kept).collect() }
     }
 
@@ -94,7 +94,7 @@ impl Chunk {
         for (column, array) in changed {
             let (live, seed) = (self.live.as_ref(), self.dictionary(*column));
             let (encoded, summary) = encode_column(array, schema.field(*column), self.rows, live, seed)?;
-            columns[*column] = KeptColumn { place: Place::Memory(encoded), summary };
+            columns[*column] = KeptColumn { place: ColumnLocation::Memory(encoded), summary };
         }
         Ok(Chunk { rows: self.rows, live_rows: self.live_rows, live: self.live.clone(), columns })
     }
@@ -124,7 +124,7 @@ impl Chunk {
     /// array.
     pub fn dictionary(&self, column: usize) -> Option<&ArrayRef> {
         match &self.columns[column].place {
-            Place::Memory(values) | Place::File { form: values, .. } => values.dictionary(),
+            ColumnLocation::Memory(values) | ColumnLocation::File { form: values, .. } => values.dictionary(),
         }
     }
 
@@ -138,8 +138,8 @@ impl Chunk {
         let mut loaded = LoadedColumns { columns: vec![None; self.columns.len()], bytes_read: 0 };
         for &column in columns {
             loaded.columns[column] = Some(match &self.columns[column].place {
-                Place::Memory(values) => values.clone(),
-                Place::File { file, extent, form } => {
+                ColumnLocation::Memory(values) => values.clone(),
+                ColumnLocation::File { file, extent, form } => {
                     loaded.bytes_read += extent.read_bytes();
                     form.with_physical(file.read(extent)?)
                 }
@@ -151,8 +151,8 @@ impl Chunk {
     /// The bytes that reading some columns takes from the disk; nothing if they are in memory.
     pub fn disk_bytes(&self, columns: &[usize]) -> usize {
         let on_disk = |&column: &usize| match &self.columns[column].place {
-            Place::Memory(_) => 0,
-            Place::File { extent, .. } => extent.read_bytes(),
+            ColumnLocation::Memory(_) => 0,
+            ColumnLocation::File { extent, .. } => extent.read_bytes(),
         };
         columns.iter().map(on_disk).sum()
     }
@@ -160,8 +160,8 @@ impl Chunk {
     /// The bytes that it takes in memory, dictionaries not counted.
     pub fn memory_bytes(&self) -> usize {
         let in_memory = |column: &KeptColumn| match &column.place {
-            Place::Memory(values) => values.physical().get_array_memory_size(),
-            Place::File { .. } => 0,
+            ColumnLocation::Memory(values) => values.physical().get_array_memory_size(),
+            ColumnLocation::File { .. } => 0,
         };
         let live = self.live.as_ref().map_or(0, |live| live.inner().len());
         live + self.columns.iter().map(in_memory).sum::<usize>()
@@ -187,8 +187,8 @@ impl Chunk {
     /// Appends the columns to a file.
     pub(super) fn write(&self, writer: &mut ColumnFileWriter) -> Result<Vec<Extent>, ArrowError> {
         let append = |column: &KeptColumn| match &column.place {
-            Place::Memory(values) => writer.append(values.physical()),
-            Place::File { file, extent, .. } => writer.append(&file.read(extent)?),
+            ColumnLocation::Memory(values) => writer.append(values.physical()),
+            ColumnLocation::File { file, extent, .. } => writer.append(&file.read(extent)?),
         };
         self.columns.iter().map(append).collect()
     }
@@ -197,9 +197,12 @@ impl Chunk {
     pub(super) fn placed(&self, file: &Arc<ColumnFile>, extents: Vec<Extent>) -> Chunk {
         let place = |(number, extent): (usize, Extent)| {
             let column = &self.columns[number];
-            let (Place::Memory(form) | Place::File { form, .. }) = &column.place;
+            let (ColumnLocation::Memory(form) | ColumnLocation::File { form, .. }) = &column.place;
             let form = form.with_physical(new_empty_array(form.physical().data_type()));
-            KeptColumn { place: Place::File { file: Arc::clone(file), extent, form }, summary: column.summary.clone() }
+            KeptColumn {
+                place: ColumnLocation::File { file: Arc::clone(file), extent, form },
+                summary: column.summary.clone(),
+            }
         };
         let columns = extents.into_iter().enumerate().map(place).collect();
         Chunk { rows: self.rows, live_rows: self.live_rows, live: self.live.clone(), columns }

@@ -158,7 +158,7 @@ impl LockTable {
                 .iter()
                 .zip(&lives)
                 .map(|(member, life)| CycleMember {
-                    priority: member.born(),
+                    priority: member.initial_priority(),
                     rollbacks: member.rollbacks(),
                     locks: member.locks(),
                     began: life.serial,

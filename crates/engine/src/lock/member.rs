@@ -9,7 +9,7 @@ use plimsoll_policy::Priority;
 use super::head::{Answer, Slot};
 use super::intents::Intent;
 use super::name::LockName;
-use crate::cpu_priority::Seat;
+use crate::cpu_priority::ThreadPriority;
 
 /// Why a request was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -64,7 +64,7 @@ pub struct Member {
     life: AtomicU64,
     rollbacks: AtomicU32,
     /// The level of the priority that its transaction began with.
-    born: AtomicU8,
+    initial_priority: AtomicU8,
     /// How many names it holds: for the choice of a victim, and to see that it ends with none.
     locks: AtomicU32,
     pub(super) waiting: Mutex<Waiting>,
@@ -75,7 +75,7 @@ pub struct Member {
     pub(super) inherited: Mutex<Vec<LockName>>,
     /// Names that it holds and others have waited for behind it. Only for schedulers that do not leave holders alone.
     contended: Mutex<Vec<LockName>>,
-    pub(super) seat: Seat,
+    pub(super) thread_priority: ThreadPriority,
 }
 
 /// What a member waits for, and whether it still does. The name changes under the lock of its partition only.
@@ -165,14 +165,14 @@ impl Member {
             slot,
             life: AtomicU64::new(Life::IDLE.pack()),
             rollbacks: AtomicU32::new(0),
-            born: AtomicU8::new(0),
+            initial_priority: AtomicU8::new(0),
             locks: AtomicU32::new(0),
             waiting: Mutex::default(),
             wake: Condvar::new(),
             intents: Mutex::default(),
             inherited: Mutex::default(),
             contended: Mutex::default(),
-            seat: Seat::default(),
+            thread_priority: ThreadPriority::default(),
         }
     }
 
@@ -228,13 +228,13 @@ impl Member {
     }
 
     /// The priority that its transaction began with, promotion included.
-    pub(super) fn born(&self) -> Priority {
-        priority_of(self.born.load(Ordering::Relaxed))
+    pub(super) fn initial_priority(&self) -> Priority {
+        priority_of(self.initial_priority.load(Ordering::Relaxed))
     }
 
     /// What stays the same as long as a transaction lives. To be called before it begins.
-    pub(super) fn be_born(&self, priority: Priority, rollbacks: u32) {
-        self.born.store(priority.level(), Ordering::Relaxed);
+    pub(super) fn set_initial(&self, priority: Priority, rollbacks: u32) {
+        self.initial_priority.store(priority.level(), Ordering::Relaxed);
         self.rollbacks.store(rollbacks, Ordering::Relaxed);
     }
 

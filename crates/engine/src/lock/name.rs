@@ -16,26 +16,31 @@ impl LockName {
     const END: u64 = u64::MAX;
 
     /// A whole table.
+    #[inline]
     pub fn table(table: u32) -> Self {
         LockName { space: table, item: 0 }
     }
 
     /// The number of the table that this is.
+    #[inline]
     pub(super) fn as_table(self) -> Option<u32> {
         (self.space < Self::ROW).then_some(self.space)
     }
 
     /// One row of a table.
+    #[inline]
     pub fn row(table: u32, row: u64) -> Self {
         LockName { space: table | Self::ROW, item: row }
     }
 
     /// The gap of an index below the entry of `row`, or above the last entry.
+    #[inline]
     pub fn gap(index: u32, row: Option<u64>) -> Self {
         LockName { space: index | Self::GAP, item: row.unwrap_or(Self::END) }
     }
 
     /// Multiplicative hashing: names are numbers that the engine made itself, so nobody can aim collisions at it.
+    #[inline]
     pub(super) fn hash(self) -> u64 {
         // The golden ratio multiplier of Fibonacci hashing; the fold brings the well-mixed high bits down to where a
         // hash table takes its bucket from.

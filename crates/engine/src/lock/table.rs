@@ -106,7 +106,7 @@ impl LockTable {
     /// Takes a participant that has no transaction out again.
     pub fn leave(&self, member: &Member) {
         assert_eq!(member.state(), State::Idle, "invariant 5: who leaves has no transaction");
-        self.cpu.leave(&member.seat);
+        self.cpu.leave(&member.thread_priority);
         self.members.write().free.push(member.slot);
     }
 
@@ -119,11 +119,11 @@ impl LockTable {
         }
         // Relaxed: only its growth matters, to tell transactions apart and the younger of two.
         let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
-        member.be_born(priority, rollbacks);
-        let born = Life { serial, priority, cpu: priority, state: State::Running };
-        let began = member.shift(|life| (life.state == State::Idle).then_some(born));
+        member.set_initial(priority, rollbacks);
+        let initial = Life { serial, priority, cpu: priority, state: State::Running };
+        let began = member.shift(|life| (life.state == State::Idle).then_some(initial));
         assert!(began.is_some(), "invariant 5: one transaction at a time");
-        self.cpu.begin(&member.seat, serial, priority);
+        self.cpu.begin(&member.thread_priority, serial, priority);
     }
 
     /// From here on nobody can roll the transaction back any more: an error if somebody has done so before. To be called
@@ -155,7 +155,7 @@ impl LockTable {
         }
         // Requests for tables that were refused.
         member.intents.lock().clear();
-        self.cpu.end(&member.seat);
+        self.cpu.end(&member.thread_priority);
     }
 
     /// Asks for a lock without sleeping. After [`Answer::Wait`] the member must be waited for by [`wait`](Self::wait) or

@@ -54,7 +54,7 @@ impl Ruling {
 }
 
 /// What was done about a pair in the partition of its name, and has to be followed up outside.
-enum Deed {
+enum FollowUp {
     Nothing,
     Raised,
     /// The holder is a victim; its life as it was before.
@@ -145,23 +145,23 @@ impl LockTable {
     fn carry_out_pair(&self, pair: Pair, todo: &mut Todo) {
         let holder = self.member(pair.holder);
         match self.act_on(pair, &holder) {
-            Deed::Nothing => {}
-            Deed::Raised => {
+            FollowUp::Nothing => {}
+            FollowUp::Raised => {
                 Counters::count(&self.counters.inheritances);
                 self.after_raise(&holder, todo);
             }
-            Deed::Doomed(life) => self.after_doom(&holder, &life, todo),
+            FollowUp::Doomed(life) => self.after_doom(&holder, &life, todo),
         }
     }
 
     /// Asks about a pair and takes the step that must be one with the asking: in the partition of the name, where the
     /// holder cannot give up what it holds.
-    fn act_on(&self, pair: Pair, holder: &Member) -> Deed {
+    fn act_on(&self, pair: Pair, holder: &Member) -> FollowUp {
         let hash = pair.name.hash();
         let heads = self.partition(hash).lock();
         let Some(waiter) = heads.get(pair.name, hash).and_then(|head| head.blocked_by(pair.requester, pair.holder))
         else {
-            return Deed::Nothing;
+            return FollowUp::Nothing;
         };
         let life = holder.life();
         let ruling = self.rule(waiter, holder, &life);
@@ -176,12 +176,12 @@ impl LockTable {
             _ => None,
         };
         if let Some(life) = doomed {
-            return Deed::Doomed(life);
+            return FollowUp::Doomed(life);
         }
         let priority =
             if ruling.verdict == Verdict::Inherit { waiter.ticket.requester.priority } else { Priority::LOW };
         let cpu = if ruling.inherits_cpu { waiter.ticket.cpu } else { Priority::LOW };
-        if raise(holder, life.serial, priority, cpu) { Deed::Raised } else { Deed::Nothing }
+        if raise(holder, life.serial, priority, cpu) { FollowUp::Raised } else { FollowUp::Nothing }
     }
 
     fn doom(&self, holder: &Member, life: &Life, from: &[State], counter: &AtomicU64) -> Option<Life> {
@@ -251,7 +251,7 @@ impl LockTable {
     /// pairs that it is in are looked at again.
     pub(super) fn after_raise(&self, member: &Member, todo: &mut Todo) {
         let life = member.life();
-        self.cpu.raise(&member.seat, life.serial, life.cpu);
+        self.cpu.raise(&member.thread_priority, life.serial, life.cpu);
         let mut own = Todo::default();
         let has_moved = member.waits_for(life.serial).is_some_and(|name| {
             self.change(name, todo, |head, granted| {

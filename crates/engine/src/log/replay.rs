@@ -89,7 +89,7 @@ pub enum ReplayError {
 
 /// Where a record stands, and how strictly it must fit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     /// The place of its unit.
     pub(crate) lsn: u64,
     /// Whether the tables may have seen it, or what came after it, already.
@@ -111,7 +111,7 @@ pub fn replay(
             if let Some(number) = row_table(&record)
                 && let Some(table) = table(number)
             {
-                apply(&table, record, Place { lsn, is_fuzzy: false })?;
+                apply(&table, record, RecordPlace { lsn, is_fuzzy: false })?;
                 changed.insert(number, table);
             }
         }
@@ -131,8 +131,8 @@ pub(crate) fn row_table(record: &Record) -> Option<u32> {
 
 /// Applies a record about a row to its table. When all are applied, the heap's free slots are to be
 /// [collected](crate::table::heap::Heap::collect_free).
-pub(crate) fn apply(table: &RowTable, record: Record, place: Place) -> Result<(), ReplayError> {
-    let Place { lsn, is_fuzzy } = place;
+pub(crate) fn apply(table: &RowTable, record: Record, place: RecordPlace) -> Result<(), ReplayError> {
+    let RecordPlace { lsn, is_fuzzy } = place;
     let failed = |source: TableError| ReplayError::Table { lsn, source };
     match record {
         Record::Insert { row, values, .. } => {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::layout::{ColumnSet, Place, RowLayout};
+use super::layout::{ColumnPlace, ColumnSet, RowLayout};
 use crate::value::{ColumnType, Value};
 
 /// The number of a row within its table.
@@ -119,6 +119,7 @@ impl Heap {
     }
 
     /// What a slot holds.
+    #[inline]
     pub fn state(&self, row: RowId) -> RowState {
         match self.words(row)[0].load(Ordering::Relaxed) & 0xFF {
             1 => RowState::Live,
@@ -134,11 +135,13 @@ impl Heap {
     }
 
     /// Whether a column is null.
+    #[inline]
     pub fn is_null(&self, row: RowId, column: usize) -> bool {
         self.words(row)[0].load(Ordering::Relaxed) >> (8 + column) & 1 == 1
     }
 
     /// The integer in a column that is not null.
+    #[inline]
     pub fn int(&self, row: RowId, column: usize) -> i64 {
         let place = self.layout.place(column);
         let word = self.words(row)[place.word as usize].load(Ordering::Relaxed);
@@ -209,7 +212,7 @@ impl Heap {
     }
 
     /// The words of a column and the header before them, as undo keeps them.
-    pub fn save(&self, row: RowId, place: Place, into: &mut Vec<u64>) {
+    pub fn save(&self, row: RowId, place: ColumnPlace, into: &mut Vec<u64>) {
         let words = self.words(row);
         into.push(words[0].load(Ordering::Relaxed));
         let column = &words[place.word as usize..(place.word + place.words) as usize];
@@ -225,7 +228,7 @@ impl Heap {
     }
 
     /// Puts back what [`save`](Self::save) has kept. Changes of one row are put back in reverse order.
-    pub fn restore(&self, row: RowId, place: Place, saved: &[u64]) {
+    pub fn restore(&self, row: RowId, place: ColumnPlace, saved: &[u64]) {
         let words = self.words(row);
         words[0].store(saved[0], Ordering::Relaxed);
         for (word, saved) in words[place.word as usize..].iter().zip(&saved[1..]) {
@@ -261,6 +264,7 @@ impl Heap {
         chunks.filter_map(OnceLock::get).map(|chunk| size_of_val(&**chunk)).sum()
     }
 
+    #[inline]
     fn words(&self, row: RowId) -> &[AtomicU64] {
         // Directory d holds chunks FIRST * (2^d - 1) up to FIRST * (2^(d+1) - 1).
         let chunk = row / CHUNK_ROWS;

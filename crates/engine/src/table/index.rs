@@ -44,7 +44,7 @@ impl Above {
 
 /// The right to change what is at one key, as long as this is held.
 #[derive(Debug)]
-pub struct Place<'a> {
+pub struct KeyGuard<'a> {
     _held: Held<'a>,
     own: Stripe,
     next: Stripe,
@@ -87,6 +87,7 @@ impl Index {
     }
 
     /// The row with that key.
+    #[inline]
     pub fn get(&self, key: &Key) -> Option<RowId> {
         with_tree!(self, tree => get(tree, key))
     }
@@ -167,7 +168,7 @@ impl Index {
     }
 
     /// The right to put in a key or to take it away, and what is there.
-    pub fn place(&self, key: &Key) -> Place<'_> {
+    pub fn place(&self, key: &Key) -> KeyGuard<'_> {
         let own = self.stripe(key);
         let mut next = self.stripes.guess(key.leading());
         loop {
@@ -175,7 +176,7 @@ impl Index {
             let (present, above) = self.at_and_after(key);
             let found = self.stripes.of(above.leading);
             if found == next || found == own {
-                return Place { _held: held, own, next: found, present, above };
+                return KeyGuard { _held: held, own, next: found, present, above };
             }
             self.stripes.note(key.leading(), found);
             next = found;
@@ -187,7 +188,7 @@ impl Index {
     }
 
     /// Adds a key at its [`place`](Self::place). False, and nothing changed, if it is there already.
-    pub fn insert_latched(&self, place: &Place<'_>, key: &Key, row: RowId) -> bool {
+    pub fn insert_latched(&self, place: &KeyGuard<'_>, key: &Key, row: RowId) -> bool {
         let inserted = self.load(key, row);
         if inserted {
             self.stripes.count_change(place.next);
@@ -196,13 +197,13 @@ impl Index {
     }
 
     /// Makes a key mean another row at its [`place`](Self::place).
-    pub fn replace_latched(&self, place: &Place<'_>, key: &Key, row: RowId) {
+    pub fn replace_latched(&self, place: &KeyGuard<'_>, key: &Key, row: RowId) {
         with_tree!(self, tree => tree.upsert_sync(StoredKey::store(key), row));
         self.stripes.count_removal(place.own);
     }
 
     /// Takes a key away at its [`place`](Self::place), if it means that row.
-    pub fn remove_latched(&self, place: &Place<'_>, key: &Key, row: RowId) -> bool {
+    pub fn remove_latched(&self, place: &KeyGuard<'_>, key: &Key, row: RowId) -> bool {
         let removed = with_tree!(self, tree => remove(tree, key, row));
         if removed {
             self.stripes.count_removal(place.own);
@@ -224,6 +225,7 @@ fn fence<K: StoredKey>(tree: &TreeIndex<K, RowId>) {
     }
 }
 
+#[inline]
 fn get<K: StoredKey>(tree: &TreeIndex<K, RowId>, key: &Key) -> Option<RowId> {
     tree.peek_with(&K::store(key), |_, row| *row).filter(|row| *row != NO_ROW)
 }

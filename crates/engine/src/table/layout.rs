@@ -74,7 +74,7 @@ pub struct TableSpec {
 
 /// Where a column stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct ColumnPlace {
     /// The word it begins in.
     pub word: u32,
     /// How many words it touches.
@@ -88,7 +88,7 @@ pub struct Place {
 /// Where every column of a table stands.
 #[derive(Debug, Clone)]
 pub struct RowLayout {
-    places: Vec<Place>,
+    places: Vec<ColumnPlace>,
     words: usize,
 }
 
@@ -120,18 +120,20 @@ impl RowLayout {
                         (take(words), words, 0)
                     }
                 };
-                Place { word, words, shift, kind: column.kind }
+                ColumnPlace { word, words, shift, kind: column.kind }
             })
             .collect();
         RowLayout { places, words: next_word as usize }
     }
 
     /// Where a column stands.
-    pub fn place(&self, column: usize) -> Place {
+    #[inline]
+    pub fn place(&self, column: usize) -> ColumnPlace {
         self.places[column]
     }
 
     /// Words of a row.
+    #[inline]
     pub fn words(&self) -> usize {
         self.words
     }

@@ -1,7 +1,7 @@
 //! Reading the columns of a row, wherever its words are.
 
 use super::heap::{Heap, RowId};
-use super::layout::Place;
+use super::layout::ColumnPlace;
 #[cfg(test)]
 use super::layout::{ColumnSet, RowLayout};
 use crate::value::ColumnType;
@@ -55,7 +55,7 @@ pub(crate) fn apply_image(layout: &RowLayout, columns: ColumnSet, image: &[u64],
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ImageColumn<'a> {
     /// Where the column stands in a row.
-    pub(crate) place: Place,
+    pub(crate) place: ColumnPlace,
     /// The words, the header first.
     pub(crate) words: &'a [u64],
     /// Where among them those of the column begin.

@@ -90,11 +90,13 @@ impl Connection {
     }
 
     /// The integer in a column, not null, of a row that this transaction has found.
+    #[inline]
     pub fn int(&self, table: u32, row: RowId, column: usize) -> i64 {
         self.locked_row(table, row).heap.int(row, column)
     }
 
     /// Whether a column is null in a row that this transaction has found.
+    #[inline]
     pub fn is_null(&self, table: u32, row: RowId, column: usize) -> bool {
         self.locked_row(table, row).heap.is_null(row, column)
     }

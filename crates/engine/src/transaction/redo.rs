@@ -1,6 +1,6 @@
 //! A transaction's changes for the log, made from its undo list when it commits: rows as they are then, under its locks.
 
-use super::undo::{Change, Kind, used};
+use super::undo::{Change, ChangeKind, used};
 use super::{Tables, TransactionError, Work};
 use crate::log::Ticket;
 
@@ -41,8 +41,8 @@ impl Work {
 
     fn describe_changes(&mut self, tables: &Tables) {
         self.unit.clear();
-        let column = |kind: &Kind| match kind {
-            Kind::Column { column, .. } => Some(*column as usize),
+        let column = |kind: &ChangeKind| match kind {
+            ChangeKind::Column { column, .. } => Some(*column as usize),
             _ => None,
         };
         // Columns of one row that were written one after the other become one record.
@@ -52,17 +52,17 @@ impl Work {
         for run in self.undo.changes().chunk_by(is_same_row) {
             let (table, row) = (used(tables, run[0].table), run[0].row);
             match run[0].kind {
-                Kind::Column { .. } => {
+                ChangeKind::Column { .. } => {
                     // A transaction may write a column any number of times; a record has each once, as it is now.
                     let mut columns: Vec<usize> = run.iter().filter_map(|change| column(&change.kind)).collect();
                     columns.sort_unstable();
                     columns.dedup();
                     self.unit.update(table, row, columns.into_iter());
                 }
-                Kind::Insertion => self.unit.insert(table, row),
-                Kind::Deletion => self.unit.delete(table, row),
+                ChangeKind::Insertion => self.unit.insert(table, row),
+                ChangeKind::Deletion => self.unit.delete(table, row),
                 // Said already: the deletion of one row and the insertion of the other.
-                Kind::Replacement { .. } => {}
+                ChangeKind::Replacement { .. } => {}
             }
         }
         self.unit.finish();

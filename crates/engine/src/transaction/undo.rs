@@ -22,11 +22,11 @@ pub(super) struct Undo {
 pub(super) struct Change {
     pub(super) table: u32,
     pub(super) row: RowId,
-    pub(super) kind: Kind,
+    pub(super) kind: ChangeKind,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum ChangeKind {
     /// A column was written; its words stand in `saved` from here on.
     Column {
         column: u32,
@@ -45,26 +45,26 @@ impl Undo {
     pub(super) fn column(&mut self, table: &RowTable, row: RowId, column: usize) {
         let saved = self.saved.len();
         table.heap.save(row, table.heap.layout().place(column), &mut self.saved);
-        self.push(table.number, row, Kind::Column { column: column as u32, saved });
+        self.push(table.number, row, ChangeKind::Column { column: column as u32, saved });
     }
 
     pub(super) fn insertion(&mut self, table: &RowTable, row: RowId) {
-        self.push(table.number, row, Kind::Insertion);
+        self.push(table.number, row, ChangeKind::Insertion);
     }
 
     pub(super) fn deletion(&mut self, table: &RowTable, row: RowId) {
         self.deletions += 1;
-        self.push(table.number, row, Kind::Deletion);
+        self.push(table.number, row, ChangeKind::Deletion);
     }
 
     pub(super) fn replacement(&mut self, table: u32, index: usize, deleted: RowId, row: RowId) {
-        self.push(table, row, Kind::Replacement { index: index as u32, deleted });
+        self.push(table, row, ChangeKind::Replacement { index: index as u32, deleted });
     }
 
     /// Whether this transaction has deleted that row. Looked up only when a key is inserted that exists.
     pub(super) fn has_deleted(&self, table: u32, row: RowId) -> bool {
         let is_it =
-            |change: &Change| matches!(change.kind, Kind::Deletion) && (change.table, change.row) == (table, row);
+            |change: &Change| matches!(change.kind, ChangeKind::Deletion) && (change.table, change.row) == (table, row);
         self.deletions > 0 && self.changes.iter().any(is_it)
     }
 
@@ -73,7 +73,7 @@ impl Undo {
         &self.changes
     }
 
-    fn push(&mut self, table: u32, row: RowId, kind: Kind) {
+    fn push(&mut self, table: u32, row: RowId, kind: ChangeKind) {
         self.changes.push(Change { table, row, kind });
     }
 
@@ -94,9 +94,9 @@ impl Work {
         }
         let row = |change: &Change| {
             let columns = match change.kind {
-                Kind::Column { column, .. } => ColumnSet::one(column as usize),
-                Kind::Insertion | Kind::Deletion => ColumnSet::ALL,
-                Kind::Replacement { .. } => return None,
+                ChangeKind::Column { column, .. } => ColumnSet::one(column as usize),
+                ChangeKind::Insertion | ChangeKind::Deletion => ColumnSet::ALL,
+                ChangeKind::Replacement { .. } => return None,
             };
             Some(ChangedRow { table: change.table, row: change.row, columns })
         };
@@ -117,7 +117,7 @@ impl Work {
     pub(super) fn finish_deletions(&mut self, tables: &Tables) {
         if self.undo.deletions > 0 {
             for change in &self.undo.changes {
-                if matches!(change.kind, Kind::Deletion) {
+                if matches!(change.kind, ChangeKind::Deletion) {
                     let table = used(tables, change.table);
                     self.remove_row(table, change.row);
                 }
@@ -134,14 +134,14 @@ impl Work {
         for change in self.undo.changes.iter().rev() {
             let table = used(tables, change.table);
             match change.kind {
-                Kind::Column { column, saved } => {
+                ChangeKind::Column { column, saved } => {
                     let place = table.heap.layout().place(column as usize);
                     let words = &self.undo.saved[saved..=saved + place.words as usize];
                     table.heap.restore(change.row, place, words);
                 }
-                Kind::Deletion => table.heap.set_state(change.row, RowState::Live),
-                Kind::Insertion => self.remove_row(table, change.row),
-                Kind::Replacement { index, deleted } => {
+                ChangeKind::Deletion => table.heap.set_state(change.row, RowState::Live),
+                ChangeKind::Insertion => self.remove_row(table, change.row),
+                ChangeKind::Replacement { index, deleted } => {
                     let index = &table.indexes[index as usize];
                     let key = table.key_of(index, change.row);
                     let [from, to] = [change.row, deleted].map(|row| LockName::gap(index.number, Some(row)));

@@ -23,7 +23,7 @@ const NUMBERS: usize = 0;
 pub type Row = (i64, i64, Option<i64>);
 
 #[derive(Debug, Clone, Copy)]
-pub enum Step {
+pub enum ProgramStep {
     Read(usize, i64),
     Scan(usize, i64, i64),
     ScanTag(usize, i64),
@@ -45,7 +45,7 @@ pub enum Step {
 #[derive(Debug, Clone)]
 pub struct Program {
     pub priority: Priority,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ProgramStep>,
     pub rolls_back: bool,
 }
 
@@ -59,7 +59,7 @@ pub fn program(random: &mut Pcg64, keys: i64, serial: i64) -> Program {
     Program { priority, steps, rolls_back: random.random_bool(0.1) }
 }
 
-fn step(random: &mut Pcg64, keys: i64, number: i64) -> Step {
+fn step(random: &mut Pcg64, keys: i64, number: i64) -> ProgramStep {
     let table = random.random_range(0..TABLES);
     let key = random.random_range(0..keys);
     let other = (key + random.random_range(0..SPAN)).min(keys - 1);
@@ -67,65 +67,65 @@ fn step(random: &mut Pcg64, keys: i64, number: i64) -> Step {
     let value = random.random_bool(0.8).then_some(number);
     let end = if number % 2 == 0 { End::First } else { End::Last };
     match random.random_range(0..26) {
-        0 | 1 => Step::Read(table, key),
-        2..=5 => Step::Scan(table, key, other),
-        6 | 7 => Step::ScanTag(table, tag),
-        8 => Step::ScanTable(table),
-        9 | 10 => Step::Edge(table, key, other, end),
-        11 | 12 => Step::Write(table, key, value),
-        13 | 14 => Step::ReadThenWrite(table, key, value),
-        15..=17 => Step::InsertIfAbsent(table, (key, tag, value)),
-        18 | 19 => Step::Delete(table, key),
-        20 | 21 => Step::Replace(table, (key, tag, value)),
-        22 | 23 => Step::Move(table, key),
-        _ => Step::Some(table, key, other, end, random.random_range(1..4)),
+        0 | 1 => ProgramStep::Read(table, key),
+        2..=5 => ProgramStep::Scan(table, key, other),
+        6 | 7 => ProgramStep::ScanTag(table, tag),
+        8 => ProgramStep::ScanTable(table),
+        9 | 10 => ProgramStep::Edge(table, key, other, end),
+        11 | 12 => ProgramStep::Write(table, key, value),
+        13 | 14 => ProgramStep::ReadThenWrite(table, key, value),
+        15..=17 => ProgramStep::InsertIfAbsent(table, (key, tag, value)),
+        18 | 19 => ProgramStep::Delete(table, key),
+        20 | 21 => ProgramStep::Replace(table, (key, tag, value)),
+        22 | 23 => ProgramStep::Move(table, key),
+        _ => ProgramStep::Some(table, key, other, end, random.random_range(1..4)),
     }
 }
 
 /// Runs a step on the model.
-pub fn replay(model: &mut Model, step: Step) -> Vec<Row> {
+pub fn replay(model: &mut Model, step: ProgramStep) -> Vec<Row> {
     let row = |(&key, &(tag, value)): (&i64, &(i64, Option<i64>))| (key, tag, value);
     let one = |model: &Model, table: usize, key: i64| model[table].range(key..=key).map(row).collect::<Vec<_>>();
     match step {
-        Step::Read(table, key) => one(model, table, key),
-        Step::Scan(table, low, high) => model[table].range(low..=high).map(row).collect(),
-        Step::ScanTag(table, tag) => model[table].iter().map(row).filter(|row| row.1 == tag).collect(),
-        Step::ScanTable(table) => model[table].iter().map(row).collect(),
-        Step::Edge(table, low, high, End::First) => {
+        ProgramStep::Read(table, key) => one(model, table, key),
+        ProgramStep::Scan(table, low, high) => model[table].range(low..=high).map(row).collect(),
+        ProgramStep::ScanTag(table, tag) => model[table].iter().map(row).filter(|row| row.1 == tag).collect(),
+        ProgramStep::ScanTable(table) => model[table].iter().map(row).collect(),
+        ProgramStep::Edge(table, low, high, End::First) => {
             model[table].range(low..=high).next().map(row).into_iter().collect()
         }
-        Step::Edge(table, low, high, End::Last) => {
+        ProgramStep::Edge(table, low, high, End::Last) => {
             model[table].range(low..=high).next_back().map(row).into_iter().collect()
         }
-        Step::Some(table, low, high, End::First, limit) => {
+        ProgramStep::Some(table, low, high, End::First, limit) => {
             model[table].range(low..=high).map(row).take(limit).collect()
         }
-        Step::Some(table, low, high, End::Last, limit) => {
+        ProgramStep::Some(table, low, high, End::Last, limit) => {
             model[table].range(low..=high).rev().map(row).take(limit).collect()
         }
-        Step::Write(table, key, value) | Step::ReadThenWrite(table, key, value) => {
+        ProgramStep::Write(table, key, value) | ProgramStep::ReadThenWrite(table, key, value) => {
             let before = one(model, table, key);
             if let Some(stored) = model[table].get_mut(&key) {
                 stored.1 = value;
             }
             before
         }
-        Step::InsertIfAbsent(table, (key, tag, value)) => {
+        ProgramStep::InsertIfAbsent(table, (key, tag, value)) => {
             let before = one(model, table, key);
             model[table].entry(key).or_insert((tag, value));
             before
         }
-        Step::Delete(table, key) => {
+        ProgramStep::Delete(table, key) => {
             let before = one(model, table, key);
             model[table].remove(&key);
             before
         }
-        Step::Replace(table, (key, tag, value)) => {
+        ProgramStep::Replace(table, (key, tag, value)) => {
             let before = one(model, table, key);
             model[table].insert(key, (tag, value));
             before
         }
-        Step::Move(from, key) => {
+        ProgramStep::Move(from, key) => {
             let (mut seen, there) = (one(model, from, key), one(model, 1 - from, key));
             if let (Some(stored), true) = (model[from].get(&key).copied(), there.is_empty()) {
                 model[from].remove(&key);
@@ -145,26 +145,28 @@ pub struct Client {
 
 impl Client {
     /// Runs a step on the engine. Rows come in order of key.
-    pub fn perform(&mut self, step: Step) -> Result<Vec<Row>, TransactionError> {
+    pub fn perform(&mut self, step: ProgramStep) -> Result<Vec<Row>, TransactionError> {
         match step {
-            Step::Read(table, key) => Ok(self.one(table, key, Purpose::Read)?.1),
-            Step::Scan(table, low, high) => self.scan(table, low, high),
-            Step::ScanTag(table, tag) => self.scan_index((table, 1), &tag_value(table, tag), &tag_value(table, tag)),
-            Step::ScanTable(table) => {
+            ProgramStep::Read(table, key) => Ok(self.one(table, key, Purpose::Read)?.1),
+            ProgramStep::Scan(table, low, high) => self.scan(table, low, high),
+            ProgramStep::ScanTag(table, tag) => {
+                self.scan_index((table, 1), &tag_value(table, tag), &tag_value(table, tag))
+            }
+            ProgramStep::ScanTable(table) => {
                 self.connection.lock_table(table as u32, Mode::S)?;
                 let rows = self.engine.row_table(table as u32);
                 let mut rows: Vec<_> = rows.heap.live_rows().map(|row| self.read(table, row)).collect();
                 rows.sort_unstable();
                 Ok(rows)
             }
-            Step::Edge(table, low, high, end) => {
+            ProgramStep::Edge(table, low, high, end) => {
                 let index = (table as u32, 0);
                 let [low, high] = [low, high].map(|key| key_text(table, key));
                 let [low, high] = [&low, &high].map(|key| [key_value(key)]);
                 let found = self.connection.find_end(index, &low, &high, end, Purpose::Read)?;
                 Ok(found.map(|row| self.read(table, row)).into_iter().collect())
             }
-            Step::Some(table, low, high, end, limit) => {
+            ProgramStep::Some(table, low, high, end, limit) => {
                 let [low, high] = [low, high].map(|key| key_text(table, key));
                 let [low, high] = [&low, &high].map(|key| [key_value(key)]);
                 let mut rows = Vec::new();
@@ -172,8 +174,8 @@ impl Client {
                 self.connection.find_some(index, ends, (end, limit), Purpose::Read, &mut rows)?;
                 Ok(rows.into_iter().map(|row| self.read(table, row)).collect())
             }
-            Step::Write(table, key, value) | Step::ReadThenWrite(table, key, value) => {
-                let purpose = if matches!(step, Step::Write(..)) { Purpose::Write } else { Purpose::Update };
+            ProgramStep::Write(table, key, value) | ProgramStep::ReadThenWrite(table, key, value) => {
+                let purpose = if matches!(step, ProgramStep::Write(..)) { Purpose::Write } else { Purpose::Update };
                 let (found, seen) = self.one(table, key, purpose)?;
                 if let Some(row) = found {
                     let text = value.map(|value| value.to_string());
@@ -181,26 +183,26 @@ impl Client {
                 }
                 Ok(seen)
             }
-            Step::InsertIfAbsent(table, row) => {
+            ProgramStep::InsertIfAbsent(table, row) => {
                 let (found, seen) = self.one(table, row.0, Purpose::Read)?;
                 if found.is_none() {
                     self.insert(table, row)?;
                 }
                 Ok(seen)
             }
-            Step::Delete(table, key) => {
+            ProgramStep::Delete(table, key) => {
                 let (found, seen) = self.one(table, key, Purpose::Write)?;
                 if let Some(row) = found {
                     self.connection.delete(table as u32, row)?;
                 }
                 Ok(seen)
             }
-            Step::Replace(table, row) => {
-                let seen = self.perform(Step::Delete(table, row.0))?;
+            ProgramStep::Replace(table, row) => {
+                let seen = self.perform(ProgramStep::Delete(table, row.0))?;
                 self.insert(table, row)?;
                 Ok(seen)
             }
-            Step::Move(from, key) => self.move_row(from, key),
+            ProgramStep::Move(from, key) => self.move_row(from, key),
         }
     }
 

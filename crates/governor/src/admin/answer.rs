@@ -11,12 +11,12 @@ pub struct Column {
     /// Its name.
     pub name: Cow<'static, str>,
     /// Its type.
-    pub kind: Kind,
+    pub kind: CellType,
 }
 
 /// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum CellType {
     /// `text`.
     Text,
     /// `bigint`.
@@ -29,22 +29,22 @@ pub enum Kind {
 
 /// A column of texts.
 pub const fn text(name: &'static str) -> Column {
-    Column { name: Cow::Borrowed(name), kind: Kind::Text }
+    Column { name: Cow::Borrowed(name), kind: CellType::Text }
 }
 
 /// A column of whole numbers.
 pub const fn int(name: &'static str) -> Column {
-    Column { name: Cow::Borrowed(name), kind: Kind::Int }
+    Column { name: Cow::Borrowed(name), kind: CellType::Int }
 }
 
 /// A column of numbers.
 pub const fn float(name: &'static str) -> Column {
-    Column { name: Cow::Borrowed(name), kind: Kind::Float }
+    Column { name: Cow::Borrowed(name), kind: CellType::Float }
 }
 
 /// A column of true and false.
 pub const fn boolean(name: &'static str) -> Column {
-    Column { name: Cow::Borrowed(name), kind: Kind::Bool }
+    Column { name: Cow::Borrowed(name), kind: CellType::Bool }
 }
 
 /// A value of an answer.
@@ -201,10 +201,10 @@ pub fn describe(columns: &[Column], formats: &[bool], answers: &mut Answers) {
         for (place, column) in columns.iter().enumerate() {
             texts(body, &[&column.name]);
             let (oid, size): (i32, i16) = match column.kind {
-                Kind::Text => (25, -1),
-                Kind::Int => (20, 8),
-                Kind::Float => (701, 8),
-                Kind::Bool => (16, 1),
+                CellType::Text => (25, -1),
+                CellType::Int => (20, 8),
+                CellType::Float => (701, 8),
+                CellType::Bool => (16, 1),
             };
             // Of no table and no column of one.
             body.extend([0; 6]);

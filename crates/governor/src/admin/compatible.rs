@@ -2,7 +2,7 @@
 //! not know its own version.
 
 use super::answer::{Answer, Column, boolean, int, text};
-use super::answer::{Cell, Kind};
+use super::answer::{Cell, CellType};
 
 /// Parameters that a client receives at login, and that it may ask for with SHOW.
 pub const PARAMETERS: [(&str, &str); 11] = [
@@ -107,7 +107,7 @@ fn select(words: &[&str]) -> Option<Fixed> {
         [] => Some(row(vec![], vec![])),
         // The console has no types, tables or functions of its own, so catalogs are empty.
         _ if words.iter().any(|word| word.contains("pg_catalog.") || word.starts_with("pg_")) => {
-            let column = Column { name: "?column?".into(), kind: Kind::Text };
+            let column = Column { name: "?column?".into(), kind: CellType::Text };
             Some(Fixed { columns: vec![column], answer: Answer::default(), tag: "SELECT 0".to_owned(), status: None })
         }
         _ => None,

@@ -13,12 +13,12 @@ const SASL_FINAL: i32 = 12;
 /// A client that is being let in.
 #[derive(Debug)]
 pub struct Login {
-    step: Step,
+    step: LoginStep,
     exchange: Exchange,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum LoginStep {
     Asked,
     Challenged,
 }
@@ -47,7 +47,7 @@ impl Login {
         // The name ends with a zero byte, and so does the list.
         mechanisms.extend([0, 0]);
         answers.authentication(SASL, &mechanisms);
-        Login { step: Step::Asked, exchange }
+        Login { step: LoginStep::Asked, exchange }
     }
 
     /// Takes the client's next message.
@@ -56,7 +56,7 @@ impl Login {
             return Progress::Nonsense("expected a message of the SCRAM-SHA-256 exchange");
         }
         match self.step {
-            Step::Asked => {
+            LoginStep::Asked => {
                 let mut fields = Fields(message.body);
                 if fields.text() != Some(MECHANISM) {
                     return Progress::Refused("the client chose a mechanism that was not offered".to_owned());
@@ -68,13 +68,13 @@ impl Login {
                 match self.exchange.challenge(first) {
                     Ok(challenge) => {
                         answers.authentication(SASL_CONTINUE, challenge.as_bytes());
-                        self.step = Step::Challenged;
+                        self.step = LoginStep::Challenged;
                         Progress::Goes
                     }
                     Err(error) => Progress::Refused(error.to_string()),
                 }
             }
-            Step::Challenged => match self.exchange.prove(message.body) {
+            LoginStep::Challenged => match self.exchange.prove(message.body) {
                 Ok(proof) => {
                     answers.authentication(SASL_FINAL, proof.as_bytes());
                     answers.authentication(OK, &[]);

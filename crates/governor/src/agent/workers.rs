@@ -7,14 +7,14 @@ use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_postgres::parallel_workers::ParallelWorkers;
 
 use super::cache::Cache;
+use super::given_shares::GivenShares;
 use super::groups::Groups;
-use super::hands::Hands;
 use crate::settings::CpuShare;
 
 /// What gives workers what their leaders have.
 #[derive(Debug)]
 pub(super) struct Followers<'a> {
-    pub(super) hands: &'a mut Hands,
+    pub(super) given_shares: &'a mut GivenShares,
     pub(super) groups: &'a mut Groups,
     pub(super) cache: &'a mut Cache,
 }
@@ -40,16 +40,16 @@ impl Workers {
         postmaster: ProcessIdentity,
         now: Instant,
     ) {
-        let Followers { hands, groups, cache } = followers;
-        let shares: BTreeMap<i32, CpuShare> = hands.shares().collect();
+        let Followers { given_shares, groups, cache } = followers;
+        let shares: BTreeMap<i32, CpuShare> = given_shares.shares().collect();
         let is_untouched = |share: &CpuShare| *share == CpuShare::Untouched;
         let are_untouched = shares.values().all(is_untouched) && !groups.has_any() && !cache.has_any() && !count;
         if self.0.all().next().is_none() && are_untouched {
             return;
         }
-        self.0.look(hands.host(), postmaster.id, walks);
+        self.0.look(given_shares.host(), postmaster.id, walks);
         for (worker, leader) in self.0.all() {
-            hands.bring(worker, shares.get(&leader).copied().unwrap_or(CpuShare::Untouched), postmaster);
+            given_shares.bring(worker, shares.get(&leader).copied().unwrap_or(CpuShare::Untouched), postmaster);
             groups.follow(worker, leader, postmaster, now);
             cache.follow(worker, leader, postmaster, now);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_notation::sql::{Kind, Lexer, Token};
+use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 use plimsoll_policy::Unsafe;
 
 use super::names;
@@ -86,17 +86,17 @@ fn read_once(
         read_statements(text, rules, found)?;
     }
     let mut before: Option<Token<'_>> = None;
-    let mut tokens = Lexer::new(text, rules).filter(|token| token.kind != Kind::Comment).peekable();
+    let mut tokens = Lexer::new(text, rules).filter(|token| token.kind != TokenKind::Comment).peekable();
     while let Some(token) = tokens.next() {
         let is_after_dot = before.is_some_and(|before| before.is_mark(b'.'));
         match token.kind {
-            Kind::Word | Kind::Quoted => names::add(&token, is_after_dot, rules, is_known, &mut found.names)?,
-            Kind::Mark if token.is_mark(b'(') => {
+            TokenKind::Word | TokenKind::Quoted => names::add(&token, is_after_dot, rules, is_known, &mut found.names)?,
+            TokenKind::Mark if token.is_mark(b'(') => {
                 before.as_ref().and_then(effect_of_function).map_or(Ok(()), Err)?;
             }
             _ => {}
         }
-        if language == Language::Plpgsql && token.kind == Kind::Word && !is_after_dot {
+        if language == Language::Plpgsql && token.kind == TokenKind::Word && !is_after_dot {
             read_word(&token, tokens.peek(), found)?;
         }
         before = Some(token);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_notation::sql::{Kind, Token};
+use plimsoll_notation::sql::{Token, TokenKind};
 use plimsoll_policy::Unsafe;
 
 use crate::statement::name::folded;
@@ -91,7 +91,7 @@ pub(super) fn add(
             names.insert(name.to_vec());
         }
     };
-    if token.kind == Kind::Quoted {
+    if token.kind == TokenKind::Quoted {
         // `U&"…"` is not decoded.
         add(&folded(token).ok_or(Unsafe::Function)?);
         return Ok(());
@@ -169,7 +169,7 @@ mod tests {
         let mut names = BTreeSet::new();
         let mut is_after_dot = false;
         for token in Lexer::new(sql, rules) {
-            if matches!(token.kind, Kind::Word | Kind::Quoted) {
+            if matches!(token.kind, TokenKind::Word | TokenKind::Quoted) {
                 add(&token, is_after_dot, rules, &|_| false, &mut names)?;
             }
             is_after_dot = token.is_mark(b'.');

@@ -1,6 +1,6 @@
 //! How an inquiry reads texts: those of the transaction, those of prepared statements, and the bodies that it follows.
 
-use plimsoll_notation::sql::{Kind, Lexer};
+use plimsoll_notation::sql::{Lexer, TokenKind};
 use plimsoll_policy::Unsafe;
 
 use super::Inquiry;
@@ -30,7 +30,7 @@ impl Inquiry {
         for strings in [Strings::Standard, Strings::Escaped] {
             let rules = TextRules { strings, ..self.rules };
             let read = statement::read_with(sql, rules);
-            let mut pieces = Lexer::new(sql, rules).filter(|token| token.kind != Kind::Comment);
+            let mut pieces = Lexer::new(sql, rules).filter(|token| token.kind != TokenKind::Comment);
             // The text includes PREPARE itself, which does not run again.
             let is_done = pieces.next().is_some_and(|first| first.is_word("prepare"));
             let because = read.unreplayable.filter(|because| !(is_done && *because == Unsafe::PreparedStatement));

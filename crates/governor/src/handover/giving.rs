@@ -12,7 +12,7 @@ use std::time::Duration;
 use rustix::net::{SocketAddrUnix, SocketFlags, accept_with, bind, listen};
 
 use super::packet::{Packet, connect, is_trusted, receive, send, socket, wait_at_most};
-use super::{PATIENCE, Place, VERSION, cancel_of};
+use super::{PATIENCE, SocketRole, VERSION, cancel_of};
 use crate::governor::Governor;
 
 /// How long a successor may take to start.
@@ -22,7 +22,7 @@ const START_MAX: Duration = Duration::from_secs(600);
 pub(crate) fn start(
     file: &Path,
     governor: Arc<Governor>,
-    places: Vec<(Place, OwnedFd)>,
+    places: Vec<(SocketRole, OwnedFd)>,
     retire: impl FnOnce() + Send + 'static,
 ) -> io::Result<()> {
     let listener = open(file)?;
@@ -45,7 +45,7 @@ fn open(file: &Path) -> io::Result<OwnedFd> {
 }
 
 /// Answers governors that want to take over, until one has.
-fn give(listener: OwnedFd, governor: &Governor, places: Vec<(Place, OwnedFd)>, retire: impl FnOnce()) {
+fn give(listener: OwnedFd, governor: &Governor, places: Vec<(SocketRole, OwnedFd)>, retire: impl FnOnce()) {
     let successor = loop {
         match accept_with(&listener, SocketFlags::CLOEXEC) {
             Ok(other) => match offer(&other, &places, governor) {
@@ -66,7 +66,7 @@ fn give(listener: OwnedFd, governor: &Governor, places: Vec<(Place, OwnedFd)>, r
 }
 
 /// Gives a governor the sockets; done when it serves.
-fn offer(other: &OwnedFd, places: &[(Place, OwnedFd)], governor: &Governor) -> io::Result<()> {
+fn offer(other: &OwnedFd, places: &[(SocketRole, OwnedFd)], governor: &Governor) -> io::Result<()> {
     if !is_trusted(other)? {
         return Err(io::Error::other("it is of another user"));
     }
@@ -79,9 +79,9 @@ fn offer(other: &OwnedFd, places: &[(Place, OwnedFd)], governor: &Governor) -> i
     {
         let predecessors = governor.predecessors.lock();
         let own = places.iter().map(|(place, descriptor)| (place, descriptor.as_fd()));
-        let before = predecessors.iter().map(|predecessor| (&Place::Governor, predecessor.descriptor()));
-        let (places, descriptors): (Vec<&Place>, Vec<_>) = own.chain(before).unzip();
-        let lines: Vec<String> = places.into_iter().map(Place::write).collect();
+        let before = predecessors.iter().map(|predecessor| (&SocketRole::Governor, predecessor.descriptor()));
+        let (places, descriptors): (Vec<&SocketRole>, Vec<_>) = own.chain(before).unzip();
+        let lines: Vec<String> = places.into_iter().map(SocketRole::write).collect();
         send(other, &format!("listeners {VERSION}\n{}", lines.join("\n")), &descriptors)?;
     }
     wait_at_most(other, Some(START_MAX))?;

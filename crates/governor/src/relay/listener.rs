@@ -21,7 +21,7 @@ use socket2::{Domain, Protocol, Type};
 
 use super::StartError;
 use super::socket::Socket;
-use crate::handover::{Inherited, Place, another};
+use crate::handover::{Inherited, SocketRole, another};
 use crate::settings::Listen;
 
 /// Connections that the kernel keeps while they wait to be accepted.
@@ -172,12 +172,12 @@ impl Listener {
     }
 
     /// Who comes in there, and another descriptor of it.
-    pub(super) fn place(&self) -> io::Result<(Place, OwnedFd)> {
+    pub(super) fn place(&self) -> io::Result<(SocketRole, OwnedFd)> {
         let descriptor = match self {
             Listener::Tcp(listener, _) => another(listener),
             Listener::Unix(listener, _) => another(listener),
         };
-        Ok((Place::Clients(self.address()), descriptor?))
+        Ok((SocketRole::Clients(self.address()), descriptor?))
     }
 
     /// Watches for clients no more.

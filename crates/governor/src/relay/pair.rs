@@ -29,8 +29,8 @@ use super::context::Context;
 use super::listener::Peer;
 use super::login::Login;
 use super::logins::LoginPlace;
+use super::permit::Permit;
 use super::refusal::Refusal;
-use super::seat::Seat;
 use super::side::{FAREWELL, Out, Side};
 use super::silent::SilentPlace;
 use crate::admin::Console;
@@ -68,7 +68,7 @@ pub(super) enum End {
 
 /// What is to become of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum PairProgress {
     /// It waits for something.
     Waits,
     /// It could go on, and it is the others' turn.
@@ -93,8 +93,8 @@ pub(super) struct Pair {
     /// It is one of those that have not said what they want.
     silent_place: Option<SilentPlace>,
     /// It is one of the connections that there may be; of the clients that may; and of its address's logins.
-    connection_seat: Option<Seat>,
-    client_seat: Option<Seat>,
+    connection_permit: Option<Permit>,
+    client_permit: Option<Permit>,
     login_place: Option<LoginPlace>,
     /// The last that its client has sent was Terminate.
     has_said_goodbye: bool,
@@ -147,8 +147,8 @@ impl Pair {
             deadline: None,
             timer: None,
             silent_place: None,
-            connection_seat: None,
-            client_seat: None,
+            connection_permit: None,
+            client_permit: None,
             login_place: None,
             has_said_goodbye: false,
         }
@@ -170,19 +170,19 @@ impl Pair {
     }
 
     /// Does what can be done.
-    pub(super) fn advance(&mut self, context: &mut Context, now: Instant) -> Fate {
+    pub(super) fn advance(&mut self, context: &mut Context, now: Instant) -> PairProgress {
         for _ in 0..TURNS_MAX {
             let has_moved = self.step(End::Client, context, now) | self.step(End::Server, context, now);
             self.look_for_the_end(context, now);
             if matches!(self.phase, Phase::Over) {
-                return Fate::Over;
+                return PairProgress::Over;
             }
             if !has_moved {
                 return self.watch(context);
             }
         }
         match self.watch(context) {
-            Fate::Waits => Fate::Again,
+            PairProgress::Waits => PairProgress::Again,
             fate => fate,
         }
     }
@@ -375,7 +375,7 @@ impl Pair {
             session.close(now);
         }
         self.phase = Phase::Over;
-        (self.client_seat, self.login_place) = (None, None);
+        (self.client_permit, self.login_place) = (None, None);
         if let Some(card) = self.card.take() {
             context.sessions.remove(&card.id);
             context.governor.registry.remove(card.id);
@@ -383,14 +383,14 @@ impl Pair {
     }
 
     /// Has sockets watched for what is awaited of them.
-    fn watch(&mut self, context: &mut Context) -> Fate {
+    fn watch(&mut self, context: &mut Context) -> PairProgress {
         for side in [&mut self.client, &mut self.server].into_iter().flatten() {
             if let Err(error) = side.watch(&context.poll) {
                 tracing::warn!(peer = %self.peer, "connection cannot be watched: {error}");
-                return Fate::Over;
+                return PairProgress::Over;
             }
         }
-        Fate::Waits
+        PairProgress::Waits
     }
 }
 

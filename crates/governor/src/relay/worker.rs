@@ -11,7 +11,7 @@ use mio::{Events, Poll, Token};
 
 use super::context::{Context, Note, Visitor};
 use super::door::Door;
-use super::pair::{self, Aimed, End, Fate, Pair};
+use super::pair::{self, Aimed, End, Pair, PairProgress};
 use super::side::Side;
 use super::timers::Timers;
 use super::wire::Wire;
@@ -237,7 +237,7 @@ impl Worker {
             awake.touch(now);
         }
         match moved {
-            Some(Fate::Waits) => {
+            Some(PairProgress::Waits) => {
                 let due = pair.wakes_at().map(|due| due.max(now + TIMER_MIN));
                 // An entry that is too early stays: when it fires, the pair is asked again. So quick queries, each of which
                 // moves the moment, cost no entry each.
@@ -248,8 +248,8 @@ impl Worker {
                     self.timers.add(due, id);
                 }
             }
-            Some(Fate::Again) => self.again.push(id),
-            Some(Fate::Over) => self.remove(id, now),
+            Some(PairProgress::Again) => self.again.push(id),
+            Some(PairProgress::Over) => self.remove(id, now),
             None => {
                 self.context.restore();
                 self.remove(id, now);

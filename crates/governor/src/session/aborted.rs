@@ -14,7 +14,7 @@
 
 use plimsoll_policy::{CycleLoss, NoReplay, ReplayFacts, may_replay};
 
-use super::rewind::{Cause, Failure, Rewind, Step};
+use super::rewind::{Cause, Failure, Rewind, RewindStep};
 use super::transaction::{Began, Transaction};
 use super::{Flow, INSPECT_MAX, Session, Status, answers};
 use crate::registry::Immunity;
@@ -45,7 +45,7 @@ impl Session {
         }
         self.aborts += 1;
         let abort = Some(Abort { cause, error: Some(answers::error_with_body(body)) });
-        let mut rewind = Rewind::new(Step::Drain, Cause::Cancelled(self.in_flight()), None);
+        let mut rewind = Rewind::new(RewindStep::Drain, Cause::Cancelled(self.in_flight()), None);
         rewind.abort = abort;
         self.flow = Flow::Rewinding(Box::new(rewind));
         true

@@ -6,7 +6,7 @@ use std::time::Instant;
 use plimsoll_policy::{Abandoned, Asked, ClassIndex};
 
 use super::answers::Notice;
-use super::client::{Fate, sql_of};
+use super::client::{MessageAction, sql_of};
 use super::frames::Ask;
 use super::prepared::Note;
 use super::recording::Recording;
@@ -46,7 +46,7 @@ impl Session {
         body: Option<&[u8]>,
         now: Instant,
         out: &mut impl Outbox,
-    ) -> (Fate, Option<Note>) {
+    ) -> (MessageAction, Option<Note>) {
         let generation = self.governor.generation();
         if generation != self.generation && self.transaction.is_none() {
             (self.generation, self.settings) = (generation, self.governor.settings());
@@ -57,7 +57,7 @@ impl Session {
         if let Some(inside) = &mut self.transaction {
             // It has waited, was admitted, and its first message is looked at again.
             inside.began = began(note.as_ref());
-            return (Fate::Pass, note);
+            return (MessageAction::Pass, note);
         }
         if note.as_ref().is_some_and(|note| note.has_refused_tag) {
             self.refuse_tag(out);
@@ -69,24 +69,24 @@ impl Session {
         let only_ends = note.as_ref().is_some_and(|note| note.ends.is_some());
         if only_ends || !self.settings.is_limited(class) {
             self.enter(transaction, chosen_by);
-            return (Fate::Pass, note);
+            return (MessageAction::Pass, note);
         }
         match self.governor.ask_admission(self.card.id, class, now) {
             Asked::Enter => {
                 self.enter(Transaction { is_admitted: true, ..transaction }, chosen_by);
-                (Fate::Pass, note)
+                (MessageAction::Pass, note)
             }
             Asked::Wait { .. } => {
                 let entry = if self.begins_block(&note, ask, body) { Entry::Block } else { Entry::Statement };
                 self.queue(class, chosen_by, entry, now);
-                (Fate::Stay, note)
+                (MessageAction::Stay, note)
             }
             Asked::Refused(reason) => {
                 count(&self.statistics(class).refused_full);
                 let entry = if self.begins_block(&note, ask, body) { Entry::Block } else { Entry::Statement };
                 let why = refusal_message(&reason, &self.settings.class(class).name);
                 self.refuse_admission("53300", &why, entry, now, out);
-                (if entry == Entry::Block { Fate::Stay } else { Fate::Drop }, note)
+                (if entry == Entry::Block { MessageAction::Stay } else { MessageAction::Drop }, note)
             }
         }
     }
@@ -184,14 +184,14 @@ impl Session {
 
     /// The first statement after a BEGIN may have a tag where the BEGIN had none: object-relational mappers and sqlcommenter
     /// write them so. Nothing has run yet, so the transaction can still be put into another class, and wait for that.
-    pub(super) fn reclassify(&mut self, note: &Note, now: Instant, out: &mut impl Outbox) -> Fate {
+    pub(super) fn reclassify(&mut self, note: &Note, now: Instant, out: &mut impl Outbox) -> MessageAction {
         let Some(inside) = self.transaction.as_mut().filter(|inside| inside.began == Began::Bare) else {
-            return Fate::Pass;
+            return MessageAction::Pass;
         };
         let is_other = note.class.is_some_and(|(class, _)| class != inside.class);
         if (is_other || note.has_refused_tag) && !self.outstanding.is_empty() {
             self.gate = Gate::UntilRest;
-            return Fate::Stay;
+            return MessageAction::Stay;
         }
         inside.began = Began::AtWork;
         if note.has_refused_tag {
@@ -199,12 +199,18 @@ impl Session {
         }
         match note.class.filter(|_| is_other) {
             Some((class, chosen_by)) => self.change_class(class, chosen_by, now, out),
-            None => Fate::Pass,
+            None => MessageAction::Pass,
         }
     }
 
-    fn change_class(&mut self, class: ClassIndex, chosen_by: ChosenBy, now: Instant, out: &mut impl Outbox) -> Fate {
-        let Some(before) = self.transaction.take() else { return Fate::Pass };
+    fn change_class(
+        &mut self,
+        class: ClassIndex,
+        chosen_by: ChosenBy,
+        now: Instant,
+        out: &mut impl Outbox,
+    ) -> MessageAction {
+        let Some(before) = self.transaction.take() else { return MessageAction::Pass };
         self.statistics(before.class).inside.fetch_sub(1, Ordering::Relaxed);
         if before.is_admitted {
             self.governor.leave(before.class, now);
@@ -218,16 +224,16 @@ impl Session {
         self.transaction = Some(Transaction { class, is_admitted, is_watched, recording, began, ..before });
         self.serve(class, chosen_by);
         match asked {
-            None | Some(Asked::Enter) => Fate::Pass,
+            None | Some(Asked::Enter) => MessageAction::Pass,
             Some(Asked::Wait { .. }) => {
                 self.queue(class, chosen_by, Entry::WithinBlock, now);
-                Fate::Stay
+                MessageAction::Stay
             }
             Some(Asked::Refused(reason)) => {
                 count(&self.statistics(class).refused_full);
                 let why = refusal_message(&reason, &self.settings.class(class).name);
                 self.refuse_admission("53300", &why, Entry::WithinBlock, now, out);
-                Fate::Stay
+                MessageAction::Stay
             }
         }
     }

@@ -18,7 +18,7 @@ use crate::statement::{self, End};
 
 /// What becomes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum MessageAction {
     /// It is passed on.
     Pass,
     /// It is dropped: we have answered it, or shall.
@@ -57,9 +57,11 @@ impl Session {
             let Some(head) = Head::read(&bytes[at..])? else { break };
             self.unrecorded = at - passed;
             match self.take_message(head, &bytes[at..], now, out) {
-                Fate::Stay => break,
-                Fate::Pass => self.from_client = Passing { left: head.bytes, is_passed: true, is_answer: false },
-                Fate::Drop => {
+                MessageAction::Stay => break,
+                MessageAction::Pass => {
+                    self.from_client = Passing { left: head.bytes, is_passed: true, is_answer: false }
+                }
+                MessageAction::Drop => {
                     self.pass_on(&bytes[passed..at], out);
                     passed = at;
                     self.from_client = Passing { left: head.bytes, is_passed: false, is_answer: false };
@@ -81,14 +83,14 @@ impl Session {
         out.to_server(bytes);
     }
 
-    fn take_message(&mut self, head: Head, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Fate {
+    fn take_message(&mut self, head: Head, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> MessageAction {
         let ask = Ask::of(head.tag);
         if ask == Ask::Terminate || matches!(self.flow, Flow::Ungoverned) {
-            return Fate::Pass;
+            return MessageAction::Pass;
         }
         let there = head.bytes.min(INSPECT_MAX);
         if ask.is_read() && bytes.len() < there {
-            return Fate::Stay;
+            return MessageAction::Stay;
         }
         let body = ask.is_read().then(|| &bytes[HEAD_BYTES..there]);
         let message = Message { ask, body, is_whole: there == head.bytes, bytes: head.bytes };
@@ -102,17 +104,17 @@ impl Session {
         bytes: &[u8],
         now: Instant,
         out: &mut impl Outbox,
-    ) -> Fate {
+    ) -> MessageAction {
         match self.flow {
             Flow::Refusing(_) => return self.refuse_message(message, bytes, now, out),
             Flow::RolledBack(_) if !self.outstanding.is_empty() => {
                 // A unit that only closes something is being answered; a rewind would take its answer for its own.
                 self.gate = Gate::UntilRest;
-                return Fate::Stay;
+                return MessageAction::Stay;
             }
             Flow::RolledBack(_) => {
                 let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
-                let Some(next) = shape(bytes, &note_of) else { return Fate::Stay };
+                let Some(next) = shape(bytes, &note_of) else { return MessageAction::Stay };
                 self.client_speaks(next, now, out);
                 match self.flow {
                     // It closes statements.
@@ -120,14 +122,14 @@ impl Session {
                     // If nothing had to be asked of the server for that, nothing comes upon which the message would be looked at
                     // again.
                     Flow::Relay | Flow::Refusing(_) => return self.read_message(message, bytes, now, out),
-                    _ => return Fate::Stay,
+                    _ => return MessageAction::Stay,
                 }
             }
             _ => {}
         }
         match self.on_setting(message.ask, message.body) {
             Setting::None | Setting::Done => {}
-            Setting::Waits => return Fate::Stay,
+            Setting::Waits => return MessageAction::Stay,
             Setting::Refused(error) => return self.refuse_setting(error, message, bytes, now, out),
         }
         let mut note = None;
@@ -139,15 +141,15 @@ impl Session {
         }
         if !self.is_unit_open && message.ask.is_of_unit() {
             match self.begin_unit(message, bytes, &mut note, now, out) {
-                Fate::Pass => {}
-                Fate::Stay => return Fate::Stay,
-                Fate::Drop => return self.refuse_message(message, bytes, now, out),
+                MessageAction::Pass => {}
+                MessageAction::Stay => return MessageAction::Stay,
+                MessageAction::Drop => return self.refuse_message(message, bytes, now, out),
             }
         }
         self.workers.reads(message.ask, message.body, message.is_whole);
         self.note_message(message, note);
         self.track(message.ask, out);
-        Fate::Pass
+        MessageAction::Pass
     }
 
     /// A message begins a unit, and perhaps a transaction.
@@ -158,31 +160,31 @@ impl Session {
         note: &mut Option<Note>,
         now: Instant,
         out: &mut impl Outbox,
-    ) -> Fate {
+    ) -> MessageAction {
         if self.transaction.is_none() && self.status == Status::Idle && !self.outstanding.is_empty() {
             // Something that is no transaction is still being answered; what follows may be one, and has to be let in.
             self.gate = Gate::UntilRest;
-            return Fate::Stay;
+            return MessageAction::Stay;
         }
         if self.is_at_rest() {
             let fate = match only_closes(bytes) {
                 // Drivers do that whenever they like and look at no answer: it is no transaction that could wait.
-                Some(true) => Fate::Pass,
-                None => Fate::Stay,
+                Some(true) => MessageAction::Pass,
+                None => MessageAction::Stay,
                 Some(false) => {
                     let (fate, read) = self.begin_transaction(message.ask, message.body, now, out);
                     *note = read;
                     fate
                 }
             };
-            if fate != Fate::Pass {
+            if fate != MessageAction::Pass {
                 return fate;
             }
         } else if let Some(inside) = &self.transaction {
             if inside.began == Began::Bare && self.may_reclassify(message) {
                 let read = self.note_of_message(message.ask, message.body);
                 let fate = self.reclassify(&read, now, out);
-                if fate != Fate::Pass {
+                if fate != MessageAction::Pass {
                     return fate;
                 }
             }
@@ -192,16 +194,16 @@ impl Session {
                 if !self.outstanding.is_empty() {
                     // What was sent before may have ended the failed transaction, and begun another.
                     self.gate = Gate::UntilRest;
-                    return Fate::Stay;
+                    return MessageAction::Stay;
                 }
                 // Its savepoints are gone, and the server's error for that would not be 40001.
                 self.flow = Flow::Refusing(Refusal::new(error, self.status));
-                return Fate::Drop;
+                return MessageAction::Drop;
             }
         }
         match self.limit_workers(bytes, now, out) {
-            Fate::Pass if self.open_unit(now) => Fate::Pass,
-            _ => Fate::Stay,
+            MessageAction::Pass if self.open_unit(now) => MessageAction::Pass,
+            _ => MessageAction::Stay,
         }
     }
 

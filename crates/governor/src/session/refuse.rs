@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use super::answers::ready_for_query;
-use super::client::{Fate, Message};
+use super::client::{Message, MessageAction};
 use super::frames::{Ask, Status};
 use super::unit::{only_closes, shape};
 use super::{Flow, Gate, Outbox, Session};
@@ -38,17 +38,17 @@ impl Session {
         bytes: &[u8],
         now: Instant,
         out: &mut impl Outbox,
-    ) -> Fate {
+    ) -> MessageAction {
         let ask = message.ask;
-        let Flow::Refusing(refusal) = &mut self.flow else { return Fate::Stay };
+        let Flow::Refusing(refusal) = &mut self.flow else { return MessageAction::Stay };
         if !refusal.is_said && !refusal.is_passing && !self.outstanding.is_empty() {
             // An error of ours would come before the answers to what was sent earlier.
             self.gate = Gate::UntilRest;
-            return Fate::Stay;
+            return MessageAction::Stay;
         }
         if !refusal.is_said && ask == Ask::Close && !refusal.is_passing {
             match only_closes(bytes) {
-                None => return Fate::Stay,
+                None => return MessageAction::Stay,
                 Some(only_closes) => refusal.is_passing = only_closes,
             }
         }
@@ -57,13 +57,13 @@ impl Session {
                 refusal.is_passing = false;
                 self.outstanding.sent(self.unit_number, true);
             }
-            return Fate::Pass;
+            return MessageAction::Pass;
         }
         let is_first = !refusal.is_said && matches!(ask, Ask::Query | Ask::Parse | Ask::Bind);
         if is_first && refusal.status == Status::Failed {
             let error = refusal.error.clone();
             let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
-            let Some(next) = shape(bytes, &note_of) else { return Fate::Stay };
+            let Some(next) = shape(bytes, &note_of) else { return MessageAction::Stay };
             if next.runs.as_ref().is_some_and(|runs| runs.rolls_back()) {
                 self.flow = Flow::Relay;
                 return self.read_message(message, bytes, now, out);
@@ -71,15 +71,15 @@ impl Session {
             if next.runs.as_ref().is_some_and(|runs| runs.ends.is_some()) {
                 // A server is idle after a COMMIT, whatever has become of it.
                 self.end_failed_block(error, next, now, out);
-                return Fate::Stay;
+                return MessageAction::Stay;
             }
         }
         self.say_refusal(ask, now, out)
     }
 
-    fn say_refusal(&mut self, ask: Ask, now: Instant, out: &mut impl Outbox) -> Fate {
+    fn say_refusal(&mut self, ask: Ask, now: Instant, out: &mut impl Outbox) -> MessageAction {
         let class = self.inside_index();
-        let Flow::Refusing(refusal) = &mut self.flow else { return Fate::Stay };
+        let Flow::Refusing(refusal) = &mut self.flow else { return MessageAction::Stay };
         // A flush before the end of a unit asks for what there is, and that is the error.
         if !std::mem::replace(&mut refusal.is_said, true) {
             out.to_client(&refusal.error);
@@ -94,7 +94,7 @@ impl Session {
                 self.end_transaction(now);
             }
         }
-        Fate::Drop
+        MessageAction::Drop
     }
 
     /// Refuses a unit that sets what it may not. In a block the server's transaction has to fail with it, or its client would be told
@@ -106,10 +106,10 @@ impl Session {
         bytes: &[u8],
         now: Instant,
         out: &mut impl Outbox,
-    ) -> Fate {
+    ) -> MessageAction {
         if self.status == Status::Block {
             self.fail_block(error, now, out);
-            return Fate::Stay;
+            return MessageAction::Stay;
         }
         self.flow = Flow::Refusing(Refusal::new(error, self.status));
         self.refuse_message(message, bytes, now, out)

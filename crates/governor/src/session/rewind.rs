@@ -42,7 +42,7 @@ pub(super) struct RolledBack {
 /// A transaction that was rolled back and has not gone on.
 #[derive(Debug)]
 pub(super) struct Rewind {
-    step: Step,
+    step: RewindStep,
     /// The step has been answered, and the next waits for the arrival of a cancel.
     is_due: bool,
     cause: Cause,
@@ -109,7 +109,7 @@ struct Question {
 
 /// What was done last, or is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum RewindStep {
     /// The rest of the answer to the cancelled unit is dropped.
     Drain,
     /// The server's transaction is rolled back.
@@ -131,7 +131,7 @@ pub(super) enum Step {
 }
 
 impl Rewind {
-    pub(super) fn new(step: Step, cause: Cause, event: Option<EventId>) -> Self {
+    pub(super) fn new(step: RewindStep, cause: Cause, event: Option<EventId>) -> Self {
         Rewind {
             step,
             is_due: false,
@@ -151,7 +151,7 @@ impl Rewind {
 
     /// Whether the client's own units are being run again, so that other sessions may wait for their locks.
     pub(super) fn runs_again(&self) -> bool {
-        matches!(self.step, Step::Unit(_) | Step::Beginning) && !self.is_due
+        matches!(self.step, RewindStep::Unit(_) | RewindStep::Beginning) && !self.is_due
     }
 
     /// Whether its client thinks, and so knows nothing of it.
@@ -161,23 +161,23 @@ impl Rewind {
 
     /// Whether what the server says now is compared.
     pub(super) fn is_comparing(&self) -> bool {
-        matches!(self.step, Step::Unit(_) | Step::Beginning) && self.failure.is_none()
+        matches!(self.step, RewindStep::Unit(_) | RewindStep::Beginning) && self.failure.is_none()
     }
 
     /// Whether the server is answering a question about what the transaction calls.
     pub(super) fn inquires(&self) -> bool {
-        self.step == Step::Inquire
+        self.step == RewindStep::Inquire
     }
 
     /// Whether the server is answering what the client still waits for.
     pub(super) fn is_at_the_unit_in_flight(&self) -> bool {
-        matches!(self.step, Step::Drain | Step::Beginning)
+        matches!(self.step, RewindStep::Drain | RewindStep::Beginning)
     }
 
     /// Hears what the server answers to a question.
     pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
         self.has_completed |= answer == Answer::CommandComplete;
-        let (Step::Inquire, Safety::Asked(question)) = (self.step, &mut self.safety) else { return };
+        let (RewindStep::Inquire, Safety::Asked(question)) = (self.step, &mut self.safety) else { return };
         match answer {
             Answer::DataRow => match columns(body) {
                 Some(columns) => question.inquiry.on_row(&columns),
@@ -201,7 +201,7 @@ impl Session {
             true => self.abort_verdict(inside, false),
             false => self.replay_verdict(inside, self.rollbacks),
         };
-        let rewind = Rewind::new(Step::Drain, Cause::Cancelled(self.in_flight()), event);
+        let rewind = Rewind::new(RewindStep::Drain, Cause::Cancelled(self.in_flight()), event);
         let abort = breaks_cycle.then_some(Abort { cause: AbortCause::Cycle, error: None });
         self.rewind(Rewind { failure: verdict.err().map(Failure::NotReplayable), abort, ..rewind });
     }
@@ -240,7 +240,7 @@ impl Session {
         }
         count(&statistics.preempted_idle);
         self.count_stake(now);
-        self.rewind(Rewind::new(Step::Drain, Cause::Thinking(self.status), Some(event)));
+        self.rewind(Rewind::new(RewindStep::Drain, Cause::Thinking(self.status), Some(event)));
         self.rewind_step_done(self.status, now, out);
     }
 
@@ -287,7 +287,7 @@ impl Session {
         // The rollback that this is about has been counted.
         let inside = self.transaction.as_ref().expect("what was rolled back is inside");
         let verdict = self.replay_verdict(inside, self.rollbacks.saturating_sub(1));
-        let rewind = Rewind::new(Step::RollBack, Cause::Spoke(next), Some(event));
+        let rewind = Rewind::new(RewindStep::RollBack, Cause::Spoke(next), Some(event));
         let failure = verdict.err().map(Failure::NotReplayable);
         self.flow = Flow::Rewinding(Box::new(Rewind { is_due: true, is_clean: true, failure, ..rewind }));
         self.go_on_rewinding(now, out);
@@ -321,11 +321,8 @@ impl Session {
     /// A message of the server has passed: is the beginning of the answer complete that the client has got?
     pub(super) fn compare_beginning(&mut self) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
-        let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
-        let (Step::Beginning, Cause::Cancelled(in_flight), Some(recording)) = (rewind.step, &rewind.cause, recording)
-        else {
-            return;
-        };
+        let Some(recording) = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref()) else { return };
+        let (RewindStep::Beginning, Cause::Cancelled(in_flight)) = (rewind.step, &rewind.cause) else { return };
         let (answered, answer) = recording.answer_so_far();
         if rewind.failure.is_some() || rewind.was_cancelled || answered < in_flight.answered {
             return;
@@ -370,26 +367,26 @@ impl Session {
         let recording = self.transaction.as_mut().and_then(|inside| inside.recording.as_mut());
         match (rewind.step, &mut rewind.cause) {
             // A text that has begun a block itself has begun it as far as its client will know.
-            (Step::Drain, Cause::Cancelled(in_flight)) => in_flight.in_block = status != Status::Idle,
-            (Step::Unit(_) | Step::Beginning, _) if rewind.was_cancelled => {
+            (RewindStep::Drain, Cause::Cancelled(in_flight)) => in_flight.in_block = status != Status::Idle,
+            (RewindStep::Unit(_) | RewindStep::Beginning, _) if rewind.was_cancelled => {
                 rewind.was_cancelled = false;
-                rewind.step = Step::Drain;
+                rewind.step = RewindStep::Drain;
             }
-            (Step::Unit(unit), _) if rewind.failure.is_none() => {
+            (RewindStep::Unit(unit), _) if rewind.failure.is_none() => {
                 let recording = recording.expect("units are of a recording");
                 if (recording.restart_answer(), status) != recording.unit_answer(unit) {
                     rewind.failure = Some(Failure::Differed(unit));
                 }
             }
             // The answer ended before it was as long as the first time.
-            (Step::Beginning, _) if rewind.failure.is_none() => {
+            (RewindStep::Beginning, _) if rewind.failure.is_none() => {
                 let unit = recording.map_or(0, |recording| recording.unit_count());
                 rewind.failure = Some(Failure::Differed(unit));
             }
             // It may have been cancelled, by the client itself or by what came behind it.
-            (Step::RollBack, _) => rewind.is_clean = rewind.has_completed && status != Status::Failed,
-            (Step::Fail, _) => rewind.is_clean = rewind.has_completed,
-            (Step::Inquire, _) => {
+            (RewindStep::RollBack, _) => rewind.is_clean = rewind.has_completed && status != Status::Failed,
+            (RewindStep::Fail, _) => rewind.is_clean = rewind.has_completed,
+            (RewindStep::Inquire, _) => {
                 if let Safety::Asked(question) = &mut rewind.safety {
                     question.inquiry.on_answered(question.is_answered && rewind.has_completed);
                     question.request = None;
@@ -419,7 +416,7 @@ impl Session {
                 rewind.failing_steps += 1;
                 match rewind.failing_steps > failure::STEPS_MAX {
                     true => self.end_confused(out),
-                    false => self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out),
+                    false => self.ask(RewindStep::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out),
                 }
             }
             (_, Cause::Thinking(status)) => {
@@ -428,11 +425,11 @@ impl Session {
                 self.flow = Flow::RolledBack(RolledBack { event, status });
                 self.forget_cancels();
             }
-            (Step::Drain | Step::RollBack | Step::Inquire, _) => self.make_ready(now, out),
-            (Step::Close, _) => self.ask_unit(0, now, out),
-            (Step::Limit(unit), _) => self.ask_unit(unit, now, out),
-            (Step::Unit(unit), _) => self.ask_unit(unit + 1, now, out),
-            (Step::Beginning | Step::PrepareAgain | Step::Fail, _) => {
+            (RewindStep::Drain | RewindStep::RollBack | RewindStep::Inquire, _) => self.make_ready(now, out),
+            (RewindStep::Close, _) => self.ask_unit(0, now, out),
+            (RewindStep::Limit(unit), _) => self.ask_unit(unit, now, out),
+            (RewindStep::Unit(unit), _) => self.ask_unit(unit + 1, now, out),
+            (RewindStep::Beginning | RewindStep::PrepareAgain | RewindStep::Fail, _) => {
                 unreachable!("they end with the answer or a failure")
             }
         }

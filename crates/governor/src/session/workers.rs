@@ -14,7 +14,7 @@
 //!    because the client has not set the parameter before.
 //! 3. No savepoint lies between the limit and its undoing: it is undone before the first savepoint, because returning to that
 //!    would bring it back.
-//! 4. Nothing of it is recorded: a replay sets the limit again where it was set (`Step::Limit`), and is compared without it.
+//! 4. Nothing of it is recorded: a replay sets the limit again where it was set (`RewindStep::Limit`), and is compared without it.
 //!
 //! A function that reads or sets the parameter by itself is not noticed.
 
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use plimsoll_policy::Unsafe;
 
 use super::answers::{self, END_ANSWERS, columns};
-use super::client::{Fate, sql_of};
+use super::client::{MessageAction, sql_of};
 use super::frames::{Answer, Ask, HEAD_BYTES, Head, INSPECT_MAX, Status, text};
 use super::refuse::Refusal;
 use super::unit::shape;
@@ -52,7 +52,7 @@ pub(super) struct Workers {
 /// A unit of our own about workers that is being answered.
 #[derive(Debug)]
 pub(super) struct Limiting {
-    step: Step,
+    step: WorkersAction,
     /// Answers that are still to come.
     left: usize,
     value: Option<u32>,
@@ -62,7 +62,7 @@ pub(super) struct Limiting {
 
 /// What such a unit does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum WorkersAction {
     /// Asks for the value.
     Ask,
     /// Lowers it for the session.
@@ -75,14 +75,14 @@ enum Step {
     UndoLocally,
 }
 
-impl Step {
+impl WorkersAction {
     fn sql(self) -> String {
         match self {
-            Step::Ask => format!("SHOW {PARAMETER}"),
-            Step::Lower(workers) => format!("SET {PARAMETER} = {workers}"),
-            Step::LowerLocally(workers) => lower_locally(workers),
-            Step::Undo => format!("RESET {PARAMETER}"),
-            Step::UndoLocally => format!("SET LOCAL {PARAMETER} TO DEFAULT"),
+            WorkersAction::Ask => format!("SHOW {PARAMETER}"),
+            WorkersAction::Lower(workers) => format!("SET {PARAMETER} = {workers}"),
+            WorkersAction::LowerLocally(workers) => lower_locally(workers),
+            WorkersAction::Undo => format!("RESET {PARAMETER}"),
+            WorkersAction::UndoLocally => format!("SET LOCAL {PARAMETER} TO DEFAULT"),
         }
     }
 }
@@ -124,13 +124,15 @@ impl Limiting {
 
 impl Session {
     /// Sees to the workers before the unit that `bytes` begin with: it passes, or stays until the server has answered.
-    pub(super) fn limit_workers(&mut self, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Fate {
-        let Some(inside) = self.transaction.as_mut().filter(|_| self.workers.is_watched) else { return Fate::Pass };
+    pub(super) fn limit_workers(&mut self, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> MessageAction {
+        let Some(inside) = self.transaction.as_mut().filter(|_| self.workers.is_watched) else {
+            return MessageAction::Pass;
+        };
         let is_limited = self.workers.in_session.is_some() || inside.workers.is_some();
         if self.workers.has_spoken && !is_limited {
-            return Fate::Pass;
+            return MessageAction::Pass;
         }
-        let Some(speech) = Speech::of_unit(bytes) else { return Fate::Stay };
+        let Some(speech) = Speech::of_unit(bytes) else { return MessageAction::Stay };
         self.workers.has_spoken |= speech.of_workers;
         inside.keeps_workers |= speech.of_workers || speech.of_savepoints;
         let step = match self.status {
@@ -139,29 +141,33 @@ impl Session {
             Status::Failed => None,
         };
         match step {
-            None => Fate::Pass,
+            None => MessageAction::Pass,
             Some(step) if self.outstanding.is_empty() => self.ask_about_workers(step, now, out),
             // A limit can come with the next unit; what is undone is undone before this one.
-            Some(Step::Undo | Step::UndoLocally) => {
+            Some(WorkersAction::Undo | WorkersAction::UndoLocally) => {
                 self.gate = Gate::UntilRest;
-                Fate::Stay
+                MessageAction::Stay
             }
-            Some(_) => Fate::Pass,
+            Some(_) => MessageAction::Pass,
         }
     }
 
-    fn step_in_block(&self, now: Instant) -> Option<Step> {
+    fn step_in_block(&self, now: Instant) -> Option<WorkersAction> {
         let inside = self.transaction.as_ref()?;
         if inside.keeps_workers {
-            return inside.workers.map(|_| Step::UndoLocally);
+            return inside.workers.map(|_| WorkersAction::UndoLocally);
         }
         let wanted = self.settings.class(inside.class).workers_in_force().filter(|_| inside.workers.is_none())?;
         // What holds for the session would be taken for the server's own value. It is undone before a BEGIN, unless BEGIN
         // came where it was not expected.
-        if self.workers.in_session.is_some() { None } else { self.lower(wanted, Step::LowerLocally(wanted), now) }
+        if self.workers.in_session.is_some() {
+            None
+        } else {
+            self.lower(wanted, WorkersAction::LowerLocally(wanted), now)
+        }
     }
 
-    fn step_at_rest(&self, bytes: &[u8], speech: Speech, now: Instant) -> Option<Step> {
+    fn step_at_rest(&self, bytes: &[u8], speech: Speech, now: Instant) -> Option<WorkersAction> {
         let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
         let is_single = || {
             let runs = shape(bytes, &note_of).and_then(|shape| shape.runs);
@@ -170,31 +176,31 @@ impl Session {
         let may = !self.workers.has_spoken && !self.transaction.as_ref()?.keeps_workers;
         let wanted = self.inside_class().workers_in_force().filter(|_| may && is_single());
         match (self.workers.in_session, wanted) {
-            (None, Some(wanted)) => self.lower(wanted, Step::Lower(wanted), now),
+            (None, Some(wanted)) => self.lower(wanted, WorkersAction::Lower(wanted), now),
             (has, wanted) if has == wanted => None,
-            _ => Some(Step::Undo),
+            _ => Some(WorkersAction::Undo),
         }
     }
 
     /// That step if the value is known to be higher, or the question for it.
-    fn lower(&self, wanted: u32, step: Step, now: Instant) -> Option<Step> {
+    fn lower(&self, wanted: u32, step: WorkersAction, now: Instant) -> Option<WorkersAction> {
         match self.workers.known.filter(|(at, _)| now.saturating_duration_since(*at) < KNOWN_FOR) {
             Some((_, value)) => (value > wanted).then_some(step),
-            None => Some(Step::Ask),
+            None => Some(WorkersAction::Ask),
         }
     }
 
-    fn ask_about_workers(&mut self, step: Step, now: Instant, out: &mut impl Outbox) -> Fate {
+    fn ask_about_workers(&mut self, step: WorkersAction, now: Instant, out: &mut impl Outbox) -> MessageAction {
         let Ok(number) = self.card.begin_unit(true) else {
             self.gate = Gate::UntilCancelArrives;
-            return Fate::Stay;
+            return MessageAction::Stay;
         };
         self.unit_number = number;
         self.unit = Unit::new(now);
         (0..END_ANSWERS).for_each(|_| self.outstanding.sent(number, false));
         self.flow = Flow::Limiting(Limiting { step, left: END_ANSWERS, value: None, error: None });
         out.to_server(&[answers::run(&step.sql(), &[]), answers::end()].concat());
-        Fate::Stay
+        MessageAction::Stay
     }
 
     /// The server is ready after a unit of ours about workers.
@@ -213,7 +219,7 @@ impl Session {
         let workers = &mut self.workers;
         let inside = self.transaction.as_mut();
         match limiting.step {
-            Step::Ask => match limiting.value {
+            WorkersAction::Ask => match limiting.value {
                 Some(value) => {
                     workers.known = Some((now, value));
                     let class = inside.map_or(self.session_class, |inside| inside.class);
@@ -223,15 +229,15 @@ impl Session {
                 // It is no server that we know.
                 None => workers.has_spoken = true,
             },
-            Step::Lower(limit) => workers.in_session = Some(limit),
-            Step::Undo => workers.in_session = None,
-            Step::LowerLocally(limit) => {
+            WorkersAction::Lower(limit) => workers.in_session = Some(limit),
+            WorkersAction::Undo => workers.in_session = None,
+            WorkersAction::LowerLocally(limit) => {
                 if let Some(inside) = inside {
                     let unit = inside.recording.as_ref().map_or(0, |recording| recording.unit_count());
                     inside.workers = Some((unit, limit));
                 }
             }
-            Step::UndoLocally => {
+            WorkersAction::UndoLocally => {
                 if let Some(inside) = inside {
                     inside.workers = None;
                 }
@@ -241,13 +247,13 @@ impl Session {
 
     /// Our unit has failed: cancelled by the client, which waits for the unit behind it, or by a time-out. A block has failed with it, and
     /// the client gets that error for its own unit. Otherwise the session does without a limit.
-    fn workers_failed(&mut self, step: Step, error: Vec<u8>) {
+    fn workers_failed(&mut self, step: WorkersAction, error: Vec<u8>) {
         let was_cancelled = answers::sqlstate(&error[HEAD_BYTES..]) == Some(b"57014");
         if let Some(inside) = self.transaction.as_mut().filter(|_| self.status != Status::Idle) {
             // A replay would not meet it.
             inside.is_unsafe(Unsafe::Refused);
         }
-        if self.status != Status::Idle || was_cancelled || step == Step::Undo {
+        if self.status != Status::Idle || was_cancelled || step == WorkersAction::Undo {
             self.flow = Flow::Refusing(Refusal::new(error, self.status));
         } else {
             self.workers.has_spoken = true;

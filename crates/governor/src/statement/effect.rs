@@ -10,7 +10,7 @@
 #[cfg(test)]
 mod tests;
 
-use plimsoll_notation::sql::{Kind, Token};
+use plimsoll_notation::sql::{Token, TokenKind};
 use plimsoll_policy::Unsafe;
 
 /// Commands that must not be run twice, by their first word.
@@ -185,8 +185,8 @@ pub(super) fn is_known_command(first: &Token<'_>) -> bool {
 /// What makes calling a function unsafe, given what stands before the parenthesis.
 pub(crate) fn effect_of_function(name: &Token<'_>) -> Option<Unsafe> {
     let name = match name.kind {
-        Kind::Word => name.text,
-        Kind::Quoted => match name.text.strip_prefix(b"\"") {
+        TokenKind::Word => name.text,
+        TokenKind::Quoted => match name.text.strip_prefix(b"\"") {
             Some(text) => text.strip_suffix(b"\"").unwrap_or(text),
             // U&"…": nobody writes a function's name like that, unless to hide it.
             None => return Some(Unsafe::OutsideEffect),

@@ -2,15 +2,17 @@
 
 use std::borrow::Cow;
 
-use plimsoll_notation::sql::{Kind, Token};
+use plimsoll_notation::sql::{Token, TokenKind};
 
 /// A name without its quotes, or in lower case if it has none. Letters beyond ASCII stay as they are. `None` if the piece is
 /// not a name, or if it has the form `U&"…"`, which is not decoded.
 pub(crate) fn folded<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
     match token.kind {
-        Kind::Word if token.text.iter().any(u8::is_ascii_uppercase) => Some(token.text.to_ascii_lowercase().into()),
-        Kind::Word => Some(token.text.into()),
-        Kind::Quoted => {
+        TokenKind::Word if token.text.iter().any(u8::is_ascii_uppercase) => {
+            Some(token.text.to_ascii_lowercase().into())
+        }
+        TokenKind::Word => Some(token.text.into()),
+        TokenKind::Quoted => {
             let inner = token.text.strip_prefix(b"\"")?.strip_suffix(b"\"")?;
             Some(if memchr::memchr(b'"', inner).is_some() { undoubled(inner).into() } else { inner.into() })
         }
@@ -38,12 +40,12 @@ mod tests {
         let check = |kind, text: &str, name: Option<&str>| {
             assert_eq!(folded(&Token { kind, text: text.as_bytes() }).as_deref(), name.map(str::as_bytes), "{text}");
         };
-        check(Kind::Word, "abc", Some("abc"));
-        check(Kind::Word, "AbC", Some("abc"));
-        check(Kind::Quoted, "\"AbC\"", Some("AbC"));
-        check(Kind::Quoted, "\"a\"\"b\"\"\"", Some("a\"b\""));
-        check(Kind::Quoted, "U&\"a\"", None);
-        check(Kind::Quoted, "\"open", None);
-        check(Kind::Literal, "'a'", None);
+        check(TokenKind::Word, "abc", Some("abc"));
+        check(TokenKind::Word, "AbC", Some("abc"));
+        check(TokenKind::Quoted, "\"AbC\"", Some("AbC"));
+        check(TokenKind::Quoted, "\"a\"\"b\"\"\"", Some("a\"b\""));
+        check(TokenKind::Quoted, "U&\"a\"", None);
+        check(TokenKind::Quoted, "\"open", None);
+        check(TokenKind::Literal, "'a'", None);
     }
 }

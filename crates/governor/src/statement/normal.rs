@@ -14,7 +14,7 @@
 
 use std::iter::Peekable;
 
-use plimsoll_notation::sql::{Kind, Lexer, Token};
+use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 use sha2::{Digest, Sha256};
 
 use super::TextRules;
@@ -170,17 +170,17 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
     fn run(mut self) {
         while let Some(token) = self.tokens.next() {
             let piece = match token.kind {
-                Kind::Comment => continue,
-                Kind::Operator if self.is_sign_of_number(&token) => continue,
-                Kind::Literal | Kind::Number | Kind::Parameter => Piece::Value,
-                Kind::Word => Piece::Word(token.text),
-                Kind::Quoted => Piece::Quoted(token.text),
-                Kind::Operator => Piece::Operator(token.text),
-                Kind::Mark if token.is_mark(b';') => {
+                TokenKind::Comment => continue,
+                TokenKind::Operator if self.is_sign_of_number(&token) => continue,
+                TokenKind::Literal | TokenKind::Number | TokenKind::Parameter => Piece::Value,
+                TokenKind::Word => Piece::Word(token.text),
+                TokenKind::Quoted => Piece::Quoted(token.text),
+                TokenKind::Operator => Piece::Operator(token.text),
+                TokenKind::Mark if token.is_mark(b';') => {
                     self.end_statement();
                     continue;
                 }
-                Kind::Mark => Piece::Mark(token.text),
+                TokenKind::Mark => Piece::Mark(token.text),
             };
             self.shorten(piece);
             self.taken = after(piece);
@@ -192,7 +192,7 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
     fn is_sign_of_number(&mut self, token: &Token<'_>) -> bool {
         let may_begin = matches!(self.taken, Before::Nothing | Before::Tight | Before::Operator | Before::KeyWord);
         let is_sign = matches!(token.text, b"+" | b"-");
-        may_begin && is_sign && self.tokens.peek().is_some_and(|next| next.kind == Kind::Number)
+        may_begin && is_sign && self.tokens.peek().is_some_and(|next| next.kind == TokenKind::Number)
     }
 
     fn end_statement(&mut self) {

@@ -6,7 +6,7 @@ mod setting;
 
 use std::borrow::Cow;
 
-use plimsoll_notation::sql::{Kind, Lexer, Token};
+use plimsoll_notation::sql::{Lexer, Token, TokenKind};
 use plimsoll_policy::Unsafe;
 
 use super::comment::class_of_comment;
@@ -104,7 +104,7 @@ impl<'a> Reading<'a> {
     }
 
     fn take(&mut self, token: Token<'a>) {
-        if token.kind == Kind::Comment {
+        if token.kind == TokenKind::Comment {
             return self.take_comment(token.text);
         }
         if std::mem::take(&mut self.resumes) && !self.goes_on(&token) {
@@ -123,9 +123,9 @@ impl<'a> Reading<'a> {
             self.found.changes_rules |= setting::may_be_of_rules(&token);
         }
         match token.kind {
-            Kind::Mark => self.take_mark(token.text),
-            Kind::Word => self.take_word(token),
-            Kind::Quoted if token.text == b"\"pg_temp\"" => self.is_unsafe(Some(Unsafe::TempTable)),
+            TokenKind::Mark => self.take_mark(token.text),
+            TokenKind::Word => self.take_word(token),
+            TokenKind::Quoted if token.text == b"\"pg_temp\"" => self.is_unsafe(Some(Unsafe::TempTable)),
             _ => {}
         }
         self.last_tag = None;
@@ -208,7 +208,7 @@ impl<'a> Reading<'a> {
     fn take_executed(&mut self, token: &Token<'a>) {
         match folded(token) {
             Some(name) => self.found.executes.push(name),
-            None if token.kind == Kind::Quoted => self.is_unsafe(Some(Unsafe::PreparedStatement)),
+            None if token.kind == TokenKind::Quoted => self.is_unsafe(Some(Unsafe::PreparedStatement)),
             None => {}
         }
     }

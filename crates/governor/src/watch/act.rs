@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::{Cancel, Connection, Prepared, WireError};
 
-use super::aimed::{Aimed, Fate};
+use super::aimed::{Aimed, CancelOutcome};
 use super::control::{Signals, Up};
 use super::look::array;
 use crate::governor::{EventId, Governor};
@@ -107,7 +107,7 @@ impl Batch<'_> {
         if places.is_empty() {
             return Ok(());
         }
-        let each = |aimed: &mut [Option<Aimed<'_>>], fate: Fate| {
+        let each = |aimed: &mut [Option<Aimed<'_>>], fate: CancelOutcome| {
             for at in places {
                 aimed[*at].iter_mut().for_each(|aimed| aimed.settle(fate));
             }
@@ -117,24 +117,24 @@ impl Batch<'_> {
             Ok(signalled) => {
                 for at in places {
                     done[*at] = signalled.contains(&self.targets[*at].process);
-                    let fate = if done[*at] { Fate::Arrived } else { Fate::NotSent };
+                    let fate = if done[*at] { CancelOutcome::Arrived } else { CancelOutcome::NotSent };
                     aimed[*at].iter_mut().for_each(|aimed| aimed.settle(fate));
                 }
                 Ok(())
             }
             // The statement has ended, wherever it had got to.
             Err(error @ WireError::Server(_)) => {
-                each(aimed, Fate::Arrived);
+                each(aimed, CancelOutcome::Arrived);
                 Err(error)
             }
             Err(error @ WireError::Refused(_)) => {
-                each(aimed, Fate::NotSent);
+                each(aimed, CancelOutcome::NotSent);
                 Err(error)
             }
             Err(error) => {
                 let over = LEASE + LEASE_MARGIN;
                 std::thread::sleep(over.saturating_sub(self.looked_at.here.elapsed()));
-                each(aimed, Fate::Arrived);
+                each(aimed, CancelOutcome::Arrived);
                 Err(error)
             }
         }
@@ -158,14 +158,14 @@ impl Batch<'_> {
             let url = super::control::impatient(&settings.server);
             aimed.sending();
             let fate = match Cancel::by_key(&url, key.process, &key.secret).deliver() {
-                Ok(true) => Fate::Arrived,
-                Ok(false) => Fate::Unknown,
+                Ok(true) => CancelOutcome::Arrived,
+                Ok(false) => CancelOutcome::Unknown,
                 Err(error) => {
                     super::levers::keys_do_not_work(self.governor, &error);
-                    Fate::NotSent
+                    CancelOutcome::NotSent
                 }
             };
-            done[at] = fate != Fate::NotSent;
+            done[at] = fate != CancelOutcome::NotSent;
             aimed.settle(fate);
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::registry::SessionCard;
 
 /// What has become of a cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum CancelOutcome {
     /// Nothing was sent to its process, nor will be.
     NotSent,
     /// Whatever was sent has been delivered, and no more will come. If that is not known, it counts as sent:
@@ -26,7 +26,7 @@ pub(super) struct Aimed<'a> {
     card: Arc<SessionCard>,
     /// What the session settles, unless nothing was sent to it.
     event: EventId,
-    fate: Fate,
+    fate: CancelOutcome,
 }
 
 impl<'a> Aimed<'a> {
@@ -49,16 +49,16 @@ impl<'a> Aimed<'a> {
             state.cancels.event = Some(event);
             state.cancels.stake = Some(target.stake);
         }
-        Some(Aimed { governor, card, event, fate: Fate::NotSent })
+        Some(Aimed { governor, card, event, fate: CancelOutcome::NotSent })
     }
 
     /// Something is about to be sent: until more is known, its fate is unknown.
     pub(super) fn sending(&mut self) {
-        self.fate = Fate::Unknown;
+        self.fate = CancelOutcome::Unknown;
     }
 
     /// What has become of it, as far as is known now.
-    pub(super) fn settle(&mut self, fate: Fate) {
+    pub(super) fn settle(&mut self, fate: CancelOutcome) {
         self.fate = fate;
     }
 
@@ -70,19 +70,19 @@ impl<'a> Aimed<'a> {
 
 impl Drop for Aimed<'_> {
     fn drop(&mut self) {
-        if self.fate == Fate::NotSent {
+        if self.fate == CancelOutcome::NotSent {
             let mut state = self.card.state();
             state.cancels.event.take_if(|event| *event == self.event);
             drop(state);
             self.governor.settle(self.event, Outcome::TooLate);
         }
         let command = match self.fate {
-            Fate::NotSent | Fate::Arrived => {
-                self.card.cancel_arrived(self.fate == Fate::Arrived, true);
+            CancelOutcome::NotSent | CancelOutcome::Arrived => {
+                self.card.cancel_arrived(self.fate == CancelOutcome::Arrived, true);
                 SessionCommand::CancelArrived
             }
             // The card stays aimed at, so that nothing is sent before the session has ended.
-            Fate::Unknown => SessionCommand::End {
+            CancelOutcome::Unknown => SessionCommand::End {
                 why: "a cancel of this transaction was sent to the server, and may still arrive".to_owned(),
             },
         };

@@ -14,7 +14,7 @@ mod sight;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{GovernorAtServer, Place, stands_by_for};
+use plimsoll_policy::{GovernorAtServer, GovernorPlace, stands_by_for};
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
 
 use super::control::{Control, NAME_BESIDE, Signals, Up};
@@ -209,7 +209,7 @@ impl Beside {
         let others: Vec<GovernorAtServer> = governors.into_iter().filter(|other| other.process != own).collect();
         self.standing = match stands_by_for(me, &others) {
             Some(other) => {
-                let place = if other.place == Place::InPath { "in the connection path of" } else { "beside" };
+                let place = if other.place == GovernorPlace::InPath { "in the connection path of" } else { "beside" };
                 let why = format!(
                     "another governor works {place} this server (its connection is process {}): this one stands by",
                     other.process

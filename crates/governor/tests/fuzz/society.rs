@@ -23,7 +23,7 @@ use plimsoll_governor::session::{Outbox, Session};
 
 use super::choices::Choices;
 use super::world::{LOW, World};
-use client::{Client, Fate, Known};
+use client::{Client, Known, TransactionOutcome};
 use server::{Backend, Database};
 
 /// One of class high and three of class low, of which two may be inside and one may wait.
@@ -241,8 +241,8 @@ impl Society {
         let read = |count: &std::sync::atomic::AtomicU64| count.load(std::sync::atomic::Ordering::Relaxed);
         let fates = |fate| self.known.iter().filter(|known| known.fate == fate).count();
         Tally {
-            acknowledged: fates(Fate::Acknowledged),
-            refused: fates(Fate::Refused),
+            acknowledged: fates(TransactionOutcome::Acknowledged),
+            refused: fates(TransactionOutcome::Refused),
             replayed: read(&low.replays_verified),
             differed: read(&low.replays_differed),
             idle: read(&low.preempted_idle),
@@ -263,12 +263,14 @@ impl Society {
         for known in &self.known {
             let found = known.lines.iter().map(|(line, _)| transactions.get(line)).collect::<Vec<_>>();
             match known.fate {
-                Fate::Acknowledged => {
+                TransactionOutcome::Acknowledged => {
                     let number = found[0].unwrap_or_else(|| panic!("acknowledged and not there: {known:?}"));
                     assert_eq!(self.database.committed[*number], known.lines, "what was committed, and what was told");
                 }
-                Fate::Refused => assert!(found.iter().all(Option::is_none), "refused and there: {known:?}"),
-                Fate::Unknown => {}
+                TransactionOutcome::Refused => {
+                    assert!(found.iter().all(Option::is_none), "refused and there: {known:?}")
+                }
+                TransactionOutcome::Unknown => {}
             }
         }
     }

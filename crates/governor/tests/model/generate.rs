@@ -6,8 +6,8 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::script::{Injection, PROBE, Request, Script, Settles, Step, Transaction, Unit};
-use statements::{Kind, kind_of};
+use super::script::{Injection, PROBE, Request, Script, ScriptStep, Settles, Transaction, Unit};
+use statements::{StatementKind, kind_of};
 
 /// The script of a seed, always the same.
 pub fn script(seed: u64) -> Script {
@@ -30,7 +30,7 @@ struct Writer {
     /// Whether a backslash quotes, once that was asked for.
     backslashes: bool,
     /// What many statements of this script are about.
-    theme: Kind,
+    theme: StatementKind,
 }
 
 impl Writer {
@@ -72,7 +72,7 @@ impl Writer {
         Transaction { steps }
     }
 
-    fn block(&mut self, steps: &mut Vec<Step>) {
+    fn block(&mut self, steps: &mut Vec<ScriptStep>) {
         let begin = self.one(&[
             "BEGIN",
             "BEGIN",
@@ -96,7 +96,7 @@ impl Writer {
             }
         }
         if self.sometimes(3) {
-            steps.push(Step { injections: Vec::new(), unit: Unit::Leave(None), ahead: false });
+            steps.push(ScriptStep { injections: Vec::new(), unit: Unit::Leave(None), ahead: false });
         } else {
             let end = self.one(&["COMMIT", "COMMIT", "COMMIT", "END", "ROLLBACK", "ABORT"]);
             let end = self.control("e", end);
@@ -123,7 +123,7 @@ impl Writer {
     }
 
     /// A unit, and what is done to it.
-    fn step(&mut self, unit: Unit) -> Step {
+    fn step(&mut self, unit: Unit) -> ScriptStep {
         let mut injections = Vec::new();
         if self.in_block && self.sometimes(12) {
             injections.push(Injection::Idle);
@@ -154,7 +154,7 @@ impl Writer {
         {
             *settles = Settles::Early;
         }
-        Step { injections, unit, ahead }
+        ScriptStep { injections, unit, ahead }
     }
 
     fn unit(&mut self) -> Unit {

@@ -48,12 +48,12 @@ pub struct Script {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transaction {
     /// What is sent, and what is done to it.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ScriptStep>,
 }
 
 /// One unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Step {
+pub struct ScriptStep {
     /// What is done to it in the governed run.
     pub injections: Vec<Injection>,
     /// What is sent.
@@ -181,7 +181,7 @@ impl Script {
             };
             let unit = if leaves_after { Unit::Leave(Some(Box::new(unit))) } else { unit };
             let steps = &mut script.transactions.last_mut().ok_or("a unit before the first transaction")?.steps;
-            steps.push(Step { injections: std::mem::take(&mut injections), unit, ahead: false });
+            steps.push(ScriptStep { injections: std::mem::take(&mut injections), unit, ahead: false });
         }
         Ok(script)
     }
@@ -287,7 +287,7 @@ impl fmt::Display for Script {
     }
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for ScriptStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for injection in &self.injections {
             writeln!(f, "! {injection}")?;

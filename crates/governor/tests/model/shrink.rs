@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::play::{self, Difference};
-use super::script::{Script, Step, Unit};
+use super::script::{Script, ScriptStep, Unit};
 use super::world::World;
 
 /// How long it may take.
@@ -51,7 +51,7 @@ impl Shrinking<'_> {
     }
 
     /// For each step, tries to leave out each of its parts.
-    fn in_steps(&mut self, count: fn(&Step) -> usize, remove: fn(&mut Step, usize)) {
+    fn in_steps(&mut self, count: fn(&ScriptStep) -> usize, remove: fn(&mut ScriptStep, usize)) {
         for step in (0..self.best.unit_count()).rev() {
             let of = |script: &Script| {
                 let (transaction, step) = place(script, step);

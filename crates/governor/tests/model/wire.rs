@@ -52,7 +52,7 @@ impl Message {
 
 /// Where a connection leads.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum Destination {
     /// The governor.
     Tcp(SocketAddr),
     /// The server.
@@ -80,12 +80,12 @@ impl Stream for UnixStream {
     }
 }
 
-impl Place {
+impl Destination {
     /// Opens a connection on which nothing has been said.
     pub fn open(&self, patience: Duration) -> io::Result<Box<dyn Stream>> {
         let stream: Box<dyn Stream> = match self {
-            Place::Tcp(address) => Box::new(TcpStream::connect_timeout(address, patience)?),
-            Place::Unix(path) => Box::new(UnixStream::connect(path)?),
+            Destination::Tcp(address) => Box::new(TcpStream::connect_timeout(address, patience)?),
+            Destination::Unix(path) => Box::new(UnixStream::connect(path)?),
         };
         stream.set_patience(patience)?;
         Ok(stream)
@@ -102,13 +102,13 @@ pub struct Client {
 
 impl Client {
     /// Logs in without a password.
-    pub fn connect(place: &Place, user: &str, database: &str, patience: Duration) -> io::Result<Client> {
+    pub fn connect(place: &Destination, user: &str, database: &str, patience: Duration) -> io::Result<Client> {
         Client::connect_with(place, user, database, &[], patience)
     }
 
     /// Logs in with more parameters.
     pub fn connect_with(
-        place: &Place,
+        place: &Destination,
         user: &str,
         database: &str,
         more: &[&str],

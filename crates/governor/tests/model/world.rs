@@ -16,7 +16,7 @@ use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::interposer::Interposer;
-use super::wire::{Client, PATIENCE, Place};
+use super::wire::{Client, Destination, PATIENCE};
 
 /// Who the sessions under test are: a user of the lowest class, whose transactions may be rolled back.
 const USER: &str = "report";
@@ -86,7 +86,7 @@ fn server() -> Arc<PrivateServer> {
         }
         let server = PrivateServer::start(settings)
             .unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"));
-        let place = Place::Unix(socket(&server));
+        let place = Destination::Unix(socket(&server));
         let mut client = Client::connect(&place, server.user(), server.database(), PATIENCE).unwrap();
         client.query(&format!("CREATE ROLE {USER} LOGIN")).unwrap();
         client.query("CREATE DATABASE model").unwrap();
@@ -107,7 +107,7 @@ fn socket(server: &PrivateServer) -> PathBuf {
 /// One of the two databases.
 pub struct Side {
     /// How it is reached by the session under test.
-    place: Place,
+    place: Destination,
     database: String,
     /// Looks at it from outside.
     observer: Client,
@@ -117,7 +117,7 @@ impl Side {
     /// Opens a session.
     fn connect(&self, patience: Duration) -> io::Result<Client> {
         // The governor names the session's class to the server, so that SHOW has an answer.
-        let is_plain = matches!(self.place, Place::Unix(_));
+        let is_plain = matches!(self.place, Destination::Unix(_));
         let class: &[&str] = if is_plain { &["plimsoll.class", "low"] } else { &[] };
         Client::connect_with(&self.place, USER, &self.database, class, patience)
     }
@@ -174,7 +174,7 @@ impl World {
     pub fn new() -> World {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let (server, number) = (server(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let place = Place::Unix(socket(&server));
+        let place = Destination::Unix(socket(&server));
         let mut client = Client::connect(&place, server.user(), server.database(), PATIENCE).unwrap();
         let mut side = |name: &str| {
             let database = format!("{name}_{number}");
@@ -194,7 +194,7 @@ impl World {
         interposer.set_governor(Arc::clone(&governor));
         let running = relay::start(Arc::clone(&governor)).unwrap();
         let tcp = |address: &Address| if let Address::Tcp(address) = address { Some(*address) } else { None };
-        governed.place = Place::Tcp(running.addresses().iter().find_map(tcp).unwrap());
+        governed.place = Destination::Tcp(running.addresses().iter().find_map(tcp).unwrap());
         World {
             governed,
             plain,
@@ -227,7 +227,7 @@ impl World {
     /// A session on each side: governed, and plain.
     pub fn connect(&self) -> io::Result<(Client, Client)> {
         let governed = self.governed.connect(self.patience.get())?;
-        if let Place::Tcp(address) = self.governed.place {
+        if let Destination::Tcp(address) = self.governed.place {
             self.interposer.set_client(address, governed.key.clone());
         }
         Ok((governed, self.plain.connect(PATIENCE)?))

@@ -100,22 +100,22 @@ impl Answer {
 
 /// Where a connection leads.
 #[derive(Debug, Clone)]
-pub enum Place {
+pub enum Destination {
     /// To a governor.
     Tcp(SocketAddr),
     /// To a server.
     Unix(PathBuf),
 }
 
-impl From<SocketAddr> for Place {
+impl From<SocketAddr> for Destination {
     fn from(address: SocketAddr) -> Self {
-        Place::Tcp(address)
+        Destination::Tcp(address)
     }
 }
 
-impl From<&Path> for Place {
+impl From<&Path> for Destination {
     fn from(path: &Path) -> Self {
-        Place::Unix(path.to_owned())
+        Destination::Unix(path.to_owned())
     }
 }
 
@@ -126,16 +126,16 @@ enum Stream {
 }
 
 impl Stream {
-    fn open(place: &Place) -> io::Result<Stream> {
+    fn open(place: &Destination) -> io::Result<Stream> {
         match place {
-            Place::Tcp(address) => {
+            Destination::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, PATIENCE)?;
                 stream.set_nodelay(true)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
                 Ok(Stream::Tcp(stream))
             }
-            Place::Unix(path) => {
+            Destination::Unix(path) => {
                 let stream = UnixStream::connect(path)?;
                 stream.set_read_timeout(Some(PATIENCE))?;
                 stream.set_write_timeout(Some(PATIENCE))?;
@@ -165,7 +165,7 @@ pub struct Client {
     /// Read and not understood yet.
     read: BytesMut,
     /// Where it leads.
-    pub place: Place,
+    pub place: Destination,
     /// Process and secret of `BackendKeyData`.
     pub key: Vec<u8>,
     /// `ParameterStatus`.
@@ -176,7 +176,7 @@ pub struct Client {
 
 impl Client {
     /// A connection on which nothing has been said.
-    pub fn bare(place: impl Into<Place>) -> io::Result<Client> {
+    pub fn bare(place: impl Into<Destination>) -> io::Result<Client> {
         let place = place.into();
         let stream = Stream::open(&place)?;
         let (key, parameters, user) = (Vec::new(), BTreeMap::new(), String::new());
@@ -184,12 +184,16 @@ impl Client {
     }
 
     /// Logs in with the right password.
-    pub fn connect(place: impl Into<Place>, user: &str, database: &str) -> Result<Client, Failure> {
+    pub fn connect(place: impl Into<Destination>, user: &str, database: &str) -> Result<Client, Failure> {
         Client::log_in(place, &[("user", user), ("database", database)], PASSWORD)
     }
 
     /// Logs in with those parameters and that password.
-    pub fn log_in(place: impl Into<Place>, parameters: &[(&str, &str)], password: &str) -> Result<Client, Failure> {
+    pub fn log_in(
+        place: impl Into<Destination>,
+        parameters: &[(&str, &str)],
+        password: &str,
+    ) -> Result<Client, Failure> {
         let mut client = Client::bare(place)?;
         client.user = parameters.iter().find(|(name, _)| *name == "user").map_or("", |(_, user)| user).to_owned();
         client.write(|out| frontend::startup_message(parameters.iter().copied(), out))?;
@@ -379,7 +383,7 @@ impl Client {
 }
 
 /// Asks that what the session with that key does be cancelled, and waits until the request was taken.
-pub fn cancel(place: impl Into<Place>, key: &[u8]) -> io::Result<()> {
+pub fn cancel(place: impl Into<Destination>, key: &[u8]) -> io::Result<()> {
     let mut client = Client::bare(place)?;
     client.send(&cancel_request(key))?;
     client.is_closed();

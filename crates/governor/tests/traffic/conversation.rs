@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use super::client::{Client, Message, Place, message};
+use super::client::{Client, Destination, Message, message};
 use super::governed::Governed;
 use super::server::Server;
 
@@ -104,7 +104,7 @@ struct Held {
 /// Says all of it in those pieces, then what ends any state one can be in, and returns what was answered.
 ///
 /// The server may end it: what comes in the midst of a copy and does not belong there is the end of the connection.
-fn hold(place: Place, user: &str, database: &str, said: &[u8], cuts: &[usize]) -> Held {
+fn hold(place: Destination, user: &str, database: &str, said: &[u8], cuts: &[usize]) -> Held {
     let mut client = Client::connect(place, user, database).unwrap();
     let mut pieces = cuts.iter().map(|cut| cut % (said.len() + 1)).collect::<Vec<_>>();
     pieces.extend([0, said.len()]);
@@ -157,8 +157,8 @@ fn a_governor_answers_what_the_server_answers() {
     let outcome = runner.run(&strategy, |(steps, cuts, user)| {
         let said = steps.concat();
         let cuts = cuts.iter().map(|cut| cut.index(said.len() + 1)).collect::<Vec<_>>();
-        let direct = hold(Place::Unix(server.socket()), user, server.database(), &said, &[]);
-        let governed = hold(Place::Tcp(governed.address), user, server.database(), &said, &cuts);
+        let direct = hold(Destination::Unix(server.socket()), user, server.database(), &said, &[]);
+        let governed = hold(Destination::Tcp(governed.address), user, server.database(), &said, &cuts);
         if direct.is_ended {
             // A side that closes while more is on its way to it may take back its last words.
             prop_assert!(governed.is_ended, "it goes on: {:?}", governed.messages);

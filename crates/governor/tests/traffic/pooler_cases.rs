@@ -9,28 +9,28 @@ mod messages;
 mod operating;
 mod replication;
 
-use super::client::{Client, Message, Place};
+use super::client::{Client, Destination, Message};
 use super::governed::Governed;
 use super::requests::{query, sync};
 use super::server::Server;
 
 /// A step of a case.
 #[derive(Debug, Clone)]
-enum Step {
+enum CaseStep {
     /// Sends these messages.
     Say(Vec<u8>),
     /// Waits until a message of this type has come.
     Hear(u8),
 }
-use Step::{Hear, Say};
+use CaseStep::{Hear, Say};
 
 /// Several messages that are sent at once.
-fn say<const N: usize>(messages: [Vec<u8>; N]) -> Step {
+fn say<const N: usize>(messages: [Vec<u8>; N]) -> CaseStep {
     Say(messages.concat())
 }
 
 /// Plays a case and returns all that was answered, up to the answer of a last query, which ends whatever the case has left.
-fn play(client: &mut Client, steps: &[Step]) -> Vec<Message> {
+fn play(client: &mut Client, steps: &[CaseStep]) -> Vec<Message> {
     const END: &str = "that was all";
     let mut heard = Vec::new();
     let end = say([sync(), query("ROLLBACK"), query(&format!("SELECT '{END}'"))]);
@@ -73,7 +73,7 @@ impl World {
     }
 
     fn direct(&self, user: &str) -> Client {
-        Client::connect(Place::Unix(self.server.socket()), user, self.server.database()).unwrap()
+        Client::connect(Destination::Unix(self.server.socket()), user, self.server.database()).unwrap()
     }
 
     fn governed(&self, user: &str) -> Client {
@@ -81,7 +81,7 @@ impl World {
     }
 
     /// Plays cases one after the other on one connection of each kind.
-    fn check(&mut self, cases: &[(String, Vec<Step>)]) {
+    fn check(&mut self, cases: &[(String, Vec<CaseStep>)]) {
         for user in ["low", "high"] {
             let (mut direct, mut governed) = (self.direct(user), self.governed(user));
             for (name, steps) in cases {

@@ -11,7 +11,7 @@ use super::figures::Part;
 use super::formula::Pin;
 use super::parse::number_of;
 use super::syntax::{Selector, Span, Word};
-use crate::plan::{Arm, Place, is_target_key};
+use crate::plan::{Arm, SweepTarget, is_target_key};
 use crate::units;
 
 /// What the selectors of one function say.
@@ -101,15 +101,15 @@ impl<'a> Selection<'a> {
         if let Some(exact) = plan.axes.iter().position(|axis| axis.key == key.text) {
             return Ok(exact);
         }
-        let is_meant = |place: &Place| match place {
-            Place::Target => is_target_key(&key.text),
-            Place::Option(name) => key.text.strip_prefix("target.") == Some(name),
-            Place::Limit(name) => key.text == *name || key.text.strip_prefix("machine.") == Some(name),
-            Place::Workload(workload, field) => {
+        let is_meant = |place: &SweepTarget| match place {
+            SweepTarget::Target => is_target_key(&key.text),
+            SweepTarget::Option(name) => key.text.strip_prefix("target.") == Some(name),
+            SweepTarget::Limit(name) => key.text == *name || key.text.strip_prefix("machine.") == Some(name),
+            SweepTarget::Workload(workload, field) => {
                 let name = &plan.base.workloads[*workload].name;
                 key.text == *field || key.text.split_once('.') == Some((name, field))
             }
-            Place::All(_) => false,
+            SweepTarget::All(_) => false,
         };
         let found: Vec<usize> =
             (0..plan.axes.len()).filter(|&axis| plan.axes[axis].place.parts().iter().any(is_meant)).collect();
@@ -246,7 +246,7 @@ impl<'a> Selection<'a> {
     /// Whether a workload can have requests of a class at any setting.
     fn has_class(&self, workload: usize, class: Priority) -> bool {
         let plan = self.names.plan;
-        let priority = Place::Workload(workload, "priority".to_owned());
+        let priority = SweepTarget::Workload(workload, "priority".to_owned());
         let swept = plan.axes.iter().find(|axis| axis.place.parts().contains(&priority));
         let (transactions, own) = (&self.names.transactions[workload], self.names.priorities.get(workload));
         let gives = |rule: &PriorityRule| {

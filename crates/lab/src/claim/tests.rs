@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::syntax::{CALCULATIONS, Call, Expression, Form, Function, Mean, Operator, Over, Selector, Word, functions};
 use super::*;
 use crate::figures::{Asking, Times};
-use crate::plan::{Arm, Axis, Place, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting};
+use crate::plan::{Arm, Axis, Plan, PlannedWorkload, Reload, RunPlan, Search, ServerLost, Setting, SweepTarget};
 use plimsoll_workload::driver::WarmUp;
 use plimsoll_workload::registry::Catalog;
 
@@ -38,7 +38,7 @@ fn plan() -> Plan {
         let values = values.as_array().expect("a list").clone();
         Axis { key: key.to_owned(), place, values }
     };
-    let option = |name: &str| Place::Option(name.to_owned());
+    let option = |name: &str| SweepTarget::Option(name.to_owned());
     let arm = |name: &str, members: &[usize]| Arm { name: name.to_owned(), members: members.to_vec() };
     Plan {
         name: "x".to_owned(),
@@ -57,7 +57,7 @@ fn plan() -> Plan {
         axes: vec![
             axis("lock_policy", option("lock_policy"), json!(["standard", "pabort", "pow"])),
             axis("dop", option("dop"), json!([1, 2, 4])),
-            axis("oltp.think", Place::Workload(0, "think".to_owned()), json!(["exp 20ms", "exp 5ms"])),
+            axis("oltp.think", SweepTarget::Workload(0, "think".to_owned()), json!(["exp 20ms", "exp 5ms"])),
         ],
         arms: vec![arm("alone:oltp", &[0]), arm("alone:olap", &[1]), arm("together", &[0, 1])],
         run: RunPlan {

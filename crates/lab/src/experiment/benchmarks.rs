@@ -10,7 +10,7 @@ use plimsoll_workload::registry::{BENCHMARKS, BenchmarkError, Catalog};
 
 use super::sweep::PlacedAxis;
 use super::typed::TypedWorkload;
-use crate::plan::{Place, PlannedWorkload, WORKLOAD_FIELDS, positions};
+use crate::plan::{PlannedWorkload, SweepTarget, WORKLOAD_FIELDS, positions};
 
 /// So many combinations of swept scales and parameters are tried before anything runs; of more, each value once.
 const COMBINATIONS_MAX: usize = 500;
@@ -36,8 +36,8 @@ pub(super) fn check(
     axes: &[PlacedAxis],
     catalog: &Catalog,
 ) -> Result<Requests, Problem> {
-    let is_data = |place: &Place| match place {
-        Place::Workload(_, field) => field == "scale" || !WORKLOAD_FIELDS.contains(&field.as_str()),
+    let is_data = |place: &SweepTarget| match place {
+        SweepTarget::Workload(_, field) => field == "scale" || !WORKLOAD_FIELDS.contains(&field.as_str()),
         _ => false,
     };
     let axes: Vec<&PlacedAxis> = axes.iter().filter(|axis| axis.place.parts().iter().any(is_data)).collect();
@@ -75,7 +75,7 @@ impl Combination<'_> {
         let mut workloads = workloads.to_vec();
         for (axis, position) in self.axes.iter().zip(self.positions) {
             for place in axis.place.parts() {
-                if let Place::Workload(workload, field) = place {
+                if let SweepTarget::Workload(workload, field) = place {
                     workloads[*workload].set(field, &axis.values[*position].0).expect("each value was checked");
                 }
             }
@@ -85,7 +85,7 @@ impl Combination<'_> {
 
     /// Where a field or parameter of a workload got its value.
     fn place(&self, workload: usize, field: &str) -> Range<usize> {
-        let place = Place::Workload(workload, field.to_owned());
+        let place = SweepTarget::Workload(workload, field.to_owned());
         let swept = self.axes.iter().zip(self.positions).find(|(axis, _)| axis.place.parts().contains(&place));
         match swept {
             Some((axis, position)) => axis.values[*position].1.clone(),

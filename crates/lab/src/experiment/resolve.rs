@@ -22,7 +22,7 @@ use super::{Experiment, arms, benchmarks, runs, simulated, sweep, workloads};
 use crate::claim::{Claim, Names};
 use crate::limits;
 use crate::plan::{
-    Arm, Axis, Place, Plan, PlannedWorkload, RunPlan, Setting, WORKLOAD_FIELDS, is_target_key, option_text,
+    Arm, Axis, Plan, PlannedWorkload, RunPlan, Setting, SweepTarget, WORKLOAD_FIELDS, is_target_key, option_text,
 };
 use crate::targets::{Targets, anchored_option};
 
@@ -333,7 +333,7 @@ impl Resolver<'_> {
         keys: &SweepKeys<'_>,
         problems: &mut Problems,
     ) {
-        let mut seen: Vec<Place> = Vec::new();
+        let mut seen: Vec<SweepTarget> = Vec::new();
         for (key, value) in &self.typed.quick.set {
             let Some(place) = problems.note_at(key.span(), keys.place(key.value())) else {
                 continue;
@@ -348,7 +348,7 @@ impl Resolver<'_> {
             let value_set = value.value().json();
             let set = base.apply(&place, &value_set).and_then(|()| {
                 place.parts().iter().try_for_each(|part| match part {
-                    Place::Limit(name) => limits::check(self.host, name, &limits::amount(&value_set)),
+                    SweepTarget::Limit(name) => limits::check(self.host, name, &limits::amount(&value_set)),
                     _ => Ok(()),
                 })
             });
@@ -370,10 +370,10 @@ impl Resolver<'_> {
         for (value, span) in &axis.values {
             let mut setting = base.clone();
             let applied = setting.apply(&axis.place, value);
-            let check = |part: &Place| match part {
-                Place::Option(_) => urls.iter().try_for_each(|(url, _)| self.check_own(url, &setting.options)),
-                Place::Limit(name) => limits::check(self.host, name, &limits::amount(value)),
-                Place::Target | Place::Workload(..) | Place::All(_) => Ok(()),
+            let check = |part: &SweepTarget| match part {
+                SweepTarget::Option(_) => urls.iter().try_for_each(|(url, _)| self.check_own(url, &setting.options)),
+                SweepTarget::Limit(name) => limits::check(self.host, name, &limits::amount(value)),
+                SweepTarget::Target | SweepTarget::Workload(..) | SweepTarget::All(_) => Ok(()),
             };
             let tried = applied.and_then(|()| axis.place.parts().iter().try_for_each(check));
             if let Err(why) = tried {

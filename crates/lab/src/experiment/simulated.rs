@@ -14,7 +14,7 @@ use super::sweep::PlacedAxis;
 use super::sweep_key::SweepKeys;
 use super::typed::{TypedExperiment, TypedQuick, TypedWorkload};
 use super::{arms, runs, sweep, workloads};
-use crate::plan::{Arm, Place, PlannedWorkload, Setting, option_text};
+use crate::plan::{Arm, PlannedWorkload, Setting, SweepTarget, option_text};
 use crate::simulation::{self, Fault, option_names, parameter_names};
 
 /// Whether an experiment is to be simulated.
@@ -138,17 +138,17 @@ fn check(typed: &TypedExperiment, base: &Setting, axes: &[PlacedAxis], arms: &[A
 }
 
 /// Where an option or parameter got its value.
-fn span_of(typed: &TypedExperiment, axes: &[PlacedAxis], positions: &[usize], place: &Place) -> Range<usize> {
+fn span_of(typed: &TypedExperiment, axes: &[PlacedAxis], positions: &[usize], place: &SweepTarget) -> Range<usize> {
     let swept = axes.iter().zip(positions).find(|(axis, _)| axis.place.parts().contains(place));
     if let Some((axis, position)) = swept {
         return axis.values[*position].1.clone();
     }
     match place {
-        Place::Option(name) => {
+        SweepTarget::Option(name) => {
             let given = typed.target.options.iter().find(|(key, _)| key.value() == name);
             given.map_or(0..0, |(_, value)| value.span())
         }
-        Place::Workload(position, field) => typed.workloads[*position].value().place_of(field),
-        Place::Target | Place::Limit(_) | Place::All(_) => 0..0,
+        SweepTarget::Workload(position, field) => typed.workloads[*position].value().place_of(field),
+        SweepTarget::Target | SweepTarget::Limit(_) | SweepTarget::All(_) => 0..0,
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::sweep_key::SweepKeys;
 use super::typed::TypedValues;
-use crate::plan::{Axis, Place};
+use crate::plan::{Axis, SweepTarget};
 
 /// More values are no sweep but a slip of the pen.
 const VALUES_MAX: usize = 1_000_000;
@@ -21,7 +21,7 @@ pub(super) struct PlacedAxis {
     /// Where the key stands.
     pub span: Range<usize>,
     /// What it changes.
-    pub place: Place,
+    pub place: SweepTarget,
     /// Its values, each with its place.
     pub values: Vec<(Value, Range<usize>)>,
 }

@@ -2,7 +2,7 @@
 
 use plimsoll_notation::{alternatives, choices, did_you_mean};
 
-use crate::plan::{Place, PlannedWorkload, TARGET_KEY, is_target_key};
+use crate::plan::{PlannedWorkload, SweepTarget, TARGET_KEY, is_target_key};
 
 /// Mechanisms that an experiment could sweep, had the target a control for them.
 const MECHANISMS: [&str; 4] = ["dop", "mpl", "parallelism", "cache_classes"];
@@ -23,31 +23,31 @@ pub(super) struct SweepKeys<'a> {
 
 impl SweepKeys<'_> {
     /// What a key changes, or why it is no key here. Keys joined by `+` get the same value.
-    pub(super) fn place(&self, key: &str) -> Result<Place, String> {
+    pub(super) fn place(&self, key: &str) -> Result<SweepTarget, String> {
         if !key.contains('+') {
             return self.place_of_one(key);
         }
         let parts = key.split('+').map(|part| self.place_of_one(part.trim())).collect::<Result<Vec<_>, _>>()?;
         match (1..parts.len()).find(|&later| parts[..later].contains(&parts[later])) {
             Some(_) => Err(format!("`{key}` names a key twice; leave one of them out")),
-            None => Ok(Place::All(parts)),
+            None => Ok(SweepTarget::All(parts)),
         }
     }
 
-    fn place_of_one(&self, key: &str) -> Result<Place, String> {
+    fn place_of_one(&self, key: &str) -> Result<SweepTarget, String> {
         if self.has_target && is_target_key(key) {
-            return Ok(Place::Target);
+            return Ok(SweepTarget::Target);
         }
         if let Some(option) = key.strip_prefix("target.") {
             return if self.options.contains(&option) {
-                Ok(Place::Option(option.to_owned()))
+                Ok(SweepTarget::Option(option.to_owned()))
             } else {
                 Err(self.unknown(key))
             };
         }
         if let Some(limit) = key.strip_prefix("machine.") {
             return if self.limits.contains(&limit) {
-                Ok(Place::Limit(limit.to_owned()))
+                Ok(SweepTarget::Limit(limit.to_owned()))
             } else {
                 Err(self.unknown(key))
             };
@@ -56,12 +56,12 @@ impl SweepKeys<'_> {
             return self.place_of_workload(name, field, key);
         }
         if self.limits.contains(&key) {
-            return Ok(Place::Limit(key.to_owned()));
+            return Ok(SweepTarget::Limit(key.to_owned()));
         }
         let with_field = self.with_field(key);
         match (self.options.contains(&key), &with_field[..]) {
-            (true, []) => Ok(Place::Option(key.to_owned())),
-            (false, [only]) if self.workloads.len() == 1 => Ok(Place::Workload(*only, key.to_owned())),
+            (true, []) => Ok(SweepTarget::Option(key.to_owned())),
+            (false, [only]) if self.workloads.len() == 1 => Ok(SweepTarget::Workload(*only, key.to_owned())),
             (false, []) => Err(self.unknown(key)),
             (is_option, workloads) => {
                 let names = workloads.iter().map(|workload| format!("{}.{key}", self.workloads[*workload].name));
@@ -71,14 +71,14 @@ impl SweepKeys<'_> {
         }
     }
 
-    fn place_of_workload(&self, name: &str, field: &str, key: &str) -> Result<Place, String> {
+    fn place_of_workload(&self, name: &str, field: &str, key: &str) -> Result<SweepTarget, String> {
         let Some(position) = self.workloads.iter().position(|workload| workload.name == name) else {
             let names = || self.workloads.iter().map(|workload| workload.name.as_str());
             let (meant, names) = (did_you_mean(name, names()), choices(names()));
             return Err(format!("`{key}`: there is no workload `{name}`{meant}; there are {names}"));
         };
         if self.fields(position).any(|known| known == field) {
-            return Ok(Place::Workload(position, field.to_owned()));
+            return Ok(SweepTarget::Workload(position, field.to_owned()));
         }
         Err(self.unknown(key))
     }

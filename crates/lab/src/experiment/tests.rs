@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::plan::{Place, Plan, Reload, Search};
+use crate::plan::{Plan, Reload, Search, SweepTarget};
 use crate::targets::Targets;
 use plimsoll_workload::driver::WarmUp;
 
@@ -138,8 +138,8 @@ fn an_experiment_becomes_a_plan() {
     // The order of the file, not of the alphabet.
     let axes: Vec<_> =
         plan.axes.iter().map(|axis| (axis.key.as_str(), axis.place.clone(), axis.values.len())).collect();
-    let think = Place::Workload(0, "think".to_owned());
-    assert_eq!(axes, [("lock_policy", Place::Option("lock_policy".to_owned()), 5), ("oltp.think", think, 3)]);
+    let think = SweepTarget::Workload(0, "think".to_owned());
+    assert_eq!(axes, [("lock_policy", SweepTarget::Option("lock_policy".to_owned()), 5), ("oltp.think", think, 3)]);
     assert_eq!(plan.run.warmup, WarmUp::For(Duration::from_secs(5)));
     assert_eq!((plan.run.measure, plan.run.repeats, plan.run.seed), (Duration::from_secs(20), 3, 11));
     assert_eq!((plan.run.reload, plan.run.search), (Reload::WhenGrown, Search::Grid));

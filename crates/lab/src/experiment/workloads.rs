@@ -11,7 +11,7 @@ use plimsoll_workload::registry::Catalog;
 use super::benchmarks::parameter_names;
 use super::sweep::PlacedAxis;
 use super::typed::{TypedValue, TypedWorkload};
-use crate::plan::{Place, PlannedWorkload};
+use crate::plan::{PlannedWorkload, SweepTarget};
 
 /// Names that mean something else in sweep keys and arms.
 const RESERVED: [&str; 5] = ["target", "machine", "alone", "together", "pairs"];
@@ -132,7 +132,7 @@ pub(super) fn check_pacing(
 ) {
     for (position, workload) in workloads.iter().enumerate() {
         let swept = |field: &str| {
-            let place = Place::Workload(position, field.to_owned());
+            let place = SweepTarget::Workload(position, field.to_owned());
             axes.iter().find(|axis| axis.place.parts().contains(&place))
         };
         let is_somewhere = |field: &str, base: Delay| {
@@ -176,7 +176,7 @@ pub(super) fn check_priorities(
             }
         };
         check(workload, typed[position].value().place_of("priority"));
-        let place = Place::Workload(position, "priority".to_owned());
+        let place = SweepTarget::Workload(position, "priority".to_owned());
         for (value, span) in
             axes.iter().filter(|axis| axis.place.parts().contains(&place)).flat_map(|axis| &axis.values)
         {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::group::{self, CORES, Group};
 use super::threads::{Thread, bring_all, living, threads, ticks_now};
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Undo, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Undo, Verdict, amount};
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;
 use crate::facts::processor::online_cores;
@@ -45,11 +45,11 @@ impl Control for Cores {
         wanted(&usable(host), host, amount).map(drop)
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
-        let cores = wanted(&usable(place.host), place.host, amount)?;
-        match group::join(place, KEY, CORES) {
-            Ok(group) => apply_to_group(place, &group, &cores),
-            Err(ControlError::Unavailable { .. }) => apply_to_threads(place, &cores),
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
+        let cores = wanted(&usable(context.host), context.host, amount)?;
+        match group::join(context, KEY, CORES) {
+            Ok(group) => apply_to_group(context, &group, &cores),
+            Err(ControlError::Unavailable { .. }) => apply_to_threads(context, &cores),
             Err(error) => Err(error),
         }
     }
@@ -163,16 +163,16 @@ fn wanted(usable: &[usize], host: &Host, amount: &Amount) -> Result<Vec<usize>, 
     }
 }
 
-fn apply_to_group(place: &mut Place<'_>, group: &Group, cores: &[usize]) -> Result<(), ControlError> {
-    let all = list(usable(place.host));
+fn apply_to_group(context: &mut ControlContext<'_>, group: &Group, cores: &[usize]) -> Result<(), ControlError> {
+    let all = list(usable(context.host));
     // An empty list in version 2 is "as the group above", which version 1 does not know.
     let free = if group.unified { "\n" } else { all.as_str() };
-    group.set(place, KEY, "cpuset.cpus", &list(cores.iter().copied()), free)
+    group.set(context, KEY, "cpuset.cpus", &list(cores.iter().copied()), free)
 }
 
-fn apply_to_threads(place: &mut Place<'_>, cores: &[usize]) -> Result<(), ControlError> {
-    let host = place.host;
-    let processes = living(host, &place.subject.processes);
+fn apply_to_threads(context: &mut ControlContext<'_>, cores: &[usize]) -> Result<(), ControlError> {
+    let host = context.host;
+    let processes = living(host, &context.subject.processes);
     if processes.is_empty() {
         return Err(ControlError::unavailable(KEY, "none of the processes to limit is running", None));
     }
@@ -181,7 +181,7 @@ fn apply_to_threads(place: &mut Place<'_>, cores: &[usize]) -> Result<(), Contro
         if thread.cores == cores {
             return Ok(false);
         }
-        place.undo.note(Undo::Affinity {
+        context.undo.note(Undo::Affinity {
             thread: thread.id,
             started: thread.started,
             cores: thread.cores.clone(),

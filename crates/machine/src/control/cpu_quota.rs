@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::group::{self, CPU, CPU_TIME, Group};
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict, amount};
 use crate::availability::Availability;
 use crate::facts::processor::online_cores;
 use crate::host::Host;
@@ -39,20 +39,20 @@ impl Control for CpuQuota {
         quota(host, amount).map(drop)
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
-        let quota_us = (quota(place.host, amount)? * PERIOD_US).round() as u64;
-        let group = group::join(place, KEY, CPU)?;
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
+        let quota_us = (quota(context.host, amount)? * PERIOD_US).round() as u64;
+        let group = group::join(context, KEY, CPU)?;
         if group.unified {
-            return group.set(place, KEY, "cpu.max", &format!("{quota_us} {PERIOD_US}"), "max");
+            return group.set(context, KEY, "cpu.max", &format!("{quota_us} {PERIOD_US}"), "max");
         }
         // Time is counted by another controller, which may be in a hierarchy of its own. Without it the limit holds, and
         // whether it bit cannot be told.
-        match group::join(place, KEY, CPU_TIME) {
+        match group::join(context, KEY, CPU_TIME) {
             Ok(_) | Err(ControlError::Unavailable { .. }) => {}
             Err(error) => return Err(error),
         }
-        group.set(place, KEY, "cpu.cfs_period_us", &PERIOD_US.to_string(), &PERIOD_US.to_string())?;
-        group.set(place, KEY, "cpu.cfs_quota_us", &quota_us.to_string(), "-1")
+        group.set(context, KEY, "cpu.cfs_period_us", &PERIOD_US.to_string(), &PERIOD_US.to_string())?;
+        group.set(context, KEY, "cpu.cfs_quota_us", &quota_us.to_string(), "-1")
     }
 
     fn observe(&self, host: &Host, subject: &Subject) -> Observation {

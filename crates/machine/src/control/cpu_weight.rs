@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::group::{self, CPU};
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict, amount};
 use crate::availability::Availability;
 use crate::host::Host;
 
@@ -37,12 +37,12 @@ impl Control for CpuWeight {
         weight(amount).map(drop)
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let weight = weight(amount)?;
-        let group = group::join(place, KEY, CPU)?;
+        let group = group::join(context, KEY, CPU)?;
         let (file, text) = weight_in(group.unified, weight);
         let (_, free) = weight_in(group.unified, DEFAULT_WEIGHT);
-        group.set(place, KEY, file, &text, &free)
+        group.set(context, KEY, file, &text, &free)
     }
 
     /// A weight shows only against others who want the same cores, so that all there is to see is that it is in force.

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::group::{self, DISK, Group};
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict, amount};
 use crate::availability::Availability;
 use crate::host::Host;
 use device::Device;
@@ -118,14 +118,14 @@ impl Control for Disk {
         self.limit(amount).map(drop)
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let limit = self.limit(amount)?;
-        let device = device(place.host, place.subject).map_err(|reason| {
+        let device = device(context.host, context.subject).map_err(|reason| {
             ControlError::unavailable(self.key, reason, Some("put the data on a disk with a device of its own"))
         })?;
-        let group = group::join(place, self.key, DISK)?;
+        let group = group::join(context, self.key, DISK)?;
         let order = |limit| self.order(group.unified, &device, limit);
-        group.set(place, self.key, self.file(group.unified), &order(Some(limit)), &order(None))
+        group.set(context, self.key, self.file(group.unified), &order(Some(limit)), &order(None))
     }
 
     fn observe(&self, host: &Host, subject: &Subject) -> Observation {

@@ -8,11 +8,12 @@
 //! offers what is wanted, as long as no group that is passed over limits anything.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use procfs::process::MountInfos;
 
 use super::threads::{Thread, living, started, threads};
-use super::{ControlError, Origin, Place, Subject, Undo};
+use super::{ControlContext, ControlError, Origin, Subject, Undo};
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;
 use crate::host::Host;
@@ -39,9 +40,11 @@ const WRITABLE: &str =
 /// The file of a group's processes.
 const PROCESSES: &str = "cgroup.procs";
 
-/// How often a process is looked for in the list of its group. Version 1 counts the processes first and then lists that many; if
-/// some begin in between, as in a server with many sessions, it leaves others out.
+/// How often a process is looked for in the list of its group, and how long it is waited for in between. Version 1 counts the
+/// processes first and then lists that many; if some begin in between, as in a server to which many clients connect, it leaves
+/// others out. And a process that is just being made is shown in the root group, which does not list it.
 const LISTINGS: usize = 5;
+const LISTING_PAUSE: Duration = Duration::from_millis(10);
 
 /// Why there can be no group; turned into an error or an availability.
 struct Refusal {
@@ -109,17 +112,19 @@ fn is_ours(folder: &Path) -> bool {
 
 impl Member {
     fn of(host: &Host, process: i32, controller: Controller) -> Result<Member, Refusal> {
-        let cgroups = Cgroups::of_process(host, &process.to_string());
-        let (unified, groups) = standing(&cgroups, controller)?;
-        let is_listed = |_| {
+        for listing in 0..LISTINGS {
+            if listing > 0 {
+                std::thread::sleep(LISTING_PAUSE);
+            }
+            let cgroups = Cgroups::of_process(host, &process.to_string());
+            let (unified, groups) = standing(&cgroups, controller)?;
             let listed = host.text(groups[0].join(PROCESSES)).unwrap_or_default();
-            listed.lines().any(|line| line.trim().parse() == Ok(process))
-        };
-        if !(0..LISTINGS).any(is_listed) {
-            let reason = format!("the control group of process {process} cannot be seen from here");
-            return Err(Refusal { reason, remedy: Some("run outside of the container, beside the database") });
+            if listed.lines().any(|line| line.trim().parse() == Ok(process)) {
+                return Ok(Member { process, unified, groups: from_ours(groups).to_vec() });
+            }
         }
-        Ok(Member { process, unified, groups: from_ours(groups).to_vec() })
+        let reason = format!("the control group of process {process} cannot be seen from here");
+        Err(Refusal { reason, remedy: Some("run outside of the container, beside the database") })
     }
 
     /// The group that it is in, or was in before it came to ours.
@@ -250,10 +255,14 @@ fn members(host: &Host, subject: &Subject, controller: Controller) -> Result<Vec
 }
 
 /// Makes a group with the controller, if there is none yet, and moves the subject's processes into it.
-pub(super) fn join(place: &mut Place<'_>, control: &str, controller: Controller) -> Result<Group, ControlError> {
-    let host = place.host;
+pub(super) fn join(
+    context: &mut ControlContext<'_>,
+    control: &str,
+    controller: Controller,
+) -> Result<Group, ControlError> {
+    let host = context.host;
     let refuse = |refusal: Refusal| ControlError::unavailable(control, refusal.reason, refusal.remedy);
-    let members = members(host, place.subject, controller).map_err(refuse)?;
+    let members = members(host, context.subject, controller).map_err(refuse)?;
     let unified = members[0].unified;
     let folder = match members.iter().find(|member| is_ours(&member.groups[0])) {
         Some(member) => member.groups[0].clone(),
@@ -275,9 +284,9 @@ pub(super) fn join(place: &mut Place<'_>, control: &str, controller: Controller)
         came_from.push(Origin { process: member.process, started, folder: from.display().to_string() });
     }
     for member in members.iter().filter(|member| member.groups[0] != group.folder) {
-        note_narrow_affinity(place, member, controller)?;
+        note_narrow_affinity(context, member, controller)?;
     }
-    place.undo.note(Undo::RemoveControlGroup { folder: group.folder.display().to_string(), came_from })?;
+    context.undo.note(Undo::RemoveControlGroup { folder: group.folder.display().to_string(), came_from })?;
     if !host.exists(&group.folder) {
         host.make_folder(&group.folder)
             .map_err(|error| ControlError::refused("make the control group", group.folder.display(), error))?;
@@ -294,18 +303,22 @@ pub(super) fn join(place: &mut Place<'_>, control: &str, controller: Controller)
 /// Notes where those threads may run that are bound to fewer cores than their group has. A cpuset that takes a thread in
 /// lets it run on all of its own cores, and before Linux 6.2 the kernel does not remember what the thread had asked for.
 /// Noted before the group is, this is undone when the thread is back where it came from.
-fn note_narrow_affinity(place: &mut Place<'_>, member: &Member, controller: Controller) -> Result<(), ControlError> {
+fn note_narrow_affinity(
+    context: &mut ControlContext<'_>,
+    member: &Member,
+    controller: Controller,
+) -> Result<(), ControlError> {
     const FILES: [&str; 3] = ["cpuset.cpus.effective", "cpuset.effective_cpus", "cpuset.cpus"];
     // In version 2 a cpuset may come with any other controller.
     if !member.unified && controller != CORES {
         return Ok(());
     }
-    let of_group = |folder: &PathBuf| FILES.iter().find_map(|file| place.host.cores(folder.join(file)));
+    let of_group = |folder: &PathBuf| FILES.iter().find_map(|file| context.host.cores(folder.join(file)));
     let Some(all) = member.groups.iter().find_map(of_group) else { return Ok(()) };
-    for thread in threads(place.host, member.process) {
+    for thread in threads(context.host, member.process) {
         if thread.cores.len() < all.len() && thread.cores.iter().all(|core| all.contains(core)) {
             let Thread { id, started, cores, .. } = thread;
-            place.undo.note(Undo::Affinity { thread: id, started, cores, since: None })?;
+            context.undo.note(Undo::Affinity { thread: id, started, cores, since: None })?;
         }
     }
     Ok(())
@@ -352,19 +365,19 @@ impl Group {
     /// Writes to a file of the group; `free` is what lifts the limit again.
     pub fn set(
         &self,
-        place: &mut Place<'_>,
+        context: &mut ControlContext<'_>,
         control: &str,
         file: &str,
         text: &str,
         free: &str,
     ) -> Result<(), ControlError> {
         let path = self.file(file);
-        if !place.host.exists(&path) {
+        if !context.host.exists(&path) {
             let reason = format!("the group {} has no {file}", self.folder.display());
             return Err(ControlError::unavailable(control, reason, Some("a kernel that offers it")));
         }
-        place.undo.note(Undo::WriteFile { path: path.clone(), text: free.to_owned() })?;
-        self.write(place.host, file, text)
+        context.undo.note(Undo::WriteFile { path: path.clone(), text: free.to_owned() })?;
+        self.write(context.host, file, text)
     }
 
     fn write(&self, host: &Host, file: &str, text: &str) -> Result<(), ControlError> {

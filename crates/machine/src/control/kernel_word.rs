@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Undo, Verdict};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Undo, Verdict};
 use crate::availability::Availability;
 use crate::host::Host;
 
@@ -79,14 +79,14 @@ impl Control for KernelWord {
         self.text(amount).map(|_| ())
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let (path, text) = (self.file, self.text(amount)?);
-        let held = self.held(place.host).ok_or_else(|| ControlError::unavailable(self.key, self.absent, None))?;
+        let held = self.held(context.host).ok_or_else(|| ControlError::unavailable(self.key, self.absent, None))?;
         if held == text {
             return Ok(());
         }
-        place.undo.note(Undo::WriteFile { path: path.to_owned(), text: held })?;
-        place.host.write(path, text).map_err(|error| ControlError::refused(format!("write {text:?} to"), path, error))
+        context.undo.note(Undo::WriteFile { path: path.to_owned(), text: held })?;
+        context.host.write(path, text).map_err(|error| ControlError::refused(format!("write {text:?} to"), path, error))
     }
 
     fn verify(

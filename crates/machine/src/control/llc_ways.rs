@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict};
 use crate::availability::Availability;
 use crate::host::Host;
 use crate::resctrl::{Absent, ByDomain, CacheControl, CacheMask, Group, NotRead, Resctrl, subject};
@@ -39,8 +39,8 @@ impl Control for LlcWays {
         mask(cache(&resctrl, host).map_err(|absent| absent.error(KEY))?, amount).map(|_| ())
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
-        limit(&open(place.host)?, place, amount)
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
+        limit(&open(context.host)?, context, amount)
     }
 
     fn observe(&self, host: &Host, subject: &Subject) -> Observation {
@@ -97,12 +97,12 @@ fn mask(cache: &CacheControl, amount: &Amount) -> Result<CacheMask, ControlError
 }
 
 /// Gives the subject's group the mask, and then the subject to the group.
-fn limit(resctrl: &Resctrl, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
-    let mask = mask(cache(resctrl, place.host).map_err(|absent| absent.error(KEY))?, amount)?;
-    let group = subject::enter(resctrl, place, KEY)?;
-    group.undo_mask().map_or(Ok(()), |undo| place.undo.note(undo))?;
+fn limit(resctrl: &Resctrl, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
+    let mask = mask(cache(resctrl, context.host).map_err(|absent| absent.error(KEY))?, amount)?;
+    let group = subject::enter(resctrl, context, KEY)?;
+    group.undo_mask().map_or(Ok(()), |undo| context.undo.note(undo))?;
     group.set_mask(mask)?;
-    subject::move_threads(&group, place.host, place.subject)
+    subject::move_threads(&group, context.host, context.subject)
 }
 
 /// What the group holds, bytes by domain. Nothing if that cannot be read; the end of the window says why.

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use super::group::{self, Group, MEMORY};
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict, amount};
 use crate::availability::Availability;
 use crate::host::Host;
 
@@ -64,18 +64,18 @@ impl Control for Memory {
         limit(host, amount).map(drop)
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
-        let limit = limit(place.host, amount)?;
-        let group = group::join(place, KEY, MEMORY)?;
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
+        let limit = limit(context.host, amount)?;
+        let group = group::join(context, KEY, MEMORY)?;
         let files = files(&group);
         // Version 2 takes a limit below what is in use, and then kills. Version 1 refuses by itself.
-        let kept = kept(place.host, &group);
+        let kept = kept(context.host, &group);
         if kept > limit {
             let why =
                 format!("{:.0} MiB are in use that cannot be dropped; restart the database first", kept as f64 / MIB);
             return Err(ControlError::amount(KEY, amount, why));
         }
-        group.set(place, KEY, files.limit, &limit.to_string(), files.free)
+        group.set(context, KEY, files.limit, &limit.to_string(), files.free)
     }
 
     fn verify(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Verdict};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict};
 use crate::availability::Availability;
 use crate::host::Host;
 use crate::resctrl::{Absent, BandwidthControl, ByDomain, Group, Resctrl, subject};
@@ -39,8 +39,8 @@ impl Control for MemoryBandwidth {
         wanted(bandwidth(&resctrl, host).map_err(|absent| absent.error(KEY))?, amount).map(|_| ())
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
-        limit(&open(place.host)?, place, amount)
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
+        limit(&open(context.host)?, context, amount)
     }
 
     fn observe(&self, host: &Host, subject: &Subject) -> Observation {
@@ -84,17 +84,17 @@ fn wanted(bandwidth: &BandwidthControl, amount: &Amount) -> Result<u32, ControlE
 }
 
 /// Gives the subject's group the limit, and then the subject to the group.
-fn limit(resctrl: &Resctrl, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
-    let wanted = wanted(bandwidth(resctrl, place.host).map_err(|absent| absent.error(KEY))?, amount)?;
-    if let Some(class) = subject::class_groups(resctrl, place.subject).first() {
+fn limit(resctrl: &Resctrl, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
+    let wanted = wanted(bandwidth(resctrl, context.host).map_err(|absent| absent.error(KEY))?, amount)?;
+    if let Some(class) = subject::class_groups(resctrl, context.subject).first() {
         // Their threads would have a limit of their own each, or none.
         let reason = format!("some of its threads are in {} because of their cache class", class.folder());
         return Err(Absent::because(reason, Some("set cache_classes=off")).error(KEY));
     }
-    let group = subject::enter(resctrl, place, KEY)?;
-    group.undo_bandwidth().map_or(Ok(()), |undo| place.undo.note(undo))?;
+    let group = subject::enter(resctrl, context, KEY)?;
+    group.undo_bandwidth().map_or(Ok(()), |undo| context.undo.note(undo))?;
     group.set_bandwidth(wanted)?;
-    subject::move_threads(&group, place.host, place.subject)
+    subject::move_threads(&group, context.host, context.subject)
 }
 
 /// What the group has moved, bytes by domain. Nothing if that cannot be read; the end of the window says why.

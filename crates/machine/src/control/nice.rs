@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::threads::{Thread, bring_all, living, started, threads, ticks_now};
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Undo, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Undo, Verdict, amount};
 use crate::availability::Availability;
 use crate::host::Host;
 
@@ -42,14 +42,14 @@ impl Control for Nice {
         nice(amount).map(drop)
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let nice = nice(amount)?;
-        let host = place.host;
+        let host = context.host;
         let possible = self.probe(host);
         if !possible.available {
             return Err(ControlError::unavailable(KEY, possible.reason, possible.remedy.as_deref()));
         }
-        let processes = living(host, &place.subject.processes);
+        let processes = living(host, &context.subject.processes);
         if processes.is_empty() {
             return Err(ControlError::unavailable(KEY, "none of the processes to limit is running", None));
         }
@@ -58,7 +58,7 @@ impl Control for Nice {
             if thread.nice == nice {
                 return Ok(false);
             }
-            place.undo.note(Undo::Nice {
+            context.undo.note(Undo::Nice {
                 thread: thread.id,
                 started: thread.started,
                 nice: thread.nice,

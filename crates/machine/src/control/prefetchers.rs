@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Amount, Control, ControlError, Observation, Place, Subject, Undo, Verdict};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Undo, Verdict};
 use crate::availability::Availability;
 use crate::facts::guest::hypervisor;
 use crate::facts::processor::{Identity, online_cores};
@@ -54,9 +54,9 @@ impl Control for Prefetchers {
         is_on(amount).map(drop)
     }
 
-    fn apply(&self, place: &mut Place<'_>, amount: &Amount) -> Result<(), ControlError> {
+    fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let on = is_on(amount)?;
-        let host = place.host;
+        let host = context.host;
         let switches = switches(host).map_err(|no| ControlError::unavailable(KEY, no.reason, no.remedy.as_deref()))?;
         let path = |core: usize| format!("register {:#x} of core {core}", switches.register);
         let mut values = BTreeMap::new();
@@ -64,7 +64,7 @@ impl Control for Prefetchers {
             let value = host.register(core, switches.register);
             values.insert(core, value.map_err(|error| ControlError::refused("read", path(core), error))?);
         }
-        place.undo.note(Undo::Register { register: switches.register, values: values.clone() })?;
+        context.undo.note(Undo::Register { register: switches.register, values: values.clone() })?;
         for (core, value) in values {
             let value = if on { value & !switches.bits } else { value | switches.bits };
             host.set_register(core, switches.register, value)

@@ -24,7 +24,7 @@ fn subject() -> Subject {
 
 fn apply(machine: &Machine, key: &str, amount: Amount) -> Result<Vec<Undo>, String> {
     let (host, subject, mut undo) = (machine.host(), subject(), Noted::default());
-    let result = control(key).apply(&mut Place { host: &host, subject: &subject, undo: &mut undo }, &amount);
+    let result = control(key).apply(&mut ControlContext { host: &host, subject: &subject, undo: &mut undo }, &amount);
     result.map(|()| undo.0).map_err(|error| error.to_string())
 }
 
@@ -148,6 +148,31 @@ fn a_process_that_cannot_be_seen_is_left_alone() {
     machine.write("/proc/100/task/101/cgroup", "1:memory:/\n");
     let error = apply(&machine, "memory_mib", Amount::Number(64.0)).unwrap_err();
     assert!(error.contains("threads of process 100 are in different control groups"), "{error}");
+}
+
+/// The kernel shows a new process in the root group before it puts it into its parent's. A server to which a hundred clients
+/// connected while a limit was applied ended a measurement that way: "cannot be seen from here".
+#[test]
+fn a_process_that_is_just_being_made_is_waited_for() {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+
+    let machine = Machine::new(Groups::V1);
+    let list = machine.path("/sys/fs/cgroup/memory/cgroup.procs");
+    let shown = machine.path("/proc/100/cgroup");
+    let made = std::fs::read_to_string(&shown).unwrap();
+    std::fs::write(&shown, made.replace(":memory:/db", ":memory:/")).unwrap();
+    // Whoever reads this list waits for the thread below, which comes when somebody reads it.
+    std::fs::remove_file(&list).unwrap();
+    mknodat(CWD, &list, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let maker = std::thread::spawn(move || {
+        let reader_waits = std::fs::File::options().write(true).open(&list).unwrap();
+        std::fs::remove_file(&list).unwrap();
+        std::fs::write(&list, "").unwrap();
+        std::fs::write(&shown, made).unwrap();
+        drop(reader_waits);
+    });
+    apply(&machine, "memory_mib", Amount::Number(64.0)).unwrap();
+    maker.join().unwrap();
 }
 
 #[test]

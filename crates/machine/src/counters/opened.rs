@@ -14,7 +14,7 @@ use super::spins::SpinSampler;
 
 /// Whom to count.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'a> {
+pub(super) enum CountScope<'a> {
     /// A thread, 0 for the calling one; with everything that it starts from then on, if `inherit`.
     Task {
         /// The kernel's id of the thread.
@@ -31,13 +31,13 @@ pub(super) enum Place<'a> {
     },
 }
 
-impl Place<'_> {
+impl CountScope<'_> {
     /// A builder for an event here. Every member asks for reading as a group, which Intel's shares of slots insist on.
     pub(super) fn builder<'a>(&'a self, source: &Source) -> Builder<'a> {
         let mut builder: Builder<'a> = source.builder();
         match self {
-            Place::Task { tid, inherit } => builder.observe_pid(*tid).any_cpu().inherit(*inherit),
-            Place::ControlGroup { folder, core } => builder.observe_cgroup(folder).one_cpu(*core),
+            CountScope::Task { tid, inherit } => builder.observe_pid(*tid).any_cpu().inherit(*inherit),
+            CountScope::ControlGroup { folder, core } => builder.observe_cgroup(folder).one_cpu(*core),
         };
         builder.read_format(
             ReadFormat::GROUP | ReadFormat::ID | ReadFormat::TOTAL_TIME_ENABLED | ReadFormat::TOTAL_TIME_RUNNING,
@@ -55,12 +55,12 @@ pub(super) struct OpenedGroup {
 
 impl OpenedGroup {
     /// Begins a group that counts nothing yet.
-    pub(super) fn lead(place: &Place<'_>, event: &PlannedEvent) -> io::Result<OpenedGroup> {
+    pub(super) fn lead(place: &CountScope<'_>, event: &PlannedEvent) -> io::Result<OpenedGroup> {
         Ok(OpenedGroup { counters: vec![place.builder(&event.source).build()?], spins: None })
     }
 
     /// Adds an event. A member counts only while its leader does, so that enabling the leader starts all at once.
-    pub(super) fn join(&mut self, place: &Place<'_>, event: &PlannedEvent) -> io::Result<()> {
+    pub(super) fn join(&mut self, place: &CountScope<'_>, event: &PlannedEvent) -> io::Result<()> {
         let leader = &mut self.counters[0];
         let member = place.builder(&event.source).enabled(true).build_with_group(leader)?;
         self.counters.push(member);
@@ -73,7 +73,7 @@ impl OpenedGroup {
     }
 
     /// A whole group, stopped and at zero.
-    pub(super) fn open(place: &Place<'_>, events: &[PlannedEvent]) -> io::Result<OpenedGroup> {
+    pub(super) fn open(place: &CountScope<'_>, events: &[PlannedEvent]) -> io::Result<OpenedGroup> {
         let mut group = OpenedGroup::lead(place, &events[0])?;
         events[1..].iter().try_for_each(|event| group.join(place, event))?;
         Ok(group)

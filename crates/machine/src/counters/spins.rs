@@ -14,7 +14,7 @@ use object::{Object, ObjectSegment, ObjectSymbol};
 use perf_event::data::Record;
 use perf_event::{SampleFlag, Sampler};
 
-use super::opened::{OpenedGroup, Place};
+use super::opened::{CountScope, OpenedGroup};
 use super::source::Source;
 use crate::host::Host;
 
@@ -49,11 +49,11 @@ impl Spins {
     /// Opens the samples of a thread as a member of its group. `None` if its program's spinning is not known.
     pub(super) fn open(
         &self,
-        place: &Place<'_>,
+        place: &CountScope<'_>,
         group: &mut OpenedGroup,
         programs: &mut Programs,
     ) -> Option<Result<SpinSampler, std::io::Error>> {
-        let Place::Task { tid, inherit: false } = *place else { return None };
+        let CountScope::Task { tid, inherit: false } = *place else { return None };
         let code = programs.spin_code(tid, self.functions)?;
         let mut builder = place.builder(&self.source);
         builder.sample_period(self.period).sample(SampleFlag::IP);

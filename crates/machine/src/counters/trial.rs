@@ -6,7 +6,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::opened::{OpenedGroup, Place};
+use super::opened::{CountScope, OpenedGroup};
 use super::plan::{GroupPlan, PlannedEvent, WantedEvent, WantedGroup};
 use super::probe::wander;
 use super::reading::GroupCounts;
@@ -23,7 +23,7 @@ pub(super) struct Trial<'a> {
 }
 
 /// How one group fared.
-enum Fate {
+enum GroupOutcome {
     Works(GroupPlan),
     /// The kernel has not enough counters for it at once.
     TooLarge,
@@ -32,7 +32,7 @@ enum Fate {
 }
 
 /// The calling thread, and not what it starts.
-const HERE: Place<'static> = Place::Task { tid: 0, inherit: false };
+const HERE: CountScope<'static> = CountScope::Task { tid: 0, inherit: false };
 
 /// Loads of the work that is counted: some tenths of a millisecond.
 const LOADS: usize = 20_000;
@@ -52,12 +52,12 @@ impl<'a> Trial<'a> {
         let mut waiting = vec![wanted];
         while let Some(group) = waiting.pop() {
             match self.attempt(&group)? {
-                Fate::Works(plan) => found.push(plan),
-                Fate::Refused(why) if group.whole => return Ok(Err(why)),
-                Fate::Refused(why) => {
+                GroupOutcome::Works(plan) => found.push(plan),
+                GroupOutcome::Refused(why) if group.whole => return Ok(Err(why)),
+                GroupOutcome::Refused(why) => {
                     self.notes.insert(why);
                 }
-                Fate::TooLarge if group.whole || group.own.len() < 2 => {
+                GroupOutcome::TooLarge if group.whole || group.own.len() < 2 => {
                     let why = format!("{}: {} events at once are too many here", group.name, group.events().count());
                     if group.whole {
                         return Ok(Err(why));
@@ -65,13 +65,13 @@ impl<'a> Trial<'a> {
                     // The other parts are of use without it.
                     self.notes.insert(why);
                 }
-                Fate::TooLarge => waiting.extend(halves(&group).into_iter().rev()),
+                GroupOutcome::TooLarge => waiting.extend(halves(&group).into_iter().rev()),
             }
         }
         Ok(Ok(found))
     }
 
-    fn attempt(&mut self, wanted: &WantedGroup) -> Result<Fate, CountersUnavailable> {
+    fn attempt(&mut self, wanted: &WantedGroup) -> Result<GroupOutcome, CountersUnavailable> {
         let mut events: Vec<PlannedEvent> = Vec::new();
         let mut group: Option<OpenedGroup> = None;
         for event in wanted.events() {
@@ -80,19 +80,19 @@ impl<'a> Trial<'a> {
                 Err(why) if is_essential(event) && !wanted.whole => {
                     return Err(CountersUnavailable::explain(&why, self.host));
                 }
-                Err(_) if !events.is_empty() && opens_alone(event) => return Ok(Fate::TooLarge),
+                Err(_) if !events.is_empty() && opens_alone(event) => return Ok(GroupOutcome::TooLarge),
                 Err(why) => {
                     let told = format!("{} are not offered here ({why})", name_of(event.key));
                     if wanted.whole {
-                        return Ok(Fate::Refused(format!("{}: {told}", wanted.name)));
+                        return Ok(GroupOutcome::Refused(format!("{}: {told}", wanted.name)));
                     }
                     self.notes.insert(told);
                 }
             }
         }
-        let Some(mut group) = group else { return Ok(Fate::Refused(format!("{}: no events", wanted.name))) };
+        let Some(mut group) = group else { return Ok(GroupOutcome::Refused(format!("{}: no events", wanted.name))) };
         if events.len() == wanted.lead.len() && !wanted.own.is_empty() {
-            return Ok(Fate::Refused(format!("{}: none of its events is offered", wanted.name)));
+            return Ok(GroupOutcome::Refused(format!("{}: none of its events is offered", wanted.name)));
         }
         let counts =
             count_work(&mut group, &events).map_err(|error| CountersUnavailable::explain(&error, self.host))?;
@@ -100,15 +100,15 @@ impl<'a> Trial<'a> {
     }
 
     /// Whether a group that opened also counts.
-    fn judge(&mut self, wanted: &WantedGroup, mut events: Vec<PlannedEvent>, counts: &GroupCounts) -> Fate {
+    fn judge(&mut self, wanted: &WantedGroup, mut events: Vec<PlannedEvent>, counts: &GroupCounts) -> GroupOutcome {
         if counts.running.is_zero() {
-            return Fate::TooLarge;
+            return GroupOutcome::TooLarge;
         }
         let stands = |event: &PlannedEvent| event.counts_always && counts.counts.get(event.key) == Some(&0);
         if let Some(still) = events.iter().find(|event| stands(event)) {
             let told = format!("{} ({}) stand at 0 here and are not used", name_of(still.key), still.source);
             if wanted.whole || is_leading(still.key) {
-                return Fate::Refused(format!("{}: {told}", wanted.name));
+                return GroupOutcome::Refused(format!("{}: {told}", wanted.name));
             }
             self.notes.insert(told);
         }
@@ -116,7 +116,7 @@ impl<'a> Trial<'a> {
         for event in &events {
             self.notes.extend(event.source.caveat().map(|caveat| format!("{} are {caveat}", name_of(event.key))));
         }
-        Fate::Works(GroupPlan { name: wanted.name.clone(), events })
+        GroupOutcome::Works(GroupPlan { name: wanted.name.clone(), events })
     }
 
     /// Adds an event to the group by the first of its sources that opens. The outer error ends the trial.

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use super::schedule::Schedule;
-use super::{Achieved, Crew, HogError, HogKind, Leave, Place, Running, pin_to_one};
+use super::{Achieved, Crew, HogError, HogKind, HogPlace, Leave, Running, pin_to_one};
 use crate::memory_speed::buffer::Buffer;
 use crate::memory_speed::caches::CacheSizes;
 use crate::memory_speed::stream;
@@ -43,7 +43,7 @@ impl HogKind for Bandwidth {
         (!RATES.contains(&strength)).then(|| format!("it takes {} to {} MB/s", RATES.start(), RATES.end()))
     }
 
-    fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError> {
+    fn start(&self, strength: f64, place: &HogPlace) -> Result<Box<dyn Running>, HogError> {
         let threads = place.cores.len().max(1);
         let streams = Streams::start(&CacheSizes::here(), &place.cores, threads, strength * 1e6 / threads as f64)?;
         Ok(Box::new(RunningStreams { streams }))

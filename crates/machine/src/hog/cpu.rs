@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{Achieved, Crew, HogError, HogKind, Leave, Place, Running, pin_to_one};
+use super::{Achieved, Crew, HogError, HogKind, HogPlace, Leave, Running, pin_to_one};
 use crate::cpu_time::{ThreadTimes, current_thread_id, thread_times};
 
 /// Iterations between two looks at the clock: some hundred microseconds.
@@ -44,7 +44,7 @@ impl HogKind for Cpu {
         (!is_whole).then(|| format!("it takes a whole number of threads, at most {THREADS_MAX}"))
     }
 
-    fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError> {
+    fn start(&self, strength: f64, place: &HogPlace) -> Result<Box<dyn Running>, HogError> {
         let loops: Arc<[Loop]> = (0..strength as usize).map(|_| Loop::default()).collect();
         let (inside, cores) = (Arc::clone(&loops), place.cores.clone());
         let crew = Crew::start(loops.len(), move |index| {

@@ -12,7 +12,7 @@ use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 
 use super::schedule::Schedule;
-use super::{Achieved, Crew, HogError, HogKind, Leave, Place, Running, pin_to_one};
+use super::{Achieved, Crew, HogError, HogKind, HogPlace, Leave, Running, pin_to_one};
 use crate::memory_speed::buffer::Buffer;
 use crate::space::memory_file_system;
 
@@ -70,7 +70,7 @@ impl HogKind for Disk {
         (!RATES.contains(&strength)).then(|| format!("it takes {} to {} MB/s", RATES.start(), RATES.end()))
     }
 
-    fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError> {
+    fn start(&self, strength: f64, place: &HogPlace) -> Result<Box<dyn Running>, HogError> {
         let block = block_for(strength * 1e6);
         let file = Arc::new(make_file(&place.folder, FILE_BYTES, !self.writes)?);
         let tally = Arc::new(Tally::default());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::pirate::counted::{self, MissCounter};
 use super::pirate::split::{MissShare, Split, Timings};
 use super::pirate::{self, Sweep};
-use super::{Achieved, Crew, HogError, HogKind, Leave, Place, Running, pin_to_one};
+use super::{Achieved, Crew, HogError, HogKind, HogPlace, Leave, Running, pin_to_one};
 use crate::memory_speed::caches::CacheSizes;
 
 const MIB: f64 = 1_048_576.0;
@@ -49,7 +49,7 @@ impl HogKind for Llc {
         (strength > MIB_MAX).then(|| format!("it takes at most {MIB_MAX} MiB"))
     }
 
-    fn start(&self, strength: f64, place: &Place) -> Result<Box<dyn Running>, HogError> {
+    fn start(&self, strength: f64, place: &HogPlace) -> Result<Box<dyn Running>, HogError> {
         let caches = CacheSizes::here();
         let threads = place.cores.len().max(1);
         let is_idle = strength == 0.0;
@@ -106,7 +106,7 @@ fn keep_hot(mut sweep: Sweep, account: &Mutex<Account>, leave: &Leave) {
 }
 
 /// What is known beforehand to stand in the way.
-fn warnings(caches: &CacheSizes, wanted_mib: f64, place: &Place) -> Vec<String> {
+fn warnings(caches: &CacheSizes, wanted_mib: f64, place: &HogPlace) -> Vec<String> {
     let mut notes = Vec::new();
     if place.cores.is_empty() {
         notes

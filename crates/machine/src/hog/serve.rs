@@ -7,7 +7,7 @@ use std::io::{BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::{HogError, HogReport, HogSpec, Place};
+use super::{HogError, HogPlace, HogReport, HogSpec};
 
 /// A line that a hog writes, as JSON.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub enum Line {
 }
 
 /// Runs the hog until `input` ends; what it writes is described [here](self).
-pub fn serve(spec: HogSpec, place: &Place, input: impl BufRead, mut output: impl Write) -> Result<(), HogError> {
+pub fn serve(spec: HogSpec, place: &HogPlace, input: impl BufRead, mut output: impl Write) -> Result<(), HogError> {
     let mut hog = match spec.start(place) {
         Ok(hog) => hog,
         Err(error) => {
@@ -65,7 +65,7 @@ pub fn die_with_parent() -> Result<(), HogError> {
 mod tests {
     use super::*;
 
-    fn talk(spec: &str, place: &Place, input: &str) -> (Result<(), HogError>, Vec<Line>) {
+    fn talk(spec: &str, place: &HogPlace, input: &str) -> (Result<(), HogError>, Vec<Line>) {
         let mut output = Vec::new();
         let result = serve(spec.parse().unwrap(), place, input.as_bytes(), &mut output);
         let text = String::from_utf8(output).unwrap();
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_report_for_every_line_until_the_input_ends() {
         for spec in ["none", "cpu:1"] {
-            let (result, lines) = talk(spec, &Place::default(), "\nreport\n");
+            let (result, lines) = talk(spec, &HogPlace::default(), "\nreport\n");
             assert!(result.is_ok());
             assert_eq!(lines.len(), 3, "{lines:?}");
             assert_eq!(lines[0], Line::Ready { hog: spec.parse().unwrap() });
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_hog_that_cannot_start_says_why() {
-        let nowhere = Place { cores: Vec::new(), folder: "/no/such/folder".into() };
+        let nowhere = HogPlace { cores: Vec::new(), folder: "/no/such/folder".into() };
         let (result, lines) = talk("disk:1", &nowhere, "\n\n");
         assert!(matches!(result, Err(HogError::Folder { .. })), "{result:?}");
         assert!(matches!(&lines[..], [Line::Failed { error }] if error.contains("/no/such/folder")), "{lines:?}");
@@ -106,7 +106,7 @@ mod tests {
                 Ok(())
             }
         }
-        let result = serve(HogSpec::NONE, &Place::default(), "\n".as_bytes(), Closed);
+        let result = serve(HogSpec::NONE, &HogPlace::default(), "\n".as_bytes(), Closed);
         assert!(matches!(result, Err(HogError::Parent { .. })), "{result:?}");
     }
 }

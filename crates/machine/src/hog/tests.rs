@@ -17,13 +17,13 @@ fn first_work(hog: &mut HogHandle, has_worked: impl Fn(&HogReport) -> bool) -> H
     panic!("no work in {TRIES} reports of {hog:?}");
 }
 
-fn start(spec: &str, place: &Place) -> HogHandle {
+fn start(spec: &str, place: &HogPlace) -> HogHandle {
     spec.parse::<HogSpec>().unwrap().start(place).unwrap()
 }
 
 #[test]
 fn loops_use_processors() {
-    let mut hog = start("cpu:2", &Place::default());
+    let mut hog = start("cpu:2", &HogPlace::default());
     // A thread tells its iterations before its time, so that a report may come in between.
     let report = first_work(&mut hog, |report| report.achieved > Some(0.0));
     assert_eq!((report.wanted, report.unit.as_str()), (2.0, "threads"));
@@ -37,7 +37,7 @@ fn loops_use_processors() {
 fn loops_that_wait_for_their_core_count_as_well() {
     let core =
         rustix::thread::sched_getaffinity(None).map(|set| (0..).find(|&core| set.is_set(core)).unwrap()).unwrap();
-    let mut hog = start("cpu:4", &Place { cores: vec![core], ..Place::default() });
+    let mut hog = start("cpu:4", &HogPlace { cores: vec![core], ..HogPlace::default() });
     first_work(&mut hog, |report| report.figures["iterations_per_s"] > 0.0);
     std::thread::sleep(Duration::from_secs(1));
     let report = hog.report();
@@ -47,13 +47,13 @@ fn loops_that_wait_for_their_core_count_as_well() {
 
 #[test]
 fn no_hog_does_nothing() {
-    let report = start("none", &Place::default()).stop();
+    let report = start("none", &HogPlace::default()).stop();
     assert_eq!((report.achieved, report.reached, report.to_string().as_str()), (None, None, "no hog"));
 }
 
 #[test]
 fn memory_is_read() {
-    let mut hog = start("bandwidth:50", &Place::default());
+    let mut hog = start("bandwidth:50", &HogPlace::default());
     let report = first_work(&mut hog, |report| report.achieved > Some(0.0));
     assert_eq!(report.unit, "MB/s");
 }
@@ -61,7 +61,7 @@ fn memory_is_read() {
 /// What is held is known, or the reason why not; there is no third.
 #[test]
 fn cache_is_held_or_the_reason_is_told() {
-    let mut hog = start("llc:2", &Place::default());
+    let mut hog = start("llc:2", &HogPlace::default());
     let report = first_work(&mut hog, |report| report.figures["loads_per_s"] > 1e5);
     match (report.achieved, report.interval) {
         (Some(held), Some([low, high])) => {
@@ -76,7 +76,7 @@ fn cache_is_held_or_the_reason_is_told() {
 /// It works as others do, and says that it holds nothing.
 #[test]
 fn an_idle_pirate_keeps_its_core_busy_and_holds_nothing() {
-    let mut hog = start("llc:0", &Place::default());
+    let mut hog = start("llc:0", &HogPlace::default());
     let report = first_work(&mut hog, |report| report.figures["loads_per_s"] > 1e5);
     assert_eq!((report.achieved, report.interval, report.reached), (Some(0.0), None, Some(true)));
 }
@@ -84,7 +84,7 @@ fn an_idle_pirate_keeps_its_core_busy_and_holds_nothing() {
 #[test]
 fn disks_are_used_and_nothing_is_left() {
     let folder = tempfile::tempdir_in(".").unwrap();
-    let place = Place { cores: Vec::new(), folder: folder.path().to_owned() };
+    let place = HogPlace { cores: Vec::new(), folder: folder.path().to_owned() };
     for spec in ["disk:5", "disk-read:5"] {
         let mut hog = match spec.parse::<HogSpec>().unwrap().start(&place) {
             Ok(hog) => hog,
@@ -102,7 +102,7 @@ fn disks_are_used_and_nothing_is_left() {
 
 #[test]
 fn a_core_that_is_not_there() {
-    let place = Place { cores: vec![4000], ..Place::default() };
+    let place = HogPlace { cores: vec![4000], ..HogPlace::default() };
     for spec in ["cpu:1", "bandwidth:1", "llc:1"] {
         let error = spec.parse::<HogSpec>().unwrap().start(&place).unwrap_err().to_string();
         assert!(error.contains("core 4000"), "{error}");

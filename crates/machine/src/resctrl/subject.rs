@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::group::Group;
 use super::{Absent, PREFIX, Resctrl, is_our_name};
 use crate::control::threads::{descendants, thread_ids};
-use crate::control::{ControlError, Place, Subject, Undo};
+use crate::control::{ControlContext, ControlError, Subject, Undo};
 use crate::host::Host;
 
 /// The name of the group that the controls of this process make for a subject: our own id, and that of its first process. A
@@ -35,21 +35,21 @@ fn in_classes(resctrl: &Resctrl, subject: &Subject) -> BTreeSet<i32> {
 /// The group of a subject, made if there is none yet. No thread is moved: first the group gets its shares, so that no thread
 /// runs with others in between; then [`move_threads`]. The threads go back to the group they came from; a place in one of its
 /// monitoring groups is not restored.
-pub fn enter(resctrl: &Resctrl, place: &mut Place<'_>, control: &str) -> Result<Group, ControlError> {
-    let name = group_name(place.subject);
-    let threads = threads(place.host, place.subject);
+pub fn enter(resctrl: &Resctrl, context: &mut ControlContext<'_>, control: &str) -> Result<Group, ControlError> {
+    let name = group_name(context.subject);
+    let threads = threads(context.host, context.subject);
     if threads.is_empty() {
-        return Err(ended(place.subject).error(control));
+        return Err(ended(context.subject).error(control));
     }
     if let Some(group) = resctrl.find(&name) {
         // Another control has made it and noted where the threads came from. Noted again, for this control needs it too, it
         // is the first note that counts.
-        place.undo.note(Undo::RemoveGroup { folder: group.folder(), tasks_to: None })?;
+        context.undo.note(Undo::RemoveGroup { folder: group.folder(), tasks_to: None })?;
         return Ok(group);
     }
-    let own = threads.difference(&in_classes(resctrl, place.subject)).copied().collect();
+    let own = threads.difference(&in_classes(resctrl, context.subject)).copied().collect();
     let home = home(resctrl, &own).map_err(|absent| absent.error(control))?;
-    resctrl.make(&name, home, place.undo)
+    resctrl.make(&name, home, context.undo)
 }
 
 /// Moves every thread of the subject into its group, and looks again until a look finds none outside: a thread that is made

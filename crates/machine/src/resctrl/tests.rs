@@ -309,7 +309,7 @@ fn act(world: &mut World, home: Option<&str>, act: Act) {
         Act::Bandwidth(number, limit) => find(number).map_or(Ok(()), |group| group.set_bandwidth(limit)),
         Act::Task(number, task) => find(number).map_or(Ok(()), |group| group.add_task(task)),
         Act::Enter => {
-            let entered = subject::enter(&resctrl, &mut world.place(), "llc_ways");
+            let entered = subject::enter(&resctrl, &mut world.context(), "llc_ways");
             entered.and_then(|group| subject::move_threads(&group, &world.host, &world.subject))
         }
         Act::Remove(number) => find(number).map_or(Ok(()), Group::remove),

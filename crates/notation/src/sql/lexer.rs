@@ -24,7 +24,7 @@ use super::rules::{Strings, TextRules};
 
 /// What a piece is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TokenKind {
     /// A key word or a name that is not quoted.
     Word,
     /// A name in quotes, the quotes included.
@@ -47,7 +47,7 @@ pub enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a> {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TokenKind,
     /// It, as it stands there.
     pub text: &'a [u8],
 }
@@ -56,13 +56,13 @@ impl Token<'_> {
     /// Whether it is that word, given in lower case, however it is written here.
     #[inline]
     pub fn is_word(&self, word: &str) -> bool {
-        self.kind == Kind::Word && self.text.eq_ignore_ascii_case(word.as_bytes())
+        self.kind == TokenKind::Word && self.text.eq_ignore_ascii_case(word.as_bytes())
     }
 
     /// Whether it is that mark.
     #[inline]
     pub fn is_mark(&self, mark: u8) -> bool {
-        self.kind == Kind::Mark && self.text == [mark]
+        self.kind == TokenKind::Mark && self.text == [mark]
     }
 }
 
@@ -110,41 +110,41 @@ impl<'a> Lexer<'a> {
     }
 
     /// What begins here, and where it ends.
-    fn read(&self) -> (Kind, usize) {
+    fn read(&self) -> (TokenKind, usize) {
         let first = self.peek(0);
         match first {
-            b'\'' => (Kind::Literal, self.end_of_literal(self.at, self.has_escapes())),
-            b'"' => (Kind::Quoted, self.end_of_quoted(self.at)),
+            b'\'' => (TokenKind::Literal, self.end_of_literal(self.at, self.has_escapes())),
+            b'"' => (TokenKind::Quoted, self.end_of_quoted(self.at)),
             b'$' => self.dollar(),
-            b'0'..=b'9' => (Kind::Number, self.end_of_number()),
-            b'.' if self.peek(1).is_ascii_digit() => (Kind::Number, self.end_of_number()),
-            b'/' if self.peek(1) == b'*' => (Kind::Comment, end_of_comment(self.text, self.at)),
-            b':' if matches!(self.peek(1), b':' | b'=') => (Kind::Operator, self.at + 2),
+            b'0'..=b'9' => (TokenKind::Number, self.end_of_number()),
+            b'.' if self.peek(1).is_ascii_digit() => (TokenKind::Number, self.end_of_number()),
+            b'/' if self.peek(1) == b'*' => (TokenKind::Comment, end_of_comment(self.text, self.at)),
+            b':' if matches!(self.peek(1), b':' | b'=') => (TokenKind::Operator, self.at + 2),
             _ if begins_word(first) => self.word(),
-            _ if is_operator(first) => (Kind::Operator, self.end_of_operator()),
-            _ => (Kind::Mark, self.at + 1),
+            _ if is_operator(first) => (TokenKind::Operator, self.end_of_operator()),
+            _ => (TokenKind::Mark, self.at + 1),
         }
     }
 
     /// A word, or the literal or name whose prefix it is.
-    fn word(&self) -> (Kind, usize) {
+    fn word(&self) -> (TokenKind, usize) {
         match (self.peek(0).to_ascii_lowercase(), self.peek(1), self.peek(2)) {
-            (b'e', b'\'', _) => return (Kind::Literal, self.end_of_literal(self.at + 1, true)),
-            (b'b' | b'x', b'\'', _) => return (Kind::Literal, self.end_of_literal(self.at + 1, false)),
+            (b'e', b'\'', _) => return (TokenKind::Literal, self.end_of_literal(self.at + 1, true)),
+            (b'b' | b'x', b'\'', _) => return (TokenKind::Literal, self.end_of_literal(self.at + 1, false)),
             (b'n', b'\'', _) => {
-                return (Kind::Literal, self.end_of_literal(self.at + 1, self.has_escapes()));
+                return (TokenKind::Literal, self.end_of_literal(self.at + 1, self.has_escapes()));
             }
-            (b'u', b'&', b'\'') => return (Kind::Literal, self.end_of_literal(self.at + 2, false)),
-            (b'u', b'&', b'"') => return (Kind::Quoted, self.end_of_quoted(self.at + 2)),
+            (b'u', b'&', b'\'') => return (TokenKind::Literal, self.end_of_literal(self.at + 2, false)),
+            (b'u', b'&', b'"') => return (TokenKind::Quoted, self.end_of_quoted(self.at + 2)),
             _ => {}
         }
-        (Kind::Word, self.end_of_word(self.at, goes_on_word))
+        (TokenKind::Word, self.end_of_word(self.at, goes_on_word))
     }
 
     /// `$1`, `$tag$…$tag$`, or a dollar sign that means nothing.
-    fn dollar(&self) -> (Kind, usize) {
+    fn dollar(&self) -> (TokenKind, usize) {
         if self.peek(1).is_ascii_digit() {
-            return (Kind::Parameter, self.end_of(self.at + 1, |byte| byte.is_ascii_digit()));
+            return (TokenKind::Parameter, self.end_of(self.at + 1, |byte| byte.is_ascii_digit()));
         }
         let tag_end = if begins_word(self.peek(1)) {
             self.end_of_word(self.at + 1, |byte| goes_on_word(byte) && byte != b'$')
@@ -152,11 +152,11 @@ impl<'a> Lexer<'a> {
             self.at + 1
         };
         if self.text.get(tag_end) != Some(&b'$') {
-            return (Kind::Mark, self.at + 1);
+            return (TokenKind::Mark, self.at + 1);
         }
         let (delimiter, body) = self.text[self.at..].split_at(tag_end + 1 - self.at);
         let length = memmem::find(body, delimiter).map_or(body.len(), |at| at + delimiter.len());
-        (Kind::Literal, tag_end + 1 + length)
+        (TokenKind::Literal, tag_end + 1 + length)
     }
 
     /// The end of a literal whose quote is at `quote`, parts that follow in other lines included.
@@ -295,7 +295,7 @@ impl<'a> Iterator for Lexer<'a> {
     fn next(&mut self) -> Option<Token<'a>> {
         if self.at < self.signs_until {
             self.at += 1;
-            return Some(Token { kind: Kind::Operator, text: &self.text[self.at - 1..self.at] });
+            return Some(Token { kind: TokenKind::Operator, text: &self.text[self.at - 1..self.at] });
         }
         self.skip_space();
         if self.at >= self.text.len() {
@@ -304,7 +304,7 @@ impl<'a> Iterator for Lexer<'a> {
         let (kind, end) = self.read();
         let text = &self.text[self.at..end];
         self.at = end;
-        if kind == Kind::Operator && !text.starts_with(b":") {
+        if kind == TokenKind::Operator && !text.starts_with(b":") {
             self.signs_until = self.end_of_signs(end);
         }
         Some(Token { kind, text })

@@ -154,7 +154,7 @@ fn classes_without_bounds_are_known() {
 
 /// What a history is made of.
 #[derive(Debug, Clone)]
-enum Step {
+enum HistoryStep {
     Ask(u16),
     Leave(u16),
     /// One of those that wait.
@@ -179,17 +179,17 @@ fn limits() -> impl Strategy<Value = Vec<ClassLimits>> {
     proptest::collection::vec(one, 3)
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = HistoryStep> {
     let total = proptest::option::weighted(0.7, 0..6_u32);
     prop_oneof![
-        8 => (0..3_u16).prop_map(Step::Ask),
-        6 => (0..3_u16).prop_map(Step::Leave),
-        2 => (0..12_usize).prop_map(Step::Abandon),
-        1 => (0..4_usize, any::<bool>()).prop_map(|(which, gives_up)| Step::AbandonExpired(which, gives_up)),
-        1 => (0..12_usize).prop_map(Step::LetIn),
-        2 => (0..4_u64).prop_map(Step::TimePasses),
-        2 => Just(Step::Expire),
-        1 => (total, limits()).prop_map(|(total, limits)| Step::Change(total, limits)),
+        8 => (0..3_u16).prop_map(HistoryStep::Ask),
+        6 => (0..3_u16).prop_map(HistoryStep::Leave),
+        2 => (0..12_usize).prop_map(HistoryStep::Abandon),
+        1 => (0..4_usize, any::<bool>()).prop_map(|(which, gives_up)| HistoryStep::AbandonExpired(which, gives_up)),
+        1 => (0..12_usize).prop_map(HistoryStep::LetIn),
+        2 => (0..4_u64).prop_map(HistoryStep::TimePasses),
+        2 => Just(HistoryStep::Expire),
+        1 => (total, limits()).prop_map(|(total, limits)| HistoryStep::Change(total, limits)),
     ]
 }
 
@@ -301,7 +301,7 @@ proptest! {
         let mut now = Duration::ZERO;
         for (step, at) in steps.into_iter().zip(0..) {
             match step {
-                Step::Ask(class) => {
+                HistoryStep::Ask(class) => {
                     let (word, ahead) = match admission.ask(Ticket(at), ClassIndex(class), now) {
                         Asked::Enter => ("enters", None),
                         Asked::Wait { ahead } => ("waits", Some(ahead)),
@@ -311,38 +311,38 @@ proptest! {
                     let told = admission.waiting().into_iter().find(|waiting| waiting.ticket == Ticket(at));
                     prop_assert_eq!(ahead.map(|ahead| ahead + 1), told.map(|waiting| waiting.position));
                 }
-                Step::Leave(class) => {
+                HistoryStep::Leave(class) => {
                     if let Some(entered) = model.leave(class, now) {
                         prop_assert_eq!(admission.leave(ClassIndex(class), now), entered);
                     }
                 }
-                Step::Abandon(which) if which < model.waiting.len() => {
+                HistoryStep::Abandon(which) if which < model.waiting.len() => {
                     let (ticket, ..) = model.waiting.remove(which);
                     prop_assert_eq!(admission.abandon(ticket), Abandoned::Waited);
                 }
-                Step::Abandon(_) => {}
-                Step::AbandonExpired(which, gives_up) if which < model.expired.len() => {
+                HistoryStep::Abandon(_) => {}
+                HistoryStep::AbandonExpired(which, gives_up) if which < model.expired.len() => {
                     let ticket = model.expired.remove(which);
                     if gives_up {
                         prop_assert_eq!(admission.abandon(ticket), Abandoned::Expired);
                     }
                     admission.confirm_expired(ticket);
                 }
-                Step::AbandonExpired(..) => {}
-                Step::LetIn(which) => {
+                HistoryStep::AbandonExpired(..) => {}
+                HistoryStep::LetIn(which) => {
                     let waiting = model.waiting.get(which).copied();
                     let ticket = waiting.map_or(Ticket(u64::MAX), |waiting| waiting.0);
                     model.waiting.retain(|waiting| waiting.0 != ticket);
                     model.inside.extend(waiting.map(|waiting| waiting.1));
                     prop_assert_eq!(admission.let_in(ticket), waiting.is_some());
                 }
-                Step::TimePasses(seconds) => now += Duration::from_secs(seconds),
-                Step::Expire => {
+                HistoryStep::TimePasses(seconds) => now += Duration::from_secs(seconds),
+                HistoryStep::Expire => {
                     let mut expired = admission.expire(now);
                     expired.sort_unstable();
                     prop_assert_eq!(expired, model.expire(now));
                 }
-                Step::Change(total, limits) => {
+                HistoryStep::Change(total, limits) => {
                     model.total_mpl = total;
                     model.classes = limits.clone();
                     prop_assert_eq!(admission.set_limits(total, limits, now), model.enter(now));

@@ -37,7 +37,7 @@ struct Tried {
 
 /// What the present trial is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum TrialPurpose {
     /// Where everything begins.
     Serial,
     /// More partitions for this pipeline.
@@ -53,7 +53,7 @@ pub(super) struct DegreeSearch {
     tried: BTreeMap<Vec<u32>, Tried>,
     best: Vec<u32>,
     trial: Vec<u32>,
-    step: Step,
+    step: TrialPurpose,
     /// Whether the next run is of the best instead of the trial, because too little is known of it.
     repeat_best: bool,
     candidates: Vec<Vec<u32>>,
@@ -84,7 +84,7 @@ impl DegreeSearch {
             tried: BTreeMap::new(),
             best: serial.clone(),
             trial: serial,
-            step: Step::Serial,
+            step: TrialPurpose::Serial,
             repeat_best: false,
             candidates,
             costs: Vec::new(),
@@ -122,7 +122,7 @@ impl DegreeSearch {
         let first = self.runs;
         let tried = self.tried.entry(degrees.to_vec()).or_insert_with(|| Tried { times: Times::default(), first });
         tried.times.add(time);
-        if self.step == Step::Settled {
+        if self.step == TrialPurpose::Settled {
             if degrees == self.best {
                 self.watch(time);
             }
@@ -146,7 +146,7 @@ impl DegreeSearch {
 
     fn decide(&mut self) {
         let Some(trial) = self.times(&self.trial) else { return };
-        if self.step == Step::Serial {
+        if self.step == TrialPurpose::Serial {
             return self.advance();
         }
         let judgement = self.times(&self.best).map(|best| judge(trial, best, self.noise()));
@@ -160,7 +160,7 @@ impl DegreeSearch {
             // Nothing is known of a best that a limit has overtaken.
             Some(Judgement::Better) | None => {
                 self.best = self.trial.clone();
-                if let Step::Grow(pipeline) = self.step {
+                if let TrialPurpose::Grow(pipeline) = self.step {
                     self.fruitless[pipeline] = 0;
                     self.credit = (self.credit + 1).min(CREDIT);
                 }
@@ -170,7 +170,7 @@ impl DegreeSearch {
     }
 
     fn count_failure(&mut self) {
-        let Step::Grow(pipeline) = self.step else { return };
+        let TrialPurpose::Grow(pipeline) = self.step else { return };
         self.credit -= 1;
         self.fruitless[pipeline] += 1;
         if self.fruitless[pipeline] == FRUITLESS_MAX {
@@ -180,19 +180,19 @@ impl DegreeSearch {
 
     /// Chooses the next trial. While the walk lasts, the present one is where it stands.
     fn advance(&mut self) {
-        let is_walking = matches!(self.step, Step::Serial | Step::Grow(_));
+        let is_walking = matches!(self.step, TrialPurpose::Serial | TrialPurpose::Grow(_));
         let dearest = if is_walking && self.credit > 0 { self.dearest() } else { None };
         if let Some(pipeline) = dearest {
             let grown = self.trial[pipeline] + (1 << self.fruitless[pipeline]);
             self.trial[pipeline] = grown.min(self.limits[pipeline]);
-            self.step = Step::Grow(pipeline);
+            self.step = TrialPurpose::Grow(pipeline);
             return;
         }
         let best = &self.best;
         self.candidates.retain(|candidate| candidate != best);
         (self.trial, self.step) = match self.candidates.pop() {
-            Some(candidate) => (candidate, Step::Candidate),
-            None => (self.best.clone(), Step::Settled),
+            Some(candidate) => (candidate, TrialPurpose::Candidate),
+            None => (self.best.clone(), TrialPurpose::Settled),
         };
         self.reference = self.times(&self.best).cloned().unwrap_or_default();
     }
@@ -232,7 +232,7 @@ impl DegreeSearch {
     /// compared with what it takes since.
     fn regret(&self) -> Option<Duration> {
         let (runs, time) = self.since;
-        let known = if self.step == Step::Settled { Some(&self.reference) } else { self.times(&self.best) };
+        let known = if self.step == TrialPurpose::Settled { Some(&self.reference) } else { self.times(&self.best) };
         Some(self.lost + time.saturating_sub(known?.typical()? * runs))
     }
 
@@ -252,7 +252,7 @@ impl DegreeSearch {
         Convergence {
             load,
             best: self.best.clone(),
-            is_settled: self.step == Step::Settled,
+            is_settled: self.step == TrialPurpose::Settled,
             runs: self.runs,
             runs_to_best: tried.map(|tried| tried.first),
             typical,

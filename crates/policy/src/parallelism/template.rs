@@ -1,6 +1,6 @@
 //! The template of a query: its text without its literals.
 
-use plimsoll_notation::sql::{Kind, Lexer, TextRules};
+use plimsoll_notation::sql::{Lexer, TextRules, TokenKind};
 
 /// The text of a query with `?` for each literal, equal for queries that differ in nothing but literals, case, white space and
 /// comments. A list of literals is one `?`, however long. A text whose last quote is open ends with the rest of it.
@@ -9,10 +9,10 @@ pub fn template(sql: &str) -> String {
     for piece in Lexer::new(sql.as_bytes(), TextRules::default()) {
         let text = String::from_utf8_lossy(piece.text);
         match piece.kind {
-            Kind::Comment => {}
-            Kind::Quoted => words.push(text.into_owned()),
-            Kind::Number => push_literal(&mut words),
-            Kind::Literal if text.len() > 1 && text.ends_with(['\'', '$']) => push_literal(&mut words),
+            TokenKind::Comment => {}
+            TokenKind::Quoted => words.push(text.into_owned()),
+            TokenKind::Number => push_literal(&mut words),
+            TokenKind::Literal if text.len() > 1 && text.ends_with(['\'', '$']) => push_literal(&mut words),
             // Names that are not quoted are the same in any case.
             _ => words.push(text.to_lowercase()),
         }

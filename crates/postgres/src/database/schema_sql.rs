@@ -1,6 +1,6 @@
 //! A benchmark's tables as SQL.
 
-use plimsoll_workload::schema::{ColumnId, Kind, Schema, Table};
+use plimsoll_workload::schema::{ColumnId, ColumnKind, Schema, Table};
 use postgres_protocol::escape::{escape_identifier, escape_literal};
 
 /// The comment that makes a schema ours.
@@ -55,14 +55,14 @@ pub(super) fn copy(schema: &Schema, table: &Table) -> String {
 }
 
 /// Texts are compared by their bytes, as the native forms of statements do and whatever the language of the database.
-fn type_name(kind: Kind) -> String {
+fn type_name(kind: ColumnKind) -> String {
     match kind {
-        Kind::Int => "integer".to_owned(),
-        Kind::BigInt => "bigint".to_owned(),
-        Kind::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
-        Kind::Text(bytes) => format!("varchar({bytes}) COLLATE \"C\""),
-        Kind::Date => "date".to_owned(),
-        Kind::Timestamp => "timestamp without time zone".to_owned(),
+        ColumnKind::Int => "integer".to_owned(),
+        ColumnKind::BigInt => "bigint".to_owned(),
+        ColumnKind::Decimal { precision, scale } => format!("numeric({precision},{scale})"),
+        ColumnKind::Text(bytes) => format!("varchar({bytes}) COLLATE \"C\""),
+        ColumnKind::Date => "date".to_owned(),
+        ColumnKind::Timestamp => "timestamp without time zone".to_owned(),
     }
 }
 
@@ -75,10 +75,10 @@ mod tests {
     use super::*;
 
     static COLUMNS: &[Column] = &[
-        column("id", Kind::Int),
-        column("at", Kind::Timestamp),
-        nullable("order", Kind::Decimal { precision: 12, scale: 2 }),
-        nullable("text", Kind::Text(24)),
+        column("id", ColumnKind::Int),
+        column("at", ColumnKind::Timestamp),
+        nullable("order", ColumnKind::Decimal { precision: 12, scale: 2 }),
+        nullable("text", ColumnKind::Text(24)),
     ];
     static SECONDARY: &[SecondaryIndex] = &[SecondaryIndex { name: "by_time", columns: &[1, 0] }];
     static TABLES: &[Table] = &[Table {

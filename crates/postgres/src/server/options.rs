@@ -41,7 +41,7 @@ pub struct ServerOption {
     pub effect: Effect,
     /// Whether it is also possible for a server that is not ours: a session can set it for itself, whoever its user is.
     pub for_any_server: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: OptionType,
     /// Its value if nothing is said.
     pub(super) default: fn(&MachineSize) -> Setting,
 }
@@ -57,7 +57,7 @@ pub struct MachineSize {
 
 /// What an option can be.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum OptionType {
     /// An amount of memory or disk within bounds, bytes.
     Bytes { least: u64, most: fn(&MachineSize) -> u64 },
     /// A time within bounds.
@@ -117,51 +117,51 @@ pub(super) fn known_options() -> impl Iterator<Item = (&'static str, &'static st
     SERVER_OPTIONS.iter().map(|option| (option.name, option.about))
 }
 
-impl Kind {
+impl OptionType {
     /// Understands a text, or says what it can be.
     pub(super) fn parse(&self, text: &str, machine: &MachineSize) -> Result<Setting, String> {
         let understood = match self {
-            Kind::Bytes { least, most } => {
+            OptionType::Bytes { least, most } => {
                 parse_bytes(text).filter(|bytes| (*least..=most(machine)).contains(bytes)).map(Setting::Bytes)
             }
-            Kind::Time { least, most } => {
+            OptionType::Time { least, most } => {
                 parse_time(text).filter(|time| (least..=most).contains(&time)).map(Setting::Time)
             }
-            Kind::TimeBound { .. } if text == "none" => Some(Setting::Word("none")),
-            Kind::TimeBound { least, most } => {
+            OptionType::TimeBound { .. } if text == "none" => Some(Setting::Word("none")),
+            OptionType::TimeBound { least, most } => {
                 parse_time(text).filter(|time| (least..=most).contains(&time)).map(Setting::Time)
             }
-            Kind::Switch => match text {
+            OptionType::Switch => match text {
                 "on" => Some(Setting::Switch(true)),
                 "off" => Some(Setting::Switch(false)),
                 _ => None,
             },
-            Kind::Count { least, most } => {
+            OptionType::Count { least, most } => {
                 text.parse().ok().filter(|count| (least..=most).contains(&count)).map(Setting::Count)
             }
-            Kind::Bound { least, most } => match text {
+            OptionType::Bound { least, most } => match text {
                 "none" => Some(Setting::Word("none")),
                 _ => text.parse().ok().filter(|count| (least..=most).contains(&count)).map(Setting::Count),
             },
-            Kind::Number { least, most } => {
+            OptionType::Number { least, most } => {
                 text.parse().ok().filter(|number| (least..=most).contains(&number)).map(Setting::Number)
             }
             // With hyphens it need not be quoted in a shell.
-            Kind::Word(words) => words
+            OptionType::Word(words) => words
                 .iter()
                 .find(|word| **word == text || word.replace(' ', "-") == text)
                 .map(|word| Setting::Word(word)),
-            Kind::CpuPolicy => cpu_policies().find(|name| *name == text).map(Setting::Word),
-            Kind::Parallelism if text == "planner" => Some(Setting::Word("planner")),
-            Kind::Parallelism => parallelism_policy(text)
+            OptionType::CpuPolicy => cpu_policies().find(|name| *name == text).map(Setting::Word),
+            OptionType::Parallelism if text == "planner" => Some(Setting::Word("planner")),
+            OptionType::Parallelism => parallelism_policy(text)
                 .filter(|policy| policy.degree_max(1) <= DOP_MAX)
                 .map(|policy| Setting::Text(policy.name().into_owned())),
-            Kind::Preemption => PreemptionPolicy::parse(text).map(|policy| Setting::Text(policy.to_string())),
-            Kind::Target if text == "none" => Some(Setting::None),
-            Kind::Target => text.parse().ok().map(|target: Target| Setting::Text(target.to_string())),
-            Kind::Folder => is_plain_path(text).then(|| Setting::Folder(text.into())),
-            Kind::File if text == "none" => Some(Setting::None),
-            Kind::File => {
+            OptionType::Preemption => PreemptionPolicy::parse(text).map(|policy| Setting::Text(policy.to_string())),
+            OptionType::Target if text == "none" => Some(Setting::None),
+            OptionType::Target => text.parse().ok().map(|target: Target| Setting::Text(target.to_string())),
+            OptionType::Folder => is_plain_path(text).then(|| Setting::Folder(text.into())),
+            OptionType::File if text == "none" => Some(Setting::None),
+            OptionType::File => {
                 let is_path = !text.is_empty() && !text.chars().any(char::is_control);
                 is_path.then(|| Setting::Folder(text.into()))
             }
@@ -173,7 +173,7 @@ impl Kind {
     fn possible(&self, machine: &MachineSize) -> String {
         let or = |words: Vec<String>| words.join(" or ");
         match self {
-            Kind::Bytes { least, most } => {
+            OptionType::Bytes { least, most } => {
                 let most = most(machine);
                 let most = if most >= GIB { most / GIB * GIB } else { most / MIB * MIB };
                 format!(
@@ -182,36 +182,36 @@ impl Kind {
                     format_bytes(most)
                 )
             }
-            Kind::Time { least, most } => {
+            OptionType::Time { least, most } => {
                 format!(
                     "a time from {} to {} with its unit: us, ms, s, min, h, d",
                     format_time(*least),
                     format_time(*most)
                 )
             }
-            Kind::TimeBound { least, most } => {
-                format!("`none` or {}", Kind::Time { least: *least, most: *most }.possible(machine))
+            OptionType::TimeBound { least, most } => {
+                format!("`none` or {}", OptionType::Time { least: *least, most: *most }.possible(machine))
             }
-            Kind::Switch => "`on` or `off`".to_owned(),
-            Kind::Count { least, most } => format!("a number from {least} to {most}"),
-            Kind::Bound { least, most } => format!("`none` or a number from {least} to {most}"),
-            Kind::Number { least, most } => format!("a number from {least} to {most}"),
-            Kind::Word(words) => or(words.iter().map(|word| format!("`{word}`")).collect()),
-            Kind::CpuPolicy => {
+            OptionType::Switch => "`on` or `off`".to_owned(),
+            OptionType::Count { least, most } => format!("a number from {least} to {most}"),
+            OptionType::Bound { least, most } => format!("`none` or a number from {least} to {most}"),
+            OptionType::Number { least, most } => format!("a number from {least} to {most}"),
+            OptionType::Word(words) => or(words.iter().map(|word| format!("`{word}`")).collect()),
+            OptionType::CpuPolicy => {
                 let names = or(cpu_policies().map(|name| format!("`{name}`")).collect());
                 format!("{names}; the others must be asked when one transaction waits for another")
             }
-            Kind::Parallelism => {
+            OptionType::Parallelism => {
                 let policies = PARALLELISM_POLICIES.iter().map(|kind| kind.example);
                 let names = or(["planner"].into_iter().chain(policies).map(|name| format!("`{name}`")).collect());
                 format!("{names}; a degree is from 1 to {DOP_MAX}")
             }
-            Kind::Preemption => {
+            OptionType::Preemption => {
                 or(preemption_policies().map(|policy| format!("`{}` ({})", policy.example, policy.about)).collect())
             }
-            Kind::Target => "`none`, `p95 < 20ms` or `p95 < 1.3 x alone`".to_owned(),
-            Kind::File => "`none` or the path of a file".to_owned(),
-            Kind::Folder => "the absolute path of a folder, without commas, quotes and backslashes".to_owned(),
+            OptionType::Target => "`none`, `p95 < 20ms` or `p95 < 1.3 x alone`".to_owned(),
+            OptionType::File => "`none` or the path of a file".to_owned(),
+            OptionType::Folder => "the absolute path of a folder, without commas, quotes and backslashes".to_owned(),
         }
     }
 }

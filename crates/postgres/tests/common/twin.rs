@@ -8,7 +8,7 @@ use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_workload::benchmark::{Benchmark, LoadProgress};
 use plimsoll_workload::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
 use plimsoll_workload::memory::MemoryDatabase;
-use plimsoll_workload::schema::{Kind, TableId};
+use plimsoll_workload::schema::{ColumnKind, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value};
 use plimsoll_workload::tpch::cells::text_rows;
 
@@ -76,10 +76,10 @@ impl Twin {
     fn sql_rows(&self, benchmark: &dyn Benchmark, table: TableId) -> Vec<Vec<String>> {
         let declared = &benchmark.schema().tables[table];
         let columns = declared.columns.iter().map(|column| match column.kind {
-            Kind::Timestamp => format!("(extract(epoch from {}) * 1000000)::bigint", column.name),
-            Kind::Decimal { scale, .. } => format!("({} * {})::bigint", column.name, 10_i64.pow(scale as u32)),
-            Kind::Date => format!("({} - date '1970-01-01')", column.name),
-            Kind::Int | Kind::BigInt | Kind::Text(_) => column.name.to_owned(),
+            ColumnKind::Timestamp => format!("(extract(epoch from {}) * 1000000)::bigint", column.name),
+            ColumnKind::Decimal { scale, .. } => format!("({} * {})::bigint", column.name, 10_i64.pow(scale as u32)),
+            ColumnKind::Date => format!("({} - date '1970-01-01')", column.name),
+            ColumnKind::Int | ColumnKind::BigInt | ColumnKind::Text(_) => column.name.to_owned(),
         });
         let sql = format!("SELECT {} FROM {}", columns.collect::<Vec<_>>().join(", "), declared.name);
         let answer = self.sql.session(benchmark.schema()).unwrap().query(&sql).unwrap();

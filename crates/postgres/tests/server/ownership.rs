@@ -12,7 +12,7 @@ use plimsoll_postgres::server::ServerSettings;
 use plimsoll_postgres::url::ServerUrl;
 use plimsoll_workload::benchmark::Writes;
 use plimsoll_workload::database::{Database, LoadedData};
-use plimsoll_workload::schema::{Kind, Schema, SecondaryIndex, Storage, Table, column, nullable};
+use plimsoll_workload::schema::{ColumnKind, Schema, SecondaryIndex, Storage, Table, column, nullable};
 
 use super::shared::{connection, database};
 
@@ -23,12 +23,12 @@ macro_rules! kinds {
             tables: &[Table {
                 name: "every",
                 columns: &[
-                    column("int", Kind::Int),
-                    nullable("big", Kind::BigInt),
-                    nullable("decimal", Kind::Decimal { precision: 18, scale: 4 }),
-                    nullable("text", Kind::Text(20)),
-                    nullable("day", Kind::Date),
-                    nullable("time", Kind::Timestamp),
+                    column("int", ColumnKind::Int),
+                    nullable("big", ColumnKind::BigInt),
+                    nullable("decimal", ColumnKind::Decimal { precision: 18, scale: 4 }),
+                    nullable("text", ColumnKind::Text(20)),
+                    nullable("day", ColumnKind::Date),
+                    nullable("time", ColumnKind::Timestamp),
                 ],
                 primary_key: &[0],
                 secondary: &[SecondaryIndex { name: "every_by_text", columns: &[3, 0] }],

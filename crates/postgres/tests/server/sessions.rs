@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use plimsoll_policy::Priority;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_workload::database::{Database, DatabaseError, Session};
-use plimsoll_workload::schema::{Kind, Schema, Storage, Table, column, nullable};
+use plimsoll_workload::schema::{ColumnKind, Schema, Storage, Table, column, nullable};
 use plimsoll_workload::statement::{Rows, Statement, Value, sql_only};
 
 use super::shared::{connection, database, new_server, wait_until_asleep};
@@ -38,7 +38,7 @@ macro_rules! bank {
             name: Cow::Borrowed($name),
             tables: &[Table {
                 name: "account",
-                columns: &[column("id", Kind::Int), nullable("balance", Kind::BigInt)],
+                columns: &[column("id", ColumnKind::Int), nullable("balance", ColumnKind::BigInt)],
                 primary_key: &[0],
                 secondary: &[],
                 storage: Storage::RowsAndColumns,

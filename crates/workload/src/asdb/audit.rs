@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use super::request::{HEAVY_ENTRIES, Kind, LITE_ENTRIES, MIX, REVISED, Request, TRANSACTIONS};
+use super::request::{HEAVY_ENTRIES, LITE_ENTRIES, MIX, REVISED, Request, TRANSACTIONS, TransactionKind};
 use crate::benchmark::CheckLine;
 use crate::share::share;
 
@@ -28,7 +28,7 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Counts a transaction. Relaxed: counts order nothing, and are read when the clients are done.
-    pub(super) fn completed(&self, kind: Kind, request: &Request, deleted: u64) {
+    pub(super) fn completed(&self, kind: TransactionKind, request: &Request, deleted: u64) {
         self.completed[kind as usize].fetch_add(1, Ordering::Relaxed);
         if let Request::UpdateLite { amount, .. } = request {
             self.added.fetch_add(*amount, Ordering::Relaxed);
@@ -71,14 +71,15 @@ impl Audit {
         let completed: [u64; TRANSACTIONS.len()] = std::array::from_fn(|kind| {
             self.tallies.iter().map(|tally| tally.completed[kind].load(Ordering::Relaxed)).sum()
         });
-        let of = |kind: Kind| completed[kind as usize] as i64;
+        let of = |kind: TransactionKind| completed[kind as usize] as i64;
         let deleted = self.tallies.iter().map(|tally| tally.deleted.load(Ordering::Relaxed)).sum::<u64>();
         Done {
             completed,
-            updates: of(Kind::UpdateLite),
+            updates: of(TransactionKind::UpdateLite),
             added: self.tallies.iter().map(|tally| tally.added.load(Ordering::Relaxed)).sum(),
-            revisions: of(Kind::UpdateHeavy) * REVISED as i64,
-            inserted: of(Kind::InsertLite) * LITE_ENTRIES as i64 + of(Kind::InsertHeavy) * HEAVY_ENTRIES as i64,
+            revisions: of(TransactionKind::UpdateHeavy) * REVISED as i64,
+            inserted: of(TransactionKind::InsertLite) * LITE_ENTRIES as i64
+                + of(TransactionKind::InsertHeavy) * HEAVY_ENTRIES as i64,
             deleted: deleted as i64,
         }
     }

@@ -3,7 +3,7 @@
 //! An account's entries have consecutive numbers, and the account says which: whoever adds or deletes holds the account's
 //! row, so numbers are unique without a sequence, and the account's count and sum can be held against its entries.
 
-use super::desk::{Desk, execute_one};
+use super::buffers::{Buffers, execute_one};
 use super::request::NewEntry;
 use super::schema::SCHEMA;
 use crate::benchmark::Outcome;
@@ -17,17 +17,17 @@ pub(super) fn insert(
     time: i64,
     text: &str,
     session: &mut dyn Session,
-    desk: &mut Desk,
+    buffers: &mut Buffers,
 ) -> Result<Outcome, DatabaseError> {
     session.begin()?;
     for entry in entries {
         let [account, product, quantity] = [entry.account, entry.product, entry.quantity].map(Value::Int);
-        execute_one(session, &READ_PRICE, &[product], &mut desk.rows)?;
-        let amount = Value::Int(entry.quantity * desk.rows.int(0, 0));
-        execute_one(session, &TAKE_NUMBER, &[account, amount], &mut desk.rows)?;
-        let number = Value::Int(desk.rows.int(0, 0));
+        execute_one(session, &READ_PRICE, &[product], &mut buffers.rows)?;
+        let amount = Value::Int(entry.quantity * buffers.rows.int(0, 0));
+        execute_one(session, &TAKE_NUMBER, &[account, amount], &mut buffers.rows)?;
+        let number = Value::Int(buffers.rows.int(0, 0));
         let row = [account, number, product, quantity, amount, Value::Int(time), Value::Text(text)];
-        session.execute(&INSERT_ENTRY, &row, &mut desk.rows)?;
+        session.execute(&INSERT_ENTRY, &row, &mut buffers.rows)?;
     }
     session.commit()?;
     Ok(Outcome::Committed)
@@ -37,22 +37,23 @@ pub(super) fn insert(
 pub(super) fn delete(
     accounts: &[(i64, i64)],
     session: &mut dyn Session,
-    desk: &mut Desk,
+    buffers: &mut Buffers,
 ) -> Result<(Outcome, u64), DatabaseError> {
     session.begin()?;
     let mut deleted = 0;
     for &(account, wanted) in accounts {
         let account = Value::Int(account);
-        execute_one(session, &LOCK_ACCOUNT, &[account], &mut desk.rows)?;
-        let (first, next) = (desk.rows.int(0, 0), desk.rows.int(0, 1));
+        execute_one(session, &LOCK_ACCOUNT, &[account], &mut buffers.rows)?;
+        let (first, next) = (buffers.rows.int(0, 0), buffers.rows.int(0, 1));
         let count = wanted.min(next - first);
         if count == 0 {
             continue;
         }
         let last = Value::Int(first + count - 1);
-        execute_one(session, &DELETE_ENTRIES, &[account, Value::Int(first), last], &mut desk.rows)?;
-        let (found, amount) = (desk.rows.len(), (0..desk.rows.len()).map(|entry| desk.rows.int(entry, 0)).sum());
-        execute_one(session, &SETTLE, &[account, Value::Int(found as i64), Value::Int(amount)], &mut desk.rows)?;
+        execute_one(session, &DELETE_ENTRIES, &[account, Value::Int(first), last], &mut buffers.rows)?;
+        let (found, amount) =
+            (buffers.rows.len(), (0..buffers.rows.len()).map(|entry| buffers.rows.int(entry, 0)).sum());
+        execute_one(session, &SETTLE, &[account, Value::Int(found as i64), Value::Int(amount)], &mut buffers.rows)?;
         deleted += found as u64;
     }
     session.commit()?;

@@ -1,6 +1,6 @@
 //! The four transactions that only read.
 
-use super::desk::{Desk, execute_one};
+use super::buffers::{Buffers, execute_one};
 use super::schema::*;
 use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session};
@@ -11,9 +11,13 @@ use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
 const NEWEST: i64 = 20;
 
 /// Read Lite: a hot account and its rate.
-pub(super) fn read_lite(account: i64, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+pub(super) fn read_lite(
+    account: i64,
+    session: &mut dyn Session,
+    buffers: &mut Buffers,
+) -> Result<Outcome, DatabaseError> {
     session.begin()?;
-    execute_one(session, &READ_ACCOUNT, &[Value::Int(account)], &mut desk.rows)?;
+    execute_one(session, &READ_ACCOUNT, &[Value::Int(account)], &mut buffers.rows)?;
     session.commit()?;
     Ok(Outcome::Committed)
 }
@@ -23,31 +27,39 @@ pub(super) fn read_medium(
     branch: i64,
     place: usize,
     session: &mut dyn Session,
-    desk: &mut Desk,
+    buffers: &mut Buffers,
 ) -> Result<Outcome, DatabaseError> {
     session.begin()?;
-    execute_one(session, &READ_BRANCH, &[Value::Int(branch)], &mut desk.rows)?;
-    let row = place.min(desk.rows.len() - 1);
-    let (account, next) = (desk.rows.int(row, 0), desk.rows.int(row, 3));
+    execute_one(session, &READ_BRANCH, &[Value::Int(branch)], &mut buffers.rows)?;
+    let row = place.min(buffers.rows.len() - 1);
+    let (account, next) = (buffers.rows.int(row, 0), buffers.rows.int(row, 3));
     let newest = [account, next - NEWEST, next - 1].map(Value::Int);
     // An account whose entries were all deleted has none to show.
-    session.execute(&READ_ENTRIES, &newest, &mut desk.rows)?;
+    session.execute(&READ_ENTRIES, &newest, &mut buffers.rows)?;
     session.commit()?;
     Ok(Outcome::Committed)
 }
 
 /// Read Heavy: how many documents a topic has and how large they are, from rows all over the table.
-pub(super) fn read_heavy(topic: i64, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+pub(super) fn read_heavy(
+    topic: i64,
+    session: &mut dyn Session,
+    buffers: &mut Buffers,
+) -> Result<Outcome, DatabaseError> {
     session.begin()?;
-    execute_one(session, &READ_TOPIC, &[Value::Int(topic)], &mut desk.rows)?;
+    execute_one(session, &READ_TOPIC, &[Value::Int(topic)], &mut buffers.rows)?;
     session.commit()?;
     Ok(Outcome::Committed)
 }
 
 /// CPU Heavy: a sum over all pairs of a small table's rows.
-pub(super) fn cpu_heavy(addend: i64, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+pub(super) fn cpu_heavy(
+    addend: i64,
+    session: &mut dyn Session,
+    buffers: &mut Buffers,
+) -> Result<Outcome, DatabaseError> {
     session.begin()?;
-    execute_one(session, &SUM_PAIRS, &[Value::Int(addend)], &mut desk.rows)?;
+    execute_one(session, &SUM_PAIRS, &[Value::Int(addend)], &mut buffers.rows)?;
     session.commit()?;
     Ok(Outcome::Committed)
 }

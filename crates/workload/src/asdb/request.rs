@@ -8,7 +8,7 @@ use super::schema::*;
 
 /// The kinds of transaction, in the order of [`TRANSACTIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TransactionKind {
     ReadLite,
     ReadMedium,
     ReadHeavy,
@@ -34,16 +34,16 @@ pub(super) const TRANSACTIONS: [&str; 9] = [
 ];
 
 /// Each kind with its share of the mix in percent.
-pub(super) const MIX: [(Kind, u32); 9] = [
-    (Kind::ReadLite, 35),
-    (Kind::ReadMedium, 20),
-    (Kind::ReadHeavy, 5),
-    (Kind::UpdateLite, 20),
-    (Kind::UpdateHeavy, 3),
-    (Kind::InsertLite, 3),
-    (Kind::InsertHeavy, 2),
-    (Kind::Delete, 2),
-    (Kind::CpuHeavy, 10),
+pub(super) const MIX: [(TransactionKind, u32); 9] = [
+    (TransactionKind::ReadLite, 35),
+    (TransactionKind::ReadMedium, 20),
+    (TransactionKind::ReadHeavy, 5),
+    (TransactionKind::UpdateLite, 20),
+    (TransactionKind::UpdateHeavy, 3),
+    (TransactionKind::InsertLite, 3),
+    (TransactionKind::InsertHeavy, 2),
+    (TransactionKind::Delete, 2),
+    (TransactionKind::CpuHeavy, 10),
 ];
 
 /// Entries that an Insert Lite adds, all to one hot account.
@@ -109,34 +109,34 @@ pub(super) enum Request {
 
 impl Request {
     /// Draws a kind by its share, then its input.
-    pub(super) fn draw(random: &mut Pcg64, sizes: Sizes) -> (Kind, Request) {
+    pub(super) fn draw(random: &mut Pcg64, sizes: Sizes) -> (TransactionKind, Request) {
         let kind = draw_kind(random);
         let request = match kind {
-            Kind::ReadLite => Request::ReadLite { account: hot(random, sizes.accounts()) },
-            Kind::ReadMedium => Request::ReadMedium {
+            TransactionKind::ReadLite => Request::ReadLite { account: hot(random, sizes.accounts()) },
+            TransactionKind::ReadMedium => Request::ReadMedium {
                 branch: match random.random_range(0..100) < READ_MEDIUM_HOT_PERCENT {
                     true => hot(random, sizes.branches()),
                     false => any(random, sizes.branches()),
                 },
                 place: random.random_range(0..ACCOUNTS_PER_BRANCH as usize),
             },
-            Kind::ReadHeavy => Request::ReadHeavy { topic: any(random, sizes.topics()) },
-            Kind::UpdateLite => Request::UpdateLite {
+            TransactionKind::ReadHeavy => Request::ReadHeavy { topic: any(random, sizes.topics()) },
+            TransactionKind::UpdateLite => Request::UpdateLite {
                 account: hot(random, sizes.accounts()),
                 amount: random.random_range(-10_000..=10_000),
             },
-            Kind::UpdateHeavy => {
+            TransactionKind::UpdateHeavy => {
                 let mut documents = std::array::from_fn(|_| any(random, sizes.documents()));
                 documents.sort_unstable();
                 Request::UpdateHeavy { documents }
             }
-            Kind::InsertLite => {
+            TransactionKind::InsertLite => {
                 let account = hot(random, sizes.accounts());
                 Request::InsertLite(std::array::from_fn(|_| {
                     new_entry(random, account, |random| hot(random, sizes.products()))
                 }))
             }
-            Kind::InsertHeavy => {
+            TransactionKind::InsertHeavy => {
                 let mut entries = std::array::from_fn(|_| {
                     let account = any(random, sizes.accounts());
                     new_entry(random, account, |random| any(random, sizes.products()))
@@ -144,7 +144,7 @@ impl Request {
                 entries.sort_unstable_by_key(|entry| entry.account);
                 Request::InsertHeavy(entries)
             }
-            Kind::Delete => {
+            TransactionKind::Delete => {
                 let mut accounts = std::array::from_fn(|place| match place {
                     0 => (hot(random, sizes.accounts()), HOT_DELETED),
                     _ => (any(random, sizes.accounts()), 1),
@@ -152,13 +152,13 @@ impl Request {
                 accounts.sort_unstable();
                 Request::Delete(accounts)
             }
-            Kind::CpuHeavy => Request::CpuHeavy { addend: random.random_range(0..10_000) },
+            TransactionKind::CpuHeavy => Request::CpuHeavy { addend: random.random_range(0..10_000) },
         };
         (kind, request)
     }
 }
 
-fn draw_kind(random: &mut Pcg64) -> Kind {
+fn draw_kind(random: &mut Pcg64) -> TransactionKind {
     let mut left = random.random_range(0..100);
     for (kind, percent) in MIX {
         if left < percent {

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column, columns};
+use crate::schema::{
+    Column, ColumnId, ColumnKind, Index, Schema, SecondaryIndex, Storage, Table, TableId, column, columns,
+};
 
 pub(super) const RATE: TableId = 0;
 pub(super) const SAMPLE: TableId = 1;
@@ -41,63 +43,63 @@ pub(super) const fn primary(table: TableId) -> Index {
     Index { table, number: 0 }
 }
 
-const MONEY: Kind = Kind::Decimal { precision: 14, scale: 2 };
+const MONEY: ColumnKind = ColumnKind::Decimal { precision: 14, scale: 2 };
 
 columns! { RATE_COLUMNS:
-    R_ID column "r_id" Kind::Int;
-    R_NAME column "r_name" Kind::Text(30);
-    R_RATE column "r_rate" Kind::Decimal { precision: 6, scale: 4 };
-    R_SINCE column "r_since" Kind::Date;
+    R_ID column "r_id" ColumnKind::Int;
+    R_NAME column "r_name" ColumnKind::Text(30);
+    R_RATE column "r_rate" ColumnKind::Decimal { precision: 6, scale: 4 };
+    R_SINCE column "r_since" ColumnKind::Date;
 }
 
 columns! { SAMPLE_COLUMNS:
-    S_ID column "s_id" Kind::Int;
-    S_VALUE column "s_value" Kind::Int;
-    S_WEIGHT column "s_weight" Kind::Int;
+    S_ID column "s_id" ColumnKind::Int;
+    S_VALUE column "s_value" ColumnKind::Int;
+    S_WEIGHT column "s_weight" ColumnKind::Int;
 }
 
 columns! { ACCOUNT_COLUMNS:
-    A_ID column "a_id" Kind::BigInt;
-    A_BRANCH column "a_branch" Kind::BigInt;
-    A_NAME column "a_name" Kind::Text(40);
-    A_RATE column "a_rate" Kind::Int;
-    A_OPENED column "a_opened" Kind::Date;
+    A_ID column "a_id" ColumnKind::BigInt;
+    A_BRANCH column "a_branch" ColumnKind::BigInt;
+    A_NAME column "a_name" ColumnKind::Text(40);
+    A_RATE column "a_rate" ColumnKind::Int;
+    A_OPENED column "a_opened" ColumnKind::Date;
     A_BALANCE column "a_balance" MONEY;
     // How often the balance was updated.
-    A_UPDATES column "a_updates" Kind::BigInt;
+    A_UPDATES column "a_updates" ColumnKind::BigInt;
     // Entries of an account have consecutive numbers, from this one …
-    A_FIRST column "a_first" Kind::BigInt;
+    A_FIRST column "a_first" ColumnKind::BigInt;
     // … to the one before this.
-    A_NEXT column "a_next" Kind::BigInt;
+    A_NEXT column "a_next" ColumnKind::BigInt;
     // The sum of their amounts.
     A_TOTAL column "a_total" MONEY;
 }
 
 columns! { PRODUCT_COLUMNS:
-    P_ID column "p_id" Kind::BigInt;
-    P_NAME column "p_name" Kind::Text(40);
-    P_PRICE column "p_price" Kind::Decimal { precision: 8, scale: 2 };
-    P_SINCE column "p_since" Kind::Date;
+    P_ID column "p_id" ColumnKind::BigInt;
+    P_NAME column "p_name" ColumnKind::Text(40);
+    P_PRICE column "p_price" ColumnKind::Decimal { precision: 8, scale: 2 };
+    P_SINCE column "p_since" ColumnKind::Date;
 }
 
 columns! { DOCUMENT_COLUMNS:
-    D_ID column "d_id" Kind::BigInt;
-    D_TOPIC column "d_topic" Kind::BigInt;
-    D_VERSION column "d_version" Kind::BigInt;
-    D_CHANGED column "d_changed" Kind::Timestamp;
-    D_SIZE column "d_size" Kind::Int;
-    D_TITLE column "d_title" Kind::Text(TITLE_MAX);
-    D_BODY column "d_body" Kind::Text(600);
+    D_ID column "d_id" ColumnKind::BigInt;
+    D_TOPIC column "d_topic" ColumnKind::BigInt;
+    D_VERSION column "d_version" ColumnKind::BigInt;
+    D_CHANGED column "d_changed" ColumnKind::Timestamp;
+    D_SIZE column "d_size" ColumnKind::Int;
+    D_TITLE column "d_title" ColumnKind::Text(TITLE_MAX);
+    D_BODY column "d_body" ColumnKind::Text(600);
 }
 
 columns! { ENTRY_COLUMNS:
-    E_ACCOUNT column "e_account" Kind::BigInt;
-    E_NUMBER column "e_number" Kind::BigInt;
-    E_PRODUCT column "e_product" Kind::BigInt;
-    E_QUANTITY column "e_quantity" Kind::Int;
+    E_ACCOUNT column "e_account" ColumnKind::BigInt;
+    E_NUMBER column "e_number" ColumnKind::BigInt;
+    E_PRODUCT column "e_product" ColumnKind::BigInt;
+    E_QUANTITY column "e_quantity" ColumnKind::Int;
     E_AMOUNT column "e_amount" MONEY;
-    E_TIME column "e_time" Kind::Timestamp;
-    E_TEXT column "e_text" Kind::Text(TEXT_MAX);
+    E_TIME column "e_time" ColumnKind::Timestamp;
+    E_TEXT column "e_text" ColumnKind::Text(TEXT_MAX);
 }
 
 /// The tables.

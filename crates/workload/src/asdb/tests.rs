@@ -7,13 +7,13 @@ use arrow::array::{ArrayRef, new_empty_array};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 
-use super::request::{Kind, MIX, Request};
+use super::request::{MIX, Request, TransactionKind};
 use super::schema::*;
 use super::*;
 use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
 use crate::recording::{Answer, Recording, count};
-use crate::schema::{Kind as ColumnKind, TableId};
+use crate::schema::{ColumnKind, TableId};
 use crate::statement::Value;
 
 fn load_into(benchmark: &Asdb, database: &dyn Database) {
@@ -114,8 +114,8 @@ fn drained_accounts_lose_nothing() {
     let benchmark = Asdb::new(1, 1);
     let database = loaded(&benchmark);
     let mut session = database.session(&SCHEMA).unwrap();
-    let mut desk = desk::Desk::default();
-    let mut delete = |count| inserts::delete(&[(7, count)], session.as_mut(), &mut desk).unwrap().1;
+    let mut buffers = buffers::Buffers::default();
+    let mut delete = |count| inserts::delete(&[(7, count)], session.as_mut(), &mut buffers).unwrap().1;
     assert_eq!([delete(15), delete(15), delete(1)], [15, 5, 0]);
     assert_eq!(facts(&database)[4], 20);
 }
@@ -125,12 +125,12 @@ fn the_heavy_computation_is_what_it_says() {
     let benchmark = Asdb::new(1, 1);
     let database = loaded(&benchmark);
     let mut session = database.session(&SCHEMA).unwrap();
-    let mut desk = desk::Desk::default();
+    let mut buffers = buffers::Buffers::default();
     let samples = ints(&database, SAMPLE, &[S_VALUE, S_WEIGHT]);
     for addend in [0, 17] {
-        reads::cpu_heavy(addend, session.as_mut(), &mut desk).unwrap();
+        reads::cpu_heavy(addend, session.as_mut(), &mut buffers).unwrap();
         let pairs = samples.iter().flat_map(|a| samples.iter().map(move |b| (a[0] * b[1] + addend) % 9_973));
-        assert_eq!(desk.rows.int(0, 0), pairs.sum::<i64>());
+        assert_eq!(buffers.rows.int(0, 0), pairs.sum::<i64>());
     }
 }
 
@@ -145,7 +145,7 @@ fn a_wrong_scale_is_noticed_and_nothing_is_left_behind() {
     let mut failures = 0;
     for _ in 0..300 {
         client.draw();
-        if matches!(client.drawn(), Some((Kind::InsertHeavy | Kind::Delete, _))) {
+        if matches!(client.drawn(), Some((TransactionKind::InsertHeavy | TransactionKind::Delete, _))) {
             let error = client.run(session.as_mut()).unwrap_err().to_string();
             assert!(error.contains("load the benchmark at this scale first"), "{error}");
             failures += 1;
@@ -265,7 +265,7 @@ fn findings(answer: Answer, updates: u64) -> Vec<(String, Option<bool>, String)>
     let benchmark = Asdb::new(1, 1);
     for _ in 0..updates {
         let request = Request::UpdateLite { account: 1, amount: 50 };
-        benchmark.audit.tally(0).completed(Kind::UpdateLite, &request, 0);
+        benchmark.audit.tally(0).completed(TransactionKind::UpdateLite, &request, 0);
     }
     let database = Recording::new(&SCHEMA, answer);
     load_into(&benchmark, &database);

@@ -1,6 +1,6 @@
 //! The two transactions that change values in place.
 
-use super::desk::{Desk, execute_one};
+use super::buffers::{Buffers, execute_one};
 use super::request::REVISED;
 use super::schema::SCHEMA;
 use crate::benchmark::Outcome;
@@ -13,10 +13,10 @@ pub(super) fn update_lite(
     account: i64,
     amount: i64,
     session: &mut dyn Session,
-    desk: &mut Desk,
+    buffers: &mut Buffers,
 ) -> Result<Outcome, DatabaseError> {
     session.begin()?;
-    execute_one(session, &ADD_TO_BALANCE, &[account, amount].map(Value::Int), &mut desk.rows)?;
+    execute_one(session, &ADD_TO_BALANCE, &[account, amount].map(Value::Int), &mut buffers.rows)?;
     session.commit()?;
     Ok(Outcome::Committed)
 }
@@ -27,12 +27,12 @@ pub(super) fn update_heavy(
     time: i64,
     title: &str,
     session: &mut dyn Session,
-    desk: &mut Desk,
+    buffers: &mut Buffers,
 ) -> Result<Outcome, DatabaseError> {
     session.begin()?;
     for &document in documents {
         let revision = [Value::Int(document), Value::Int(time), Value::Text(title)];
-        execute_one(session, &REVISE, &revision, &mut desk.rows)?;
+        execute_one(session, &REVISE, &revision, &mut buffers.rows)?;
     }
     session.commit()?;
     Ok(Outcome::Committed)

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{Column, Kind, Schema, Storage, Table, TableId, column};
+use crate::schema::{Column, ColumnKind, Schema, Storage, Table, TableId, column};
 use crate::tpcc::TABLES;
 
 pub(super) const SUPPLIER: TableId = 9;
@@ -38,21 +38,24 @@ const fn fixed(name: &'static str, columns: &'static [Column]) -> Table {
 
 const SUPPLIER_COLUMNS: &[Column] = &[
     // As wide as the product of a warehouse and an item, from which stock's supplier is reckoned.
-    column("su_suppkey", Kind::BigInt),
-    column("su_name", Kind::Text(25)),
-    column("su_address", Kind::Text(40)),
-    column("su_nationkey", Kind::Int),
-    column("su_phone", Kind::Text(15)),
-    column("su_acctbal", Kind::Decimal { precision: 12, scale: 2 }),
-    column("su_comment", Kind::Text(100)),
+    column("su_suppkey", ColumnKind::BigInt),
+    column("su_name", ColumnKind::Text(25)),
+    column("su_address", ColumnKind::Text(40)),
+    column("su_nationkey", ColumnKind::Int),
+    column("su_phone", ColumnKind::Text(15)),
+    column("su_acctbal", ColumnKind::Decimal { precision: 12, scale: 2 }),
+    column("su_comment", ColumnKind::Text(100)),
 ];
 
 const NATION_COLUMNS: &[Column] = &[
-    column("n_nationkey", Kind::Int),
-    column("n_name", Kind::Text(25)),
-    column("n_regionkey", Kind::Int),
-    column("n_comment", Kind::Text(152)),
+    column("n_nationkey", ColumnKind::Int),
+    column("n_name", ColumnKind::Text(25)),
+    column("n_regionkey", ColumnKind::Int),
+    column("n_comment", ColumnKind::Text(152)),
 ];
 
-const REGION_COLUMNS: &[Column] =
-    &[column("r_regionkey", Kind::Int), column("r_name", Kind::Text(55)), column("r_comment", Kind::Text(152))];
+const REGION_COLUMNS: &[Column] = &[
+    column("r_regionkey", ColumnKind::Int),
+    column("r_name", ColumnKind::Text(55)),
+    column("r_comment", ColumnKind::Text(152)),
+];

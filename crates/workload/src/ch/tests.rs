@@ -12,7 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::memory::MemoryDatabase;
 use crate::recording::{Recording, count, ints};
-use crate::schema::Kind;
+use crate::schema::ColumnKind;
 use crate::statement::Value;
 
 fn made(parameters: serde_json::Value, seed: u64) -> Box<dyn Benchmark> {
@@ -41,7 +41,7 @@ fn suppliers_nations_and_regions_fit_together() {
         assert_eq!(batch, population::make(table, 3));
         assert_eq!((batch.num_rows() as u64, batch.schema()), (rows, SCHEMA.tables[table].arrow()));
         for (column, array) in SCHEMA.tables[table].columns.iter().zip(batch.columns()) {
-            if let Kind::Text(bytes_max) = column.kind {
+            if let ColumnKind::Text(bytes_max) = column.kind {
                 assert!(array.as_string_view().iter().flatten().all(|text| text.len() <= bytes_max), "{}", column.name);
             }
         }

@@ -10,7 +10,7 @@ use crate::footprint::bytes_per_row;
 use crate::inquiry::{batches, integers, line, row_count_line};
 use crate::parts::{Filling, load};
 use crate::registry::{Entry, Parameter, ParameterValue, Possible};
-use crate::schema::{Kind, Schema, Storage, Table, column};
+use crate::schema::{ColumnKind, Schema, Storage, Table, column};
 use crate::tpch_operators::SameQuery;
 
 /// The benchmark in the registry.
@@ -46,7 +46,7 @@ static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("column_group"),
     tables: &[Table {
         name: "b",
-        columns: &[column("v", Kind::Int), column("g", Kind::Int)],
+        columns: &[column("v", ColumnKind::Int), column("g", ColumnKind::Int)],
         primary_key: &[],
         secondary: &[],
         storage: Storage::Columns,

@@ -10,7 +10,7 @@ use crate::footprint::bytes_per_row;
 use crate::inquiry::{integer_line, row_count_line};
 use crate::parts::{Filling, Part, load};
 use crate::registry::{Entry, Parameter, ParameterValue};
-use crate::schema::{Kind, Schema, Storage, Table, TableId, column};
+use crate::schema::{ColumnKind, Schema, Storage, Table, TableId, column};
 use crate::tpch_operators::SameQuery;
 
 /// The benchmark in the registry.
@@ -41,14 +41,14 @@ static SCHEMA: Schema = Schema {
     tables: &[
         Table {
             name: "r",
-            columns: &[column("p", Kind::Int)],
+            columns: &[column("p", ColumnKind::Int)],
             primary_key: &[0],
             secondary: &[],
             storage: Storage::Columns,
         },
         Table {
             name: "s",
-            columns: &[column("f", Kind::Int)],
+            columns: &[column("f", ColumnKind::Int)],
             primary_key: &[],
             secondary: &[],
             storage: Storage::Columns,

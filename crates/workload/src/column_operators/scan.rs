@@ -13,7 +13,7 @@ use crate::footprint::bytes_per_row;
 use crate::inquiry::integer_line;
 use crate::parts::{Filling, load};
 use crate::registry::{Entry, Parameter, ParameterValue};
-use crate::schema::{Kind, Schema, Storage, Table, column};
+use crate::schema::{ColumnKind, Schema, Storage, Table, column};
 
 /// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
@@ -36,7 +36,7 @@ static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("column_scan"),
     tables: &[Table {
         name: "a",
-        columns: &[column("x", Kind::Int)],
+        columns: &[column("x", ColumnKind::Int)],
         primary_key: &[],
         secondary: &[],
         storage: Storage::Columns,

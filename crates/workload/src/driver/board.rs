@@ -7,7 +7,7 @@ use plimsoll_policy::Priority;
 
 /// The clients of one workload, each with a place where it says what it is doing. Clones show the same clients.
 #[derive(Debug, Clone, Default)]
-pub struct Board(Arc<[Place]>);
+pub struct Board(Arc<[ClientEntry]>);
 
 /// A client's place, written by that client only.
 ///
@@ -15,7 +15,7 @@ pub struct Board(Arc<[Place]>);
 /// down. Relaxed: each word is whole by itself, and nothing else is read on the strength of it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Place {
+struct ClientEntry {
     /// Requests completed since the client began. A count.
     completed: AtomicU64,
     /// The request under way, as [`UnderWay::word`]; 0 while there is none.
@@ -49,7 +49,7 @@ impl UnderWay {
 impl Board {
     /// A board for so many clients, none of which has a request.
     pub fn new(clients: usize) -> Self {
-        Board((0..clients).map(|_| Place::default()).collect())
+        Board((0..clients).map(|_| ClientEntry::default()).collect())
     }
 
     /// The request that a client has under way; `None` while it thinks, or if there is no such client.

@@ -125,7 +125,7 @@ pub(super) fn watch_warm_up(
         let reading = look(if number < count { begin + number * length } else { end })?;
         for (workload, steps) in steps.iter_mut().enumerate() {
             let completed = reading.completed[workload] - before.completed[workload];
-            steps.push(Step { completed: completed as f64, length: (reading.at - before.at) as f64 });
+            steps.push(WarmUpStep { completed: completed as f64, length: (reading.at - before.at) as f64 });
         }
         let verdicts: Vec<Verdict> = steps.iter().map(|steps| judge(steps)).collect();
         let are_all_steady = || verdicts.iter().all(|verdict| *verdict == Verdict::Steady);
@@ -138,7 +138,7 @@ pub(super) fn watch_warm_up(
 
 /// What one workload did in one step of the warm-up.
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct WarmUpStep {
     /// Requests completed. A count.
     completed: f64,
     /// Its length, in any unit.
@@ -180,7 +180,7 @@ impl fmt::Display for Verdict {
 }
 
 /// Judges one workload by its steps so far. See the module.
-fn judge(steps: &[Step]) -> Verdict {
+fn judge(steps: &[WarmUpStep]) -> Verdict {
     if steps.len() < INTERVALS {
         return Verdict::TooShort;
     }
@@ -206,7 +206,7 @@ fn judge(steps: &[Step]) -> Verdict {
 
 /// Completed requests in each interval of so many steps; where the lengths of intervals differ, as many as there would
 /// be in one of mean length.
-fn intervals(steps: &[Step], length: usize) -> [f64; INTERVALS] {
+fn intervals(steps: &[WarmUpStep], length: usize) -> [f64; INTERVALS] {
     let mean_length = steps.iter().map(|step| step.length).sum::<f64>() / INTERVALS as f64;
     std::array::from_fn(|number| {
         let steps = &steps[number * length..(number + 1) * length];

@@ -8,7 +8,7 @@ use super::client::FileClient;
 use super::generator::Values;
 use super::native::{Native, NativeProgram};
 use super::problem::{FileError, Source};
-use super::program::{Definition, PlacedSql, Step, Tables};
+use super::program::{Definition, PlacedSql, ProgramStep, Tables};
 use super::sql::{self, Trial};
 use super::{WorkloadFile, check, check_bounds, hash, load, scale_datum};
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
@@ -98,7 +98,7 @@ impl FileBenchmark {
         let steps = || self.definition.programs.iter().flat_map(|program| &program.steps);
         let executes = || {
             steps().filter_map(|step| match step {
-                Step::Execute(execute) => Some(execute),
+                ProgramStep::Execute(execute) => Some(execute),
                 _ => None,
             })
         };

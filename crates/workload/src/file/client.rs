@@ -12,7 +12,7 @@ use super::datum::Datum;
 use super::expression::{Expression, Variables, evaluate, is_true};
 use super::generator::{Generator, Values};
 use super::native::{NativeProgram, NativeStep, now_us};
-use super::program::{BUILT_IN, Definition, Execute, Keep, Length, Step};
+use super::program::{BUILT_IN, Definition, Execute, Keep, Length, ProgramStep};
 use super::scale_datum;
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
@@ -115,40 +115,40 @@ impl State {
             let ours = |message: String| Stop { error: DatabaseError::Failed(message), is_open };
             match step {
                 // Like PostgreSQL, which only warns of the second.
-                Step::Begin if is_open => {}
-                Step::Begin if native.is_some_and(|native| native.is_queries) => {}
-                Step::Begin => {
+                ProgramStep::Begin if is_open => {}
+                ProgramStep::Begin if native.is_some_and(|native| native.is_queries) => {}
+                ProgramStep::Begin => {
                     session.begin()?;
                     is_open = true;
                     began = native.map(|_| now_us());
                 }
                 // Likewise.
-                Step::Commit | Step::Rollback if !is_open => {}
-                Step::Commit => {
+                ProgramStep::Commit | ProgramStep::Rollback if !is_open => {}
+                ProgramStep::Commit => {
                     session.commit()?;
                     is_open = false;
                 }
-                Step::Rollback => {
+                ProgramStep::Rollback => {
                     session.rollback()?;
                     (is_open, rolled_back) = (false, true);
                 }
-                Step::Execute(execute) => {
+                ProgramStep::Execute(execute) => {
                     let step = native.and_then(|native| native.steps[at - 1].as_ref());
                     let step = step.map(|step| (step, began.filter(|_| is_open).unwrap_or_else(now_us)));
                     let outcome = self.execute(execute, step, session);
                     outcome.map_err(|error| self.told(execute, &definition.slots, error))?;
                     self.keep(execute, &definition.slots).map_err(ours)?;
                 }
-                Step::Set { slot, expression, place } => {
+                ProgramStep::Set { slot, expression, place } => {
                     self.slots[*slot] = self.value(expression, place, &mut random).map_err(ours)?;
                 }
-                Step::JumpUnless { condition, to, place } => {
+                ProgramStep::JumpUnless { condition, to, place } => {
                     if !is_true(&self.value(condition, place, &mut random).map_err(ours)?) {
                         at = *to;
                     }
                 }
-                Step::Jump { to } => at = *to,
-                Step::Sleep { length, place } => thread::sleep(self.length(length, place).map_err(ours)?),
+                ProgramStep::Jump { to } => at = *to,
+                ProgramStep::Sleep { length, place } => thread::sleep(self.length(length, place).map_err(ours)?),
             }
         }
         if is_open {

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TokenKind {
     /// Spaces and line ends.
     Space,
     /// A comment, with its marks.
@@ -32,7 +32,7 @@ pub(super) enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     /// What it is.
-    pub(super) kind: Kind,
+    pub(super) kind: TokenKind,
     /// Where, in bytes.
     pub(super) span: Range<usize>,
 }
@@ -76,7 +76,7 @@ impl Iterator for Lexer<'_> {
         let kind = self.scan();
         match kind {
             // Words and signs have told already.
-            Kind::Space | Kind::Comment | Kind::Word | Kind::Sign => {}
+            TokenKind::Space | TokenKind::Comment | TokenKind::Word | TokenKind::Sign => {}
             _ => self.after_operand = true,
         }
         Some(Token { kind, span: start..self.at })
@@ -114,15 +114,15 @@ impl<'a> Lexer<'a> {
         self.at += self.rest().find(end).map_or(self.rest().len(), |at| at + end.len());
     }
 
-    fn scan(&mut self) -> Kind {
+    fn scan(&mut self) -> TokenKind {
         match self.peek(0) {
             byte if byte.is_ascii_whitespace() => {
                 self.skip_while(|byte| byte.is_ascii_whitespace());
-                Kind::Space
+                TokenKind::Space
             }
             b'-' if self.peek(1) == b'-' => {
                 self.skip_while(|byte| byte != b'\n');
-                Kind::Comment
+                TokenKind::Comment
             }
             b'/' if self.peek(1) == b'*' => self.block_comment(),
             b'\'' => self.string(false),
@@ -133,7 +133,7 @@ impl<'a> Lexer<'a> {
             b'"' => {
                 self.at += 1;
                 self.skip_past("\"");
-                Kind::QuotedName
+                TokenKind::QuotedName
             }
             b'$' => self.dollar(),
             byte if is_name_start(byte) => self.word(),
@@ -143,25 +143,25 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    fn block_comment(&mut self) -> Kind {
+    fn block_comment(&mut self) -> TokenKind {
         let mut depth = 0;
         loop {
             let rest = &self.text.as_bytes()[self.at..];
             match rest {
                 [b'/', b'*', ..] => (depth, self.at) = (depth + 1, self.at + 2),
                 [b'*', b'/', ..] => (depth, self.at) = (depth - 1, self.at + 2),
-                [] => return Kind::Comment,
+                [] => return TokenKind::Comment,
                 _ => self.at += 1,
             }
             if depth == 0 {
-                return Kind::Comment;
+                return TokenKind::Comment;
             }
         }
     }
 
     /// A string from its quote on. A doubled quote is read as the end of one string and the beginning of the next, which
     /// comes to the same.
-    fn string(&mut self, has_escapes: bool) -> Kind {
+    fn string(&mut self, has_escapes: bool) -> TokenKind {
         self.at += 1;
         while self.at < self.text.len() {
             match self.peek(0) {
@@ -169,21 +169,21 @@ impl<'a> Lexer<'a> {
                 b'\'' if self.peek(1) == b'\'' => self.at += 2,
                 b'\'' => {
                     self.at += 1;
-                    return Kind::Text;
+                    return TokenKind::Text;
                 }
                 _ => self.at += 1,
             }
         }
         self.at = self.text.len();
-        Kind::Text
+        TokenKind::Text
     }
 
     /// `$1`, `$$ … $$`, `$tag$ … $tag$`, or a lonely dollar sign.
-    fn dollar(&mut self) -> Kind {
+    fn dollar(&mut self) -> TokenKind {
         if self.peek(1).is_ascii_digit() {
             self.at += 1;
             self.skip_while(|byte| byte.is_ascii_digit());
-            return Kind::Positional;
+            return TokenKind::Positional;
         }
         let rest = self.rest();
         let tag = rest[1..].bytes().take_while(|byte| is_name(*byte)).count();
@@ -193,41 +193,41 @@ impl<'a> Lexer<'a> {
         let mark = rest[..tag + 2].to_owned();
         self.at += mark.len();
         self.skip_past(&mark);
-        Kind::Text
+        TokenKind::Text
     }
 
-    fn word(&mut self) -> Kind {
+    fn word(&mut self) -> TokenKind {
         let start = self.at;
         self.skip_while(|byte| is_name(byte) || byte == b'$');
         let word = &self.text[start..self.at];
         self.after_operand = !NO_OPERANDS.iter().any(|known| word.eq_ignore_ascii_case(known));
-        Kind::Word
+        TokenKind::Word
     }
 
-    fn number(&mut self) -> Kind {
+    fn number(&mut self) -> TokenKind {
         self.skip_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_'));
-        Kind::Number
+        TokenKind::Number
     }
 
     /// A cast, an assignment, the colon of a slice, or a parameter.
-    fn colon(&mut self) -> Kind {
+    fn colon(&mut self) -> TokenKind {
         let is_slice = self.brackets.last() == Some(&b'[') && self.after_operand;
         match self.peek(1) {
             b':' | b'=' => {
                 self.at += 2;
                 self.after_operand = false;
-                Kind::Sign
+                TokenKind::Sign
             }
             byte if is_name_start(byte) && !is_slice => {
                 self.at += 1;
                 self.skip_while(is_name);
-                Kind::Parameter
+                TokenKind::Parameter
             }
             _ => self.sign(),
         }
     }
 
-    fn sign(&mut self) -> Kind {
+    fn sign(&mut self) -> TokenKind {
         let byte = self.peek(0);
         match byte {
             b'(' | b'[' => self.brackets.push(byte),
@@ -237,7 +237,7 @@ impl<'a> Lexer<'a> {
         self.after_operand = matches!(byte, b')' | b']');
         // Every byte above 127 begins a name, so that this is one character.
         self.at += 1;
-        Kind::Sign
+        TokenKind::Sign
     }
 }
 
@@ -247,11 +247,11 @@ mod tests {
 
     use super::*;
 
-    fn check(text: &str, expect: &[(Kind, &str)]) {
+    fn check(text: &str, expect: &[(TokenKind, &str)]) {
         let found = tokens(text);
-        let found: Vec<(Kind, &str)> = found
+        let found: Vec<(TokenKind, &str)> = found
             .iter()
-            .filter(|token| token.kind != Kind::Space)
+            .filter(|token| token.kind != TokenKind::Space)
             .map(|token| (token.kind, &text[token.span.clone()]))
             .collect();
         assert_eq!(found, expect, "{text}");
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn tokens_are_those_of_postgresql() {
-        use Kind::{Comment, Number, Parameter, Positional, QuotedName, Sign, Text, Word};
+        use TokenKind::{Comment, Number, Parameter, Positional, QuotedName, Sign, Text, Word};
         check("a:b", &[(Word, "a"), (Parameter, ":b")]);
         check("x::int", &[(Word, "x"), (Sign, "::"), (Word, "int")]);
         check(":x::int", &[(Parameter, ":x"), (Sign, "::"), (Word, "int")]);
@@ -304,7 +304,7 @@ mod tests {
             let found = tokens(text);
             let found: Vec<&str> = found
                 .iter()
-                .filter(|token| token.kind == Kind::Parameter)
+                .filter(|token| token.kind == TokenKind::Parameter)
                 .map(|token| &text[token.span.clone()])
                 .collect();
             assert_eq!(found, expect, "{text}");

@@ -7,9 +7,9 @@ use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::benchmark::FileBenchmark;
-use super::lexer::{Kind, tokens};
+use super::lexer::{TokenKind, tokens};
 use super::load::{PGBENCH_MARK, accounts_sql, branches_sql, pgbench_account_type, tellers_sql};
-use super::program::{self, Execute, Keep, PlacedSql, Step, Tables};
+use super::program::{self, Execute, Keep, PlacedSql, ProgramStep, Tables};
 use super::sql;
 use crate::benchmark::{LoadError, LoadProgress};
 use crate::database::{Database, DatabaseError, Refusal, Session};
@@ -124,15 +124,15 @@ impl Native {
     fn program(&self, program: &program::Program) -> Result<NativeProgram, DatabaseError> {
         let executes = || {
             program.steps.iter().filter_map(|step| match step {
-                Step::Execute(execute) => Some(execute),
+                ProgramStep::Execute(execute) => Some(execute),
                 _ => None,
             })
         };
         let only_queries = executes().all(|execute| may_be_analytical(&execute.sql));
         let (mut steps, mut is_read_only) = (Vec::new(), false);
         for step in &program.steps {
-            let Step::Execute(execute) = step else {
-                is_read_only &= !matches!(step, Step::Begin | Step::Commit | Step::Rollback);
+            let ProgramStep::Execute(execute) = step else {
+                is_read_only &= !matches!(step, ProgramStep::Begin | ProgramStep::Commit | ProgramStep::Rollback);
                 steps.push(None);
                 continue;
             };
@@ -243,7 +243,7 @@ fn with_literals(text: &str, parameters: &[Value<'_>]) -> String {
         let number = word.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
         match number
             .and_then(|number| parameters.get(number.checked_sub(1)?))
-            .filter(|_| token.kind == Kind::Positional)
+            .filter(|_| token.kind == TokenKind::Positional)
         {
             None => query += word,
             Some(Value::Null) => query += "NULL",

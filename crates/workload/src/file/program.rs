@@ -95,7 +95,7 @@ pub(super) struct Program {
     /// The generators that are drawn from before it begins.
     pub(super) draws: Vec<usize>,
     /// What is done, in order.
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<ProgramStep>,
     /// Whether it may be run again after a deadlock or a conflict.
     pub(super) is_retried: bool,
     /// Its priority, if its file gives it one.
@@ -104,7 +104,7 @@ pub(super) struct Program {
 
 /// One step.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum ProgramStep {
     /// Begins a transaction.
     Begin,
     /// Commits it.

@@ -13,9 +13,9 @@ use std::ops::Range;
 
 use super::WorkloadFile;
 use super::expression::{self, Expression};
-use super::lexer::{Kind, Lexer, tokens};
+use super::lexer::{Lexer, TokenKind, tokens};
 use super::problem::{FileError, Problem, Source, listed, suggestion};
-use super::program::{BUILT_IN, Definition, Execute, Keep, Program, Step, Tables, Written};
+use super::program::{BUILT_IN, Definition, Execute, Keep, Program, ProgramStep, Tables, Written};
 use super::sql::{self, Splitter, Uses};
 use crate::benchmark::Writes;
 use flow::Flow;
@@ -152,7 +152,7 @@ struct Reader<'a> {
     name: &'a str,
     variables: &'a mut Variables,
     facts: &'a mut Facts,
-    steps: Vec<Step>,
+    steps: Vec<ProgramStep>,
     flow: Flow,
     statements: usize,
 }
@@ -176,7 +176,7 @@ impl Reader<'_> {
             self.statement(splitter.last().expect("one has just ended"))?;
         }
         self.flow.check_closed()?;
-        if !self.steps.iter().any(|step| matches!(step, Step::Execute(_))) {
+        if !self.steps.iter().any(|step| matches!(step, ProgramStep::Execute(_))) {
             return Err(Problem::new(0..0, "there is no SQL statement, so nothing would run"));
         }
         Ok(())
@@ -194,11 +194,11 @@ impl Reader<'_> {
                 Err(Problem::new(span, "`AND CHAIN` is not supported; write BEGIN again"))
             }
             ["commit" | "end", rest @ ..] if !rest.contains(&"prepared") => {
-                self.steps.push(Step::Commit);
+                self.steps.push(ProgramStep::Commit);
                 Ok(())
             }
             ["rollback" | "abort", rest @ ..] if !rest.contains(&"to") && !rest.contains(&"prepared") => {
-                self.steps.push(Step::Rollback);
+                self.steps.push(ProgramStep::Rollback);
                 Ok(())
             }
             _ => self.execute(text, span),
@@ -207,18 +207,18 @@ impl Reader<'_> {
 
     /// `BEGIN`, with what it says of the transaction told by a statement of its own.
     fn begin(&mut self, modes: &[&str], text: &str, span: Range<usize>) -> Result<(), Problem> {
-        self.steps.push(Step::Begin);
+        self.steps.push(ProgramStep::Begin);
         let modes = match modes {
             ["work" | "transaction", modes @ ..] => modes,
             modes => modes,
         };
         if !modes.is_empty() {
-            let words: Vec<_> = tokens(text).into_iter().filter(|token| token.kind == Kind::Word).collect();
+            let words: Vec<_> = tokens(text).into_iter().filter(|token| token.kind == TokenKind::Word).collect();
             let first = words[words.len() - modes.len()].span.start;
             let sql = format!("SET TRANSACTION {}", &text[first..]);
             self.statements += 1;
             let name = format!("{}.{}", self.name, self.statements);
-            self.steps.push(Step::Execute(super::plain_execute(name, &sql, &self.source.line(span.start))));
+            self.steps.push(ProgramStep::Execute(super::plain_execute(name, &sql, &self.source.line(span.start))));
         }
         Ok(())
     }
@@ -236,8 +236,8 @@ impl Reader<'_> {
         for token in tokens(text) {
             let typed = &text[token.span.clone()];
             match token.kind {
-                Kind::Text => self.note_string(typed, span.start + token.span.start),
-                Kind::Word | Kind::QuotedName => {
+                TokenKind::Text => self.note_string(typed, span.start + token.span.start),
+                TokenKind::Word | TokenKind::QuotedName => {
                     let name = typed.trim_matches('"').to_ascii_lowercase();
                     self.facts.uses_pgbench_tables |= PGBENCH_TABLES.contains(&name.as_str());
                 }
@@ -247,7 +247,7 @@ impl Reader<'_> {
         self.facts.only_queries &= sql::is_query(text);
         self.statements += 1;
         let name = format!("{}.{}", self.name, self.statements);
-        self.steps.push(Step::Execute(Execute {
+        self.steps.push(ProgramStep::Execute(Execute {
             name,
             sql: translated.sql,
             written: Written { sql: text.to_owned(), uses: Uses::Each },
@@ -263,7 +263,7 @@ impl Reader<'_> {
         // Within a string nothing is quoted, so that its inside is looked at like SQL.
         let inside = string.trim_matches('\'');
         let offset = at + (inside.as_ptr() as usize - string.as_ptr() as usize);
-        for token in tokens(inside).into_iter().filter(|token| token.kind == Kind::Parameter) {
+        for token in tokens(inside).into_iter().filter(|token| token.kind == TokenKind::Parameter) {
             let span = offset + token.span.start..offset + token.span.end;
             self.variables.in_strings.push((
                 self.number,

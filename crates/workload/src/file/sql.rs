@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::lexer::{Kind, Token, tokens};
+use super::lexer::{Token, TokenKind, tokens};
 
 /// A statement with its parameters as a server wants them.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub(super) fn translate(text: &str, uses: Uses) -> Result<Translated, usize> {
     let mut translated = Translated { sql: String::with_capacity(text.len()), parameters: Vec::new() };
     for Token { kind, span } in tokens(text) {
         match kind {
-            Kind::Positional => return Err(span.start),
-            Kind::Parameter => {
+            TokenKind::Positional => return Err(span.start),
+            TokenKind::Parameter => {
                 let name = &text[span.start + 1..span.end];
                 let known = translated.parameters.iter().position(|(known, _)| known == name);
                 let number = known.filter(|_| uses == Uses::One).unwrap_or_else(|| {
@@ -49,7 +49,7 @@ pub(super) fn rest_at(text: &str, uses: Uses, place: usize) -> Option<&str> {
     let (mut passed, mut known) = (0, Vec::new());
     for Token { kind, span } in tokens(text) {
         let word = &text[span.clone()];
-        let length = if kind == Kind::Parameter {
+        let length = if kind == TokenKind::Parameter {
             let seen = known.iter().position(|name| *name == word).filter(|_| uses == Uses::One);
             let number = seen.unwrap_or_else(|| {
                 known.push(word);
@@ -60,7 +60,7 @@ pub(super) fn rest_at(text: &str, uses: Uses, place: usize) -> Option<&str> {
             word.chars().count()
         };
         if place < passed + length {
-            let within = if kind == Kind::Parameter { 0 } else { place - passed };
+            let within = if kind == TokenKind::Parameter { 0 } else { place - passed };
             let byte = word.char_indices().nth(within).map_or(0, |(byte, _)| byte);
             return Some(&text[span.start + byte..]);
         }
@@ -73,7 +73,7 @@ pub(super) fn rest_at(text: &str, uses: Uses, place: usize) -> Option<&str> {
 pub(super) fn inline(text: &str, constants: &[(&str, String)]) -> Result<String, (String, usize)> {
     let mut inlined = String::with_capacity(text.len());
     for Token { kind, span } in tokens(text) {
-        if kind != Kind::Parameter {
+        if kind != TokenKind::Parameter {
             inlined += &text[span];
             continue;
         }
@@ -113,11 +113,11 @@ impl Splitter {
     pub(super) fn take(&mut self, text: &str, token: &Token) -> bool {
         let word = &text[token.span.clone()];
         match token.kind {
-            Kind::Space | Kind::Comment => return false,
-            Kind::Sign if word == ";" && self.parentheses == 0 && self.bodies == 0 => return self.end(),
-            Kind::Sign if word == "(" => self.parentheses += 1,
-            Kind::Sign if word == ")" => self.parentheses = self.parentheses.saturating_sub(1),
-            Kind::Word => self.word(word),
+            TokenKind::Space | TokenKind::Comment => return false,
+            TokenKind::Sign if word == ";" && self.parentheses == 0 && self.bodies == 0 => return self.end(),
+            TokenKind::Sign if word == "(" => self.parentheses += 1,
+            TokenKind::Sign if word == ")" => self.parentheses = self.parentheses.saturating_sub(1),
+            TokenKind::Word => self.word(word),
             _ => {}
         }
         let start = self.current.as_ref().map_or(token.span.start, |current| current.start);
@@ -163,9 +163,9 @@ fn outer_words(sql: &str) -> Vec<(String, usize)> {
     let mut words = Vec::new();
     for Token { kind, span } in tokens(sql) {
         match (kind, &sql[span.clone()]) {
-            (Kind::Sign, "(" | "[") => depth += 1,
-            (Kind::Sign, ")" | "]") => depth = depth.saturating_sub(1),
-            (Kind::Word, word) if depth == 0 => words.push((word.to_ascii_lowercase(), span.start)),
+            (TokenKind::Sign, "(" | "[") => depth += 1,
+            (TokenKind::Sign, ")" | "]") => depth = depth.saturating_sub(1),
+            (TokenKind::Word, word) if depth == 0 => words.push((word.to_ascii_lowercase(), span.start)),
             _ => {}
         }
     }
@@ -174,7 +174,7 @@ fn outer_words(sql: &str) -> Vec<(String, usize)> {
 
 /// The words with which a statement begins, in lower case: at most so many.
 pub(super) fn first_words(sql: &str, count: usize) -> Vec<String> {
-    let is_word = |token: &Token| token.kind == Kind::Word;
+    let is_word = |token: &Token| token.kind == TokenKind::Word;
     let words = tokens(sql).into_iter().filter(is_word).take(count);
     words.map(|token| sql[token.span].to_ascii_lowercase()).collect()
 }
@@ -268,7 +268,7 @@ fn without_distinct(list: &str) -> &str {
 }
 
 fn is_significant(token: &Token) -> bool {
-    !matches!(token.kind, Kind::Space | Kind::Comment)
+    !matches!(token.kind, TokenKind::Space | TokenKind::Comment)
 }
 
 /// A list cut at its commas outside of brackets.
@@ -276,9 +276,9 @@ fn items(list: &str) -> Vec<&str> {
     let (mut depth, mut start, mut items) = (0_usize, 0, Vec::new());
     for Token { kind, span } in tokens(list) {
         match (kind, &list[span.clone()]) {
-            (Kind::Sign, "(" | "[") => depth += 1,
-            (Kind::Sign, ")" | "]") => depth = depth.saturating_sub(1),
-            (Kind::Sign, ",") if depth == 0 => {
+            (TokenKind::Sign, "(" | "[") => depth += 1,
+            (TokenKind::Sign, ")" | "]") => depth = depth.saturating_sub(1),
+            (TokenKind::Sign, ",") if depth == 0 => {
                 items.push(&list[start..span.start]);
                 start = span.end;
             }
@@ -302,7 +302,7 @@ fn column_name(item: &str) -> Option<Option<String>> {
     if text(last) == "*" {
         return None;
     }
-    if matches!(kind, Kind::Word | Kind::QuotedName) {
+    if matches!(kind, TokenKind::Word | TokenKind::QuotedName) {
         let before = if last == 0 { "" } else { text(last - 1) };
         match before {
             // Of `x::type` it is that of x, of a constant that of the type; such a column is best given a name.
@@ -314,12 +314,17 @@ fn column_name(item: &str) -> Option<Option<String>> {
             "" | "." => return Some(name_at(last)),
             _ if text(last).eq_ignore_ascii_case("end") => return Some(Some("case".to_owned())),
             _ if before.eq_ignore_ascii_case("as") => return Some(name_at(last)),
-            _ if significant[last - 1].kind != Kind::Sign || matches!(before, ")" | "]") => return Some(name_at(last)),
+            _ if significant[last - 1].kind != TokenKind::Sign || matches!(before, ")" | "]") => {
+                return Some(name_at(last));
+            }
             _ => {}
         }
     }
     // A function's own name, where the call is all there is.
-    if text(last) == ")" && significant[0].kind == Kind::Word && text(1) == "(" && is_one_call(&significant[1..], item)
+    if text(last) == ")"
+        && significant[0].kind == TokenKind::Word
+        && text(1) == "("
+        && is_one_call(&significant[1..], item)
     {
         return Some(name_at(0));
     }
@@ -346,8 +351,8 @@ fn is_one_call(call: &[Token], item: &str) -> bool {
 fn name(token: &Token, text: &str) -> Option<String> {
     let typed = &text[token.span.clone()];
     match token.kind {
-        Kind::Word => Some(typed.to_ascii_lowercase()),
-        Kind::QuotedName => Some(typed.trim_matches('"').to_owned()),
+        TokenKind::Word => Some(typed.to_ascii_lowercase()),
+        TokenKind::QuotedName => Some(typed.trim_matches('"').to_owned()),
         _ => None,
     }
 }

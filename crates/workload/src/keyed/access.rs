@@ -6,7 +6,7 @@ use super::SqlError;
 use super::analysis::{INSTEAD, refused};
 use super::expression::{Comparison, Expression, first_given};
 use super::scalar::Type;
-use crate::schema::{ColumnId, DeclaredTable, Index, Kind};
+use crate::schema::{ColumnId, ColumnKind, DeclaredTable, Index};
 
 /// Rows of a table, and which of them are meant.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,7 +30,7 @@ pub(super) enum Access {
 /// One column of a key. The expression does not depend on rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Part {
-    pub(super) kind: Kind,
+    pub(super) kind: ColumnKind,
     pub(super) value: Expression,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Wanted<'a> {
 struct Usable<'a> {
     position: usize,
     column: ColumnId,
-    kind: Kind,
+    kind: ColumnKind,
     comparison: Comparison,
     value: &'a Expression,
 }
@@ -145,7 +145,7 @@ pub(super) fn choose(
         Access::Range { index, equal: key, low: bound(&best.low), high: bound(&best.high) }
     };
     // Of texts the bounds of a range are not exact: what is excluded, or too long for the column, is left to the filter.
-    let is_exact = |usable: &&Usable<'_>| !matches!(usable.kind, Kind::Text(_));
+    let is_exact = |usable: &&Usable<'_>| !matches!(usable.kind, ColumnKind::Text(_));
     let bounds = best.low.iter().chain(&best.high).filter(is_exact);
     let used: Vec<usize> = best.equal.iter().chain(bounds).map(|usable| usable.position).collect();
     let mut position = 0;
@@ -172,10 +172,10 @@ fn usable(position: usize, condition: &Expression) -> Option<Usable<'_>> {
         _ => return None,
     };
     let is_key = match kind {
-        Kind::Int | Kind::BigInt => matches!(value_kind, Type::Int | Type::BigInt),
+        ColumnKind::Int | ColumnKind::BigInt => matches!(value_kind, Type::Int | Type::BigInt),
         // Numerics of any number of places are compared with it.
-        Kind::Decimal { .. } => false,
-        Kind::Text(_) | Kind::Date | Kind::Timestamp => value_kind == Type::from(kind),
+        ColumnKind::Decimal { .. } => false,
+        ColumnKind::Text(_) | ColumnKind::Date | ColumnKind::Timestamp => value_kind == Type::from(kind),
     };
     let is_usable = is_key && comparison != Comparison::Unequal && !value.reads_row();
     is_usable.then_some(Usable { position, column, kind, comparison, value })

@@ -14,7 +14,7 @@ use super::expression::{Arithmetic, Comparison, Expression, Input, Row};
 use super::function::Aggregate;
 use super::numeric::Numeric;
 use super::scalar::{Scalar, Type};
-use crate::schema::{DeclaredColumn, DeclaredTable, Kind};
+use crate::schema::{ColumnKind, DeclaredColumn, DeclaredTable};
 
 /// What names can mean.
 #[derive(Debug, Clone, Default)]
@@ -93,7 +93,7 @@ impl<'s> Analysis<'s> {
         }
         let inner = self.cast(typed, to)?;
         Ok(match column.kind {
-            Kind::Decimal { precision, scale } => {
+            ColumnKind::Decimal { precision, scale } => {
                 Expression::Fit { precision, scale: scale.unsigned_abs(), inner: Box::new(inner) }
             }
             _ => inner,

@@ -11,7 +11,7 @@ use super::expression::Expression;
 use super::numeric::PLACES_MAX;
 use super::scalar::{Scalar, Type};
 use super::{SqlError, parse, place_of};
-use crate::schema::{DeclaredColumn, DeclaredTable, Kind, Schema, Storage};
+use crate::schema::{ColumnKind, DeclaredColumn, DeclaredTable, Schema, Storage};
 
 /// Bytes that a text without a length has room for. Rows have room for all of their texts.
 const TEXT_BYTES: usize = 255;
@@ -237,21 +237,23 @@ fn unchecked(of: &str, constraint: &impl std::fmt::Display) -> String {
 }
 
 /// How a column of a type is kept.
-fn kept_as(kind: Type, limit: Limit, at: Location) -> Result<Kind, SqlError> {
+fn kept_as(kind: Type, limit: Limit, at: Location) -> Result<ColumnKind, SqlError> {
     Ok(match (kind, limit) {
-        (Type::Int, _) => Kind::Int,
-        (Type::BigInt, _) => Kind::BigInt,
-        (Type::Numeric, Limit::Digits { precision, scale }) => Kind::Decimal { precision, scale: scale.cast_signed() },
+        (Type::Int, _) => ColumnKind::Int,
+        (Type::BigInt, _) => ColumnKind::BigInt,
+        (Type::Numeric, Limit::Digits { precision, scale }) => {
+            ColumnKind::Decimal { precision, scale: scale.cast_signed() }
+        }
         (Type::Numeric, _) => {
             return refused(
                 at,
                 format!("a column of numbers needs its digits; write numeric(p, s) with p up to {PLACES_MAX}"),
             );
         }
-        (Type::Text, Limit::Characters(characters)) => Kind::Text(characters),
-        (Type::Text, _) => Kind::Text(TEXT_BYTES),
-        (Type::Date, _) => Kind::Date,
-        (Type::Timestamp, _) => Kind::Timestamp,
+        (Type::Text, Limit::Characters(characters)) => ColumnKind::Text(characters),
+        (Type::Text, _) => ColumnKind::Text(TEXT_BYTES),
+        (Type::Date, _) => ColumnKind::Date,
+        (Type::Timestamp, _) => ColumnKind::Timestamp,
         (Type::Bool | Type::Interval, _) => {
             return refused(at, format!("a column of type {kind} is not kept by the embedded engine; use integer"));
         }
@@ -290,9 +292,9 @@ fn check_key(table: &DeclaredTable, number: usize, at: Location) -> Result<(), S
         return refused(at, format!("`{name}` may be null, and so it cannot be in an index here; declare it NOT NULL"));
     }
     let width = |column: &DeclaredColumn| match column.kind {
-        Kind::Int | Kind::Date => 4,
-        Kind::BigInt | Kind::Decimal { .. } | Kind::Timestamp => 8,
-        Kind::Text(bytes) => bytes,
+        ColumnKind::Int | ColumnKind::Date => 4,
+        ColumnKind::BigInt | ColumnKind::Decimal { .. } | ColumnKind::Timestamp => 8,
+        ColumnKind::Text(bytes) => bytes,
     };
     let bytes: usize = columns().map(width).sum();
     if bytes > KEY_BYTES_MAX {

@@ -6,7 +6,7 @@ use super::failed;
 use super::numeric::Numeric;
 use super::scalar::{Kept, Scalar, Type, in_range, out_of_range};
 use crate::database::DatabaseError;
-use crate::schema::{Kind, StoredColumn};
+use crate::schema::{ColumnKind, StoredColumn};
 use crate::statement::{RowAccess, RowRef, Value};
 
 /// An expression. Operands have types that their operator takes.
@@ -121,15 +121,15 @@ impl<'a> Input<'a> {
     pub(super) fn given(
         &self,
         first: usize,
-        columns: impl ExactSizeIterator<Item = (Kind, bool)>,
+        columns: impl ExactSizeIterator<Item = (ColumnKind, bool)>,
     ) -> Option<&'a [Value<'a>]> {
         let given = &self.parameters[first..first + columns.len()];
         let mut each = given.iter().zip(columns);
         let is_kept = each.all(|(value, (kind, nullable))| match (value, kind) {
             (Value::Null, _) => nullable,
-            (Value::Int(number), Kind::Int | Kind::Date) => i32::try_from(*number).is_ok(),
-            (Value::Int(_), Kind::BigInt | Kind::Timestamp) => true,
-            (Value::Text(text), Kind::Text(bytes_max)) => text.len() <= bytes_max,
+            (Value::Int(number), ColumnKind::Int | ColumnKind::Date) => i32::try_from(*number).is_ok(),
+            (Value::Int(_), ColumnKind::BigInt | ColumnKind::Timestamp) => true,
+            (Value::Text(text), ColumnKind::Text(bytes_max)) => text.len() <= bytes_max,
             _ => false,
         });
         is_kept.then_some(given)
@@ -288,14 +288,19 @@ impl Expression {
 
     /// Its value for a row, as a column of a kind keeps it.
     #[inline(always)]
-    pub(super) fn kept<'a>(&'a self, kind: Kind, input: &Input<'a>, row: &Row<'_>) -> Result<Kept<'a>, DatabaseError> {
+    pub(super) fn kept<'a>(
+        &'a self,
+        kind: ColumnKind,
+        input: &Input<'a>,
+        row: &Row<'_>,
+    ) -> Result<Kept<'a>, DatabaseError> {
         if Type::from(kind).is_whole() {
             return Ok(self.whole(input, row)?.map_or(Kept::Null, Kept::Int));
         }
         Ok(match (self.evaluate(input, row)?, kind) {
             (Scalar::Null, _) => Kept::Null,
             (Scalar::Text(text), _) => Kept::Text(text),
-            (Scalar::Numeric(number), Kind::Decimal { scale, .. }) => {
+            (Scalar::Numeric(number), ColumnKind::Decimal { scale, .. }) => {
                 let unscaled = i64::try_from(number.unscaled_at(scale.unsigned_abs()));
                 Kept::Int(unscaled.expect("a column's numbers have at most 18 digits"))
             }
@@ -350,7 +355,7 @@ fn connective<'a>(
 
 fn column_value(row: &Row<'_>, StoredColumn { column, kind, nullable }: StoredColumn) -> Scalar<'static> {
     let number = |number: i64| match kind {
-        Kind::Decimal { scale, .. } => {
+        ColumnKind::Decimal { scale, .. } => {
             let number = Numeric::new(number.into(), scale.unsigned_abs());
             Scalar::Numeric(number.expect("a column's numbers have at most 18 digits"))
         }
@@ -365,7 +370,7 @@ fn column_value(row: &Row<'_>, StoredColumn { column, kind, nullable }: StoredCo
         },
         Row::Stored(access, row) if nullable && access.is_null(row, column) => Scalar::Null,
         Row::Stored(access, row) => match kind {
-            Kind::Text(_) => {
+            ColumnKind::Text(_) => {
                 let mut text = String::new();
                 access.text(row, column, &mut text);
                 Scalar::Text(text.into())

@@ -8,7 +8,7 @@ use super::access::{Access, Bound, Part, Source};
 use super::expression::{Input, Row};
 use super::scalar::Kept;
 use crate::database::DatabaseError;
-use crate::schema::{Index, Kind};
+use crate::schema::{ColumnKind, Index};
 use crate::statement::{End, Intent, RowAccess, RowRef, Value};
 
 /// Values of a key. Few have more, so that nothing is allocated.
@@ -127,6 +127,7 @@ impl Source {
         access.find_end(*index, &values(&low), &values(&high), end, Intent::Read)
     }
 
+    #[inline]
     fn passes(&self, input: &Input<'_>, access: &dyn RowAccess, row: RowRef) -> Result<bool, DatabaseError> {
         for condition in &self.filter {
             if !condition.holds(input, &Row::Stored(access, row))? {
@@ -152,7 +153,7 @@ fn key_of<'a>(parts: &'a [Part], input: &Input<'a>) -> Result<Option<Key<'a>>, D
         let is_possible = match (&value, kind) {
             (Kept::Null, _) => false,
             (Kept::Int(number), kind) => limits(*kind).contains(number),
-            (Kept::Text(text), Kind::Text(bytes_max)) => text.len() <= *bytes_max,
+            (Kept::Text(text), ColumnKind::Text(bytes_max)) => text.len() <= *bytes_max,
             _ => true,
         };
         if !is_possible {
@@ -164,9 +165,9 @@ fn key_of<'a>(parts: &'a [Part], input: &Input<'a>) -> Result<Option<Key<'a>>, D
 }
 
 /// The whole numbers that a column can hold.
-fn limits(kind: Kind) -> RangeInclusive<i64> {
+fn limits(kind: ColumnKind) -> RangeInclusive<i64> {
     match kind {
-        Kind::Int | Kind::Date => i32::MIN.into()..=i32::MAX.into(),
+        ColumnKind::Int | ColumnKind::Date => i32::MIN.into()..=i32::MAX.into(),
         _ => i64::MIN..=i64::MAX,
     }
 }
@@ -223,7 +224,7 @@ fn edge<'a>(bound: Option<&'a Bound>, is_low: bool, input: &Input<'a>) -> Result
             }
         }
         // The filter sees to what is excluded. A text that is too long lies between two that are not.
-        (Kept::Text(text), Kind::Text(bytes_max)) if text.len() > bytes_max => match is_low {
+        (Kept::Text(text), ColumnKind::Text(bytes_max)) if text.len() > bytes_max => match is_low {
             true => {
                 let end = (0..=bytes_max).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();
                 Edge::At(Kept::Text(text[..end].to_owned().into()))

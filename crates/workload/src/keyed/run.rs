@@ -8,7 +8,7 @@ use super::failed;
 use super::function::{Aggregate, AggregateFunction};
 use super::scalar::{Kept, Scalar, Type};
 use crate::database::DatabaseError;
-use crate::schema::{ColumnId, DeclaredColumn, Kind, TableId};
+use crate::schema::{ColumnId, ColumnKind, DeclaredColumn, TableId};
 use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Value};
 
 /// A statement as row operations.
@@ -202,7 +202,7 @@ fn append(output: &[Expression], input: &Input<'_>, row: &Row<'_>, rows: &mut Ro
     for expression in output {
         match (expression, row) {
             // Copied once, straight from the row; numerics are kept as whole numbers.
-            (Expression::Column(of), &Row::Stored(access, row)) if !matches!(of.kind, Kind::Decimal { .. }) => {
+            (Expression::Column(of), &Row::Stored(access, row)) if !matches!(of.kind, ColumnKind::Decimal { .. }) => {
                 rows.append_column(access, row, *of);
             }
             _ => match expression.evaluate(input, row)? {
@@ -238,7 +238,7 @@ fn stored<'a>(
     let name = &column.name;
     match (&value, column.kind) {
         (Kept::Null, _) if !column.nullable => failed(format!("null in column `{name}`, which is NOT NULL")),
-        (Kept::Text(text), Kind::Text(bytes_max)) if text.len() > bytes_max => {
+        (Kept::Text(text), ColumnKind::Text(bytes_max)) if text.len() > bytes_max => {
             failed(format!("text of {} bytes in column `{name}`, which has room for {bytes_max}", text.len()))
         }
         _ => Ok(value),

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use super::numeric::{Numeric, TOO_LARGE};
-use crate::schema::Kind;
+use crate::schema::ColumnKind;
 use crate::statement::Value;
 
 /// A type.
@@ -53,15 +53,15 @@ impl Type {
     }
 }
 
-impl From<Kind> for Type {
-    fn from(kind: Kind) -> Self {
+impl From<ColumnKind> for Type {
+    fn from(kind: ColumnKind) -> Self {
         match kind {
-            Kind::Int => Type::Int,
-            Kind::BigInt => Type::BigInt,
-            Kind::Decimal { .. } => Type::Numeric,
-            Kind::Text(_) => Type::Text,
-            Kind::Date => Type::Date,
-            Kind::Timestamp => Type::Timestamp,
+            ColumnKind::Int => Type::Int,
+            ColumnKind::BigInt => Type::BigInt,
+            ColumnKind::Decimal { .. } => Type::Numeric,
+            ColumnKind::Text(_) => Type::Text,
+            ColumnKind::Date => Type::Date,
+            ColumnKind::Timestamp => Type::Timestamp,
         }
     }
 }

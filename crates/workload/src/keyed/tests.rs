@@ -8,15 +8,15 @@ use std::borrow::Cow;
 use super::*;
 use crate::database::{Database, Session};
 use crate::memory::MemoryDatabase;
-use crate::schema::{Column, Kind, Schema, SecondaryIndex, Storage, Table, column, nullable};
+use crate::schema::{Column, ColumnKind, Schema, SecondaryIndex, Storage, Table, column, nullable};
 use crate::statement::{RowAccess, Rows, Value};
 
 const COLUMNS: &[Column] = &[
-    column("a", Kind::Int),
-    column("b", Kind::Int),
-    column("name", Kind::Text(6)),
-    nullable("n", Kind::BigInt),
-    nullable("price", Kind::Decimal { precision: 8, scale: 2 }),
+    column("a", ColumnKind::Int),
+    column("b", ColumnKind::Int),
+    column("name", ColumnKind::Text(6)),
+    nullable("n", ColumnKind::BigInt),
+    nullable("price", ColumnKind::Decimal { precision: 8, scale: 2 }),
 ];
 
 /// A table with one index more than its key.
@@ -32,7 +32,11 @@ static SCHEMA: Schema = Schema {
         },
         Table {
             name: "log",
-            columns: &[nullable("day", Kind::Date), nullable("at", Kind::Timestamp), nullable("line", Kind::Text(20))],
+            columns: &[
+                nullable("day", ColumnKind::Date),
+                nullable("at", ColumnKind::Timestamp),
+                nullable("line", ColumnKind::Text(20)),
+            ],
             primary_key: &[],
             secondary: &[],
             storage: Storage::RowsAndColumns,
@@ -348,15 +352,15 @@ fn tables_are_declared_as_sql_declares_them() {
     assert_eq!(catalog.declare("CREATE INDEX by_title ON \"Item\" (title, id)"), Ok(true));
     assert_eq!(catalog.declare("INSERT INTO pair VALUES (1, 2)"), Ok(false));
     let [item, pair] = catalog.tables() else { panic!("two tables") };
-    let kinds: Vec<(Kind, bool)> = item.columns.iter().map(|column| (column.kind, column.nullable)).collect();
-    let decimal = Kind::Decimal { precision: 8, scale: 2 };
+    let kinds: Vec<(ColumnKind, bool)> = item.columns.iter().map(|column| (column.kind, column.nullable)).collect();
+    let decimal = ColumnKind::Decimal { precision: 8, scale: 2 };
     let expect = [
-        (Kind::Int, false),
-        (Kind::Text(40), false),
+        (ColumnKind::Int, false),
+        (ColumnKind::Text(40), false),
         (decimal, true),
-        (Kind::Timestamp, true),
-        (Kind::Date, true),
-        (Kind::Text(255), true),
+        (ColumnKind::Timestamp, true),
+        (ColumnKind::Date, true),
+        (ColumnKind::Text(255), true),
     ];
     assert_eq!((item.name.as_str(), &kinds[..]), ("Item", &expect[..]));
     assert_eq!((&item.primary_key[..], &item.secondary[..]), (&[0][..], &[vec![1, 0]][..]));

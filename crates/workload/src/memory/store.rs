@@ -7,7 +7,7 @@ use arrow::datatypes::{Date32Type, Decimal128Type, Int32Type, Int64Type, Timesta
 use arrow::record_batch::RecordBatch;
 
 use crate::database::DatabaseError;
-use crate::schema::{ColumnId, Index, Kind, Schema, Table, TableId};
+use crate::schema::{ColumnId, ColumnKind, Index, Schema, Table, TableId};
 use crate::statement::{End, Value};
 
 /// A stored value. The order of the variants is the order of keys: nulls first.
@@ -192,17 +192,17 @@ impl Store {
     }
 }
 
-fn loaded(kind: Kind, array: &dyn Array, row: usize) -> Datum {
+fn loaded(kind: ColumnKind, array: &dyn Array, row: usize) -> Datum {
     if array.is_null(row) {
         return Datum::Null;
     }
     match kind {
-        Kind::Int => Datum::Int(array.as_primitive::<Int32Type>().value(row).into()),
-        Kind::BigInt => Datum::Int(array.as_primitive::<Int64Type>().value(row)),
-        Kind::Decimal { .. } => Datum::Int(array.as_primitive::<Decimal128Type>().value(row) as i64),
-        Kind::Text(_) => Datum::Text(array.as_string_view().value(row).into()),
-        Kind::Date => Datum::Int(array.as_primitive::<Date32Type>().value(row).into()),
-        Kind::Timestamp => Datum::Int(array.as_primitive::<TimestampMicrosecondType>().value(row)),
+        ColumnKind::Int => Datum::Int(array.as_primitive::<Int32Type>().value(row).into()),
+        ColumnKind::BigInt => Datum::Int(array.as_primitive::<Int64Type>().value(row)),
+        ColumnKind::Decimal { .. } => Datum::Int(array.as_primitive::<Decimal128Type>().value(row) as i64),
+        ColumnKind::Text(_) => Datum::Text(array.as_string_view().value(row).into()),
+        ColumnKind::Date => Datum::Int(array.as_primitive::<Date32Type>().value(row).into()),
+        ColumnKind::Timestamp => Datum::Int(array.as_primitive::<TimestampMicrosecondType>().value(row)),
     }
 }
 
@@ -223,10 +223,12 @@ pub(super) fn check_value(table: &Table, column: ColumnId, value: &Datum) -> Res
     let column = &table.columns[column];
     let is_allowed = match (value, column.kind) {
         (Datum::Null, _) => column.nullable,
-        (Datum::Text(text), Kind::Text(bytes_max)) => text.len() <= bytes_max,
-        (Datum::Int(number), Kind::Int | Kind::Date) => i32::try_from(*number).is_ok(),
-        (Datum::Int(_), Kind::BigInt | Kind::Timestamp) => true,
-        (Datum::Int(number), Kind::Decimal { precision, .. }) => number.unsigned_abs() < 10u64.pow(precision.into()),
+        (Datum::Text(text), ColumnKind::Text(bytes_max)) => text.len() <= bytes_max,
+        (Datum::Int(number), ColumnKind::Int | ColumnKind::Date) => i32::try_from(*number).is_ok(),
+        (Datum::Int(_), ColumnKind::BigInt | ColumnKind::Timestamp) => true,
+        (Datum::Int(number), ColumnKind::Decimal { precision, .. }) => {
+            number.unsigned_abs() < 10u64.pow(precision.into())
+        }
         _ => false,
     };
     if is_allowed {

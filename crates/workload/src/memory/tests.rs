@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::*;
 use crate::database::OptionChange;
-use crate::schema::{Index, Kind, SecondaryIndex, Storage, Table, column, nullable};
+use crate::schema::{ColumnKind, Index, SecondaryIndex, Storage, Table, column, nullable};
 use crate::statement::{End, Intent, RowRef};
 
 static SCHEMA: Schema = Schema {
@@ -12,10 +12,10 @@ static SCHEMA: Schema = Schema {
     tables: &[Table {
         name: "book",
         columns: &[
-            column("shelf", Kind::Int),
-            column("place", Kind::Int),
-            column("author", Kind::Text(8)),
-            nullable("lent", Kind::Decimal { precision: 3, scale: 1 }),
+            column("shelf", ColumnKind::Int),
+            column("place", ColumnKind::Int),
+            column("author", ColumnKind::Text(8)),
+            nullable("lent", ColumnKind::Decimal { precision: 3, scale: 1 }),
         ],
         primary_key: &[0, 1],
         secondary: &[SecondaryIndex { name: "book_by_author", columns: &[2] }],

@@ -10,13 +10,13 @@ use crate::statement::{End, Intent, RowAccess, RowRef, Value};
 /// What a transaction has done and declared.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
-    steps: Vec<Step>,
+    steps: Vec<UndoStep>,
     /// The strongest intent with which each row was found, by table and row.
     declared: BTreeMap<(TableId, u64), Declared>,
 }
 
 #[derive(Debug)]
-enum Step {
+enum UndoStep {
     Inserted { table: TableId, row: u64 },
     Deleted { table: TableId, row: u64, before: Row },
     Changed { table: TableId, row: u64, column: ColumnId, before: Datum },
@@ -45,11 +45,11 @@ impl Undo {
     pub(super) fn apply(self, store: &mut Store) {
         for step in self.steps.into_iter().rev() {
             match step {
-                Step::Inserted { table, row } => drop(store.take(table, row)),
-                Step::Deleted { table, row, before } => {
+                UndoStep::Inserted { table, row } => drop(store.take(table, row)),
+                UndoStep::Deleted { table, row, before } => {
                     store.put(table, row, before).expect("the key was free before the row was deleted");
                 }
-                Step::Changed { table, row, column, before } => drop(store.replace(table, row, column, before)),
+                UndoStep::Changed { table, row, column, before } => drop(store.replace(table, row, column, before)),
             }
         }
     }
@@ -136,20 +136,20 @@ impl RowAccess for Transaction<'_> {
         let value = Datum::from(value);
         check_value(table, column, &value)?;
         let before = self.store.replace(row.table, row.row, column, value);
-        self.undo.steps.push(Step::Changed { table: row.table, row: row.row, column, before });
+        self.undo.steps.push(UndoStep::Changed { table: row.table, row: row.row, column, before });
         Ok(())
     }
 
     fn insert(&mut self, table: TableId, row: &[Value<'_>]) -> Result<(), DatabaseError> {
         let row = self.store.insert(table, row.iter().map(|&value| Datum::from(value)).collect())?;
-        self.undo.steps.push(Step::Inserted { table, row });
+        self.undo.steps.push(UndoStep::Inserted { table, row });
         Ok(())
     }
 
     fn delete(&mut self, row: RowRef) -> Result<(), DatabaseError> {
         self.require(row, Declared::ChangeOrDelete)?;
         let before = self.store.take(row.table, row.row);
-        self.undo.steps.push(Step::Deleted { table: row.table, row: row.row, before });
+        self.undo.steps.push(UndoStep::Deleted { table: row.table, row: row.row, before });
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use crate::statement::{Rows, Statement, Value};
 
 /// What a transaction does with its rows; its position among the benchmark's transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum TransactionKind {
     Read = 0,
     Update = 1,
 }
@@ -38,7 +38,7 @@ pub(super) struct RowsClient {
     columns: Columns,
     /// The share of transactions that update.
     updates: f64,
-    kind: Kind,
+    kind: TransactionKind,
     touched: Box<[Touch]>,
     key: String,
     value: String,
@@ -53,7 +53,7 @@ impl RowsClient {
             row_count: benchmark.row_count() as i64,
             columns: benchmark.columns,
             updates: benchmark.updates,
-            kind: Kind::Read,
+            kind: TransactionKind::Read,
             touched: vec![Touch { key: 0, value: 0 }; benchmark.rows_per_transaction].into(),
             key: String::new(),
             value: String::new(),
@@ -78,19 +78,19 @@ impl RowsClient {
             }
         };
         let touched = match (self.kind, self.columns) {
-            (Kind::Read, Columns::BigInt) => {
+            (TransactionKind::Read, Columns::BigInt) => {
                 session.execute(&READ_BIGINT, &[key], &mut self.rows)?;
                 self.rows.len() as u64
             }
-            (Kind::Read, Columns::Text) => {
+            (TransactionKind::Read, Columns::Text) => {
                 session.execute(&READ_TEXT, &[key], &mut self.rows)?;
                 self.rows.len() as u64
             }
-            (Kind::Update, Columns::BigInt) => {
+            (TransactionKind::Update, Columns::BigInt) => {
                 session.execute(&UPDATE_BIGINT, &[key], &mut self.rows)?;
                 self.rows.affected()
             }
-            (Kind::Update, Columns::Text) => {
+            (TransactionKind::Update, Columns::Text) => {
                 write_text(touch.value, &mut self.value);
                 session.execute(&UPDATE_TEXT, &[key, Value::Text(&self.value)], &mut self.rows)?;
                 self.rows.affected()
@@ -107,7 +107,7 @@ impl RowsClient {
 
 impl Client for RowsClient {
     fn draw(&mut self) -> usize {
-        self.kind = if self.random.random_bool(self.updates) { Kind::Update } else { Kind::Read };
+        self.kind = if self.random.random_bool(self.updates) { TransactionKind::Update } else { TransactionKind::Read };
         for touch in &mut self.touched {
             touch.key = self.random.random_range(1..=self.row_count);
             // Drawn for every kind of transaction, so that the keys do not depend on the parameters.
@@ -122,7 +122,7 @@ impl Client for RowsClient {
             self.touch(session, self.touched[row])?;
         }
         session.commit()?;
-        if self.kind == Kind::Update {
+        if self.kind == TransactionKind::Update {
             // Relaxed: read only after the clients have ended.
             self.updated.fetch_add(self.touched.len() as u64, Ordering::Relaxed);
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{ColumnId, Kind, Schema, Storage, Table, TableId, column};
+use crate::schema::{ColumnId, ColumnKind, Schema, Storage, Table, TableId, column};
 
 /// The table.
 pub(super) const PAIRS: TableId = 0;
@@ -18,7 +18,7 @@ pub(super) static BIGINT: Schema = Schema {
     name: Cow::Borrowed("rows_bigint"),
     tables: &[Table {
         name: "pairs",
-        columns: &[column("pair_key", Kind::BigInt), column("pair_value", Kind::BigInt)],
+        columns: &[column("pair_key", ColumnKind::BigInt), column("pair_value", ColumnKind::BigInt)],
         primary_key: &[KEY],
         secondary: &[],
         storage: Storage::RowsAndColumns,
@@ -30,7 +30,10 @@ pub(super) static TEXT: Schema = Schema {
     name: Cow::Borrowed("rows_text"),
     tables: &[Table {
         name: "pairs",
-        columns: &[column("pair_key", Kind::Text(TEXT_BYTES)), column("pair_value", Kind::Text(TEXT_BYTES))],
+        columns: &[
+            column("pair_key", ColumnKind::Text(TEXT_BYTES)),
+            column("pair_value", ColumnKind::Text(TEXT_BYTES)),
+        ],
         primary_key: &[KEY],
         secondary: &[],
         storage: Storage::RowsAndColumns,

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, Int64Array, StringArray};
 use arrow::record_batch::RecordBatch;
 use serde_json::json;
 
-use super::client::Kind;
+use super::client::TransactionKind;
 use super::data::{initial_sum, initial_value, write_text};
 use super::schema::TEXT_BYTES;
 use super::*;
@@ -87,7 +87,7 @@ fn updates_are_counted_and_change_as_many_values() {
         for _ in 0..200 {
             let drawn = client.draw();
             assert_eq!(client.run(session.as_mut()).unwrap(), Outcome::Committed);
-            if drawn != Kind::Update as usize {
+            if drawn != TransactionKind::Update as usize {
                 continue;
             }
             updates += 1;

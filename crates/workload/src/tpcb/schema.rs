@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{Column, ColumnId, Kind, Schema, Storage, Table, TableId, column};
+use crate::schema::{Column, ColumnId, ColumnKind, Schema, Storage, Table, TableId, column};
 
 /// Branches.
 pub(super) const BRANCH: TableId = 0;
@@ -35,30 +35,33 @@ pub(super) const FILLER: usize = 84;
 /// Bytes that fill a row of the history up to 50.
 pub(super) const HISTORY_FILLER: usize = 22;
 
-const BRANCH_COLUMNS: &[Column] =
-    &[column("b_id", Kind::Int), column("b_balance", Kind::BigInt), column("b_filler", Kind::Text(BRANCH_FILLER))];
+const BRANCH_COLUMNS: &[Column] = &[
+    column("b_id", ColumnKind::Int),
+    column("b_balance", ColumnKind::BigInt),
+    column("b_filler", ColumnKind::Text(BRANCH_FILLER)),
+];
 
 const TELLER_COLUMNS: &[Column] = &[
-    column("t_id", Kind::Int),
-    column("t_b_id", Kind::Int),
-    column("t_balance", Kind::BigInt),
-    column("t_filler", Kind::Text(FILLER)),
+    column("t_id", ColumnKind::Int),
+    column("t_b_id", ColumnKind::Int),
+    column("t_balance", ColumnKind::BigInt),
+    column("t_filler", ColumnKind::Text(FILLER)),
 ];
 
 const ACCOUNT_COLUMNS: &[Column] = &[
-    column("a_id", Kind::Int),
-    column("a_b_id", Kind::Int),
-    column("a_balance", Kind::BigInt),
-    column("a_filler", Kind::Text(FILLER)),
+    column("a_id", ColumnKind::Int),
+    column("a_b_id", ColumnKind::Int),
+    column("a_balance", ColumnKind::BigInt),
+    column("a_filler", ColumnKind::Text(FILLER)),
 ];
 
 const HISTORY_COLUMNS: &[Column] = &[
-    column("h_t_id", Kind::Int),
-    column("h_b_id", Kind::Int),
-    column("h_a_id", Kind::Int),
-    column("h_delta", Kind::BigInt),
-    column("h_time", Kind::Timestamp),
-    column("h_filler", Kind::Text(HISTORY_FILLER)),
+    column("h_t_id", ColumnKind::Int),
+    column("h_b_id", ColumnKind::Int),
+    column("h_a_id", ColumnKind::Int),
+    column("h_delta", ColumnKind::BigInt),
+    column("h_time", ColumnKind::Timestamp),
+    column("h_filler", ColumnKind::Text(HISTORY_FILLER)),
 ];
 
 const fn table(name: &'static str, columns: &'static [Column], primary_key: &'static [ColumnId]) -> Table {
@@ -84,9 +87,9 @@ mod tests {
     fn rows_have_the_prescribed_bytes() {
         for (table, bytes) in [(BRANCH, 100), (TELLER, 100), (ACCOUNT, 100), (HISTORY, 50)] {
             let width = |column: &Column| match column.kind {
-                Kind::Int | Kind::Date => 4,
-                Kind::BigInt | Kind::Decimal { .. } | Kind::Timestamp => 8,
-                Kind::Text(bytes_max) => bytes_max,
+                ColumnKind::Int | ColumnKind::Date => 4,
+                ColumnKind::BigInt | ColumnKind::Decimal { .. } | ColumnKind::Timestamp => 8,
+                ColumnKind::Text(bytes_max) => bytes_max,
             };
             assert_eq!(SCHEMA.tables[table].columns.iter().map(width).sum::<usize>(), bytes);
         }

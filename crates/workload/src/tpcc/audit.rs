@@ -8,7 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::customer::CustomerChoice;
-use super::deck::{Kind, TRANSACTIONS};
+use super::deck::{TRANSACTIONS, TransactionKind};
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
 use super::payment::Payment;
@@ -49,7 +49,7 @@ fn add(count: &AtomicU64, number: u64) {
 
 impl Tally {
     pub(super) fn new_order(&self, input: &NewOrder, outcome: Outcome) {
-        add(&self.completed[Kind::NewOrder as usize], 1);
+        add(&self.completed[TransactionKind::NewOrder as usize], 1);
         add(&self.orders_by_line_count[input.lines().len()], 1);
         let remote = input.lines().iter().filter(|line| input.is_remote(line)).count();
         if remote > 0 {
@@ -61,7 +61,7 @@ impl Tally {
     }
 
     pub(super) fn payment(&self, input: &Payment) {
-        add(&self.completed[Kind::Payment as usize], 1);
+        add(&self.completed[TransactionKind::Payment as usize], 1);
         if input.is_remote() {
             add(&self.remote_payments, 1);
         }
@@ -69,19 +69,19 @@ impl Tally {
     }
 
     pub(super) fn order_status(&self, input: &OrderStatus) {
-        add(&self.completed[Kind::OrderStatus as usize], 1);
+        add(&self.completed[TransactionKind::OrderStatus as usize], 1);
         self.customer(input.customer);
     }
 
     pub(super) fn delivery(&self, skipped_districts: u64) {
-        add(&self.completed[Kind::Delivery as usize], 1);
+        add(&self.completed[TransactionKind::Delivery as usize], 1);
         if skipped_districts > 0 {
             add(&self.skipped_districts, skipped_districts);
         }
     }
 
     pub(super) fn stock_level(&self) {
-        add(&self.completed[Kind::StockLevel as usize], 1);
+        add(&self.completed[TransactionKind::StockLevel as usize], 1);
     }
 
     fn customer(&self, choice: CustomerChoice) {
@@ -168,13 +168,18 @@ impl Counts {
     /// The smallest share of each kind but New-Order, which takes what is left.
     fn judge_mix(&self) -> Vec<CheckLine> {
         let all = self.completed.iter().sum();
-        [(Kind::Payment, 43.0), (Kind::OrderStatus, 4.0), (Kind::Delivery, 4.0), (Kind::StockLevel, 4.0)]
-            .into_iter()
-            .map(|(kind, least)| {
-                let what = format!("mix: {}", TRANSACTIONS[kind as usize]);
-                share(&what, self.completed[kind as usize], all, Bounds(least, 100.0))
-            })
-            .collect()
+        [
+            (TransactionKind::Payment, 43.0),
+            (TransactionKind::OrderStatus, 4.0),
+            (TransactionKind::Delivery, 4.0),
+            (TransactionKind::StockLevel, 4.0),
+        ]
+        .into_iter()
+        .map(|(kind, least)| {
+            let what = format!("mix: {}", TRANSACTIONS[kind as usize]);
+            share(&what, self.completed[kind as usize], all, Bounds(least, 100.0))
+        })
+        .collect()
     }
 }
 

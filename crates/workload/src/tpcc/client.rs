@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::audit::Audit;
-use super::deck::{Deck, Kind};
+use super::buffers::Buffers;
+use super::deck::{Deck, TransactionKind};
 use super::delivery::Delivery;
-use super::desk::Desk;
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
 use super::payment::Payment;
@@ -33,7 +33,7 @@ pub(super) struct TpccClient {
     terminal: Terminal,
     deck: Deck,
     request: Option<Request>,
-    desk: Desk,
+    buffers: Buffers,
     audit: Arc<Audit>,
 }
 
@@ -48,7 +48,7 @@ impl TpccClient {
         audit: Arc<Audit>,
     ) -> Self {
         let terminal = Terminal::new(seed, constants, warehouses, number);
-        TpccClient { number, terminal, deck: Deck::new(), request: None, desk: Desk::new(last_names), audit }
+        TpccClient { number, terminal, deck: Deck::new(), request: None, buffers: Buffers::new(last_names), audit }
     }
 
     /// The request drawn last.
@@ -63,42 +63,42 @@ impl Client for TpccClient {
         let terminal = &mut self.terminal;
         let kind = self.deck.take(&mut terminal.random);
         self.request = Some(match kind {
-            Kind::NewOrder => Request::NewOrder(NewOrder::draw(terminal)),
-            Kind::Payment => Request::Payment(Payment::draw(terminal)),
-            Kind::OrderStatus => Request::OrderStatus(OrderStatus::draw(terminal)),
-            Kind::Delivery => Request::Delivery(Delivery::draw(terminal)),
-            Kind::StockLevel => Request::StockLevel(StockLevel::draw(terminal)),
+            TransactionKind::NewOrder => Request::NewOrder(NewOrder::draw(terminal)),
+            TransactionKind::Payment => Request::Payment(Payment::draw(terminal)),
+            TransactionKind::OrderStatus => Request::OrderStatus(OrderStatus::draw(terminal)),
+            TransactionKind::Delivery => Request::Delivery(Delivery::draw(terminal)),
+            TransactionKind::StockLevel => Request::StockLevel(StockLevel::draw(terminal)),
         });
         kind as usize
     }
 
     fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
         let request = self.request.as_ref().expect("the driver draws before it runs");
-        let desk = &mut self.desk;
+        let buffers = &mut self.buffers;
         let tally = self.audit.tally(self.number);
         match request {
             Request::NewOrder(input) => {
-                let outcome = input.run(session, desk)?;
+                let outcome = input.run(session, buffers)?;
                 tally.new_order(input, outcome);
                 Ok(outcome)
             }
             Request::Payment(input) => {
-                let outcome = input.run(session, desk)?;
+                let outcome = input.run(session, buffers)?;
                 tally.payment(input);
                 Ok(outcome)
             }
             Request::OrderStatus(input) => {
-                let outcome = input.run(session, desk)?;
+                let outcome = input.run(session, buffers)?;
                 tally.order_status(input);
                 Ok(outcome)
             }
             Request::Delivery(input) => {
-                let (outcome, skipped) = input.run(session, desk)?;
+                let (outcome, skipped) = input.run(session, buffers)?;
                 tally.delivery(skipped);
                 Ok(outcome)
             }
             Request::StockLevel(input) => {
-                let outcome = input.run(session, desk)?;
+                let outcome = input.run(session, buffers)?;
                 tally.stock_level();
                 Ok(outcome)
             }

@@ -4,7 +4,7 @@ use super::random::Random;
 
 /// The kinds of transaction, in the order of [`TRANSACTIONS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum TransactionKind {
     NewOrder,
     Payment,
     OrderStatus,
@@ -16,8 +16,13 @@ pub(super) enum Kind {
 pub(crate) const TRANSACTIONS: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
 
 /// Each kind as often as it is in a deck.
-const CARDS: [(Kind, usize); 5] =
-    [(Kind::NewOrder, 10), (Kind::Payment, 10), (Kind::OrderStatus, 1), (Kind::Delivery, 1), (Kind::StockLevel, 1)];
+const CARDS: [(TransactionKind, usize); 5] = [
+    (TransactionKind::NewOrder, 10),
+    (TransactionKind::Payment, 10),
+    (TransactionKind::OrderStatus, 1),
+    (TransactionKind::Delivery, 1),
+    (TransactionKind::StockLevel, 1),
+];
 
 /// How many cards a deck has.
 pub(super) const DECK: usize = 23;
@@ -26,14 +31,14 @@ pub(super) const DECK: usize = 23;
 /// client's mix is exact after every deck.
 #[derive(Debug)]
 pub(super) struct Deck {
-    cards: [Kind; DECK],
+    cards: [TransactionKind; DECK],
     taken: usize,
 }
 
 impl Deck {
     /// A deck to be shuffled before its first card is taken.
     pub(super) fn new() -> Self {
-        let mut cards = [Kind::NewOrder; DECK];
+        let mut cards = [TransactionKind::NewOrder; DECK];
         let kinds = CARDS.iter().flat_map(|&(kind, count)| std::iter::repeat_n(kind, count));
         for (card, kind) in cards.iter_mut().zip(kinds) {
             *card = kind;
@@ -42,7 +47,7 @@ impl Deck {
     }
 
     /// The next card.
-    pub(super) fn take(&mut self, random: &mut Random) -> Kind {
+    pub(super) fn take(&mut self, random: &mut Random) -> TransactionKind {
         if self.taken == DECK {
             random.shuffle(&mut self.cards);
             self.taken = 0;

@@ -3,7 +3,7 @@
 //! All districts are served in one transaction, which the specification allows. It also wants the terminal to queue the
 //! request and go on; here the client waits for it, as it does for any other request.
 
-use super::desk::{Desk, execute_one};
+use super::buffers::{Buffers, execute_one};
 use super::schema::*;
 use super::terminal::Terminal;
 use crate::benchmark::Outcome;
@@ -25,11 +25,15 @@ impl Delivery {
     }
 
     /// Delivers (TPC-C 2.7.4.2), and returns how many districts had nothing to deliver.
-    pub(super) fn run(&self, session: &mut dyn Session, desk: &mut Desk) -> Result<(Outcome, u64), DatabaseError> {
+    pub(super) fn run(
+        &self,
+        session: &mut dyn Session,
+        buffers: &mut Buffers,
+    ) -> Result<(Outcome, u64), DatabaseError> {
         session.begin()?;
         let mut skipped = 0;
         for district in 1..=DISTRICTS_PER_WAREHOUSE {
-            if !self.deliver(district, session, desk)? {
+            if !self.deliver(district, session, buffers)? {
                 skipped += 1;
             }
         }
@@ -38,9 +42,9 @@ impl Delivery {
     }
 
     /// Delivers a district's oldest order; `false` where all are delivered.
-    fn deliver(&self, district: i64, session: &mut dyn Session, desk: &mut Desk) -> Result<bool, DatabaseError> {
+    fn deliver(&self, district: i64, session: &mut dyn Session, buffers: &mut Buffers) -> Result<bool, DatabaseError> {
         let [warehouse, district, carrier, time] = [self.warehouse, district, self.carrier, self.time].map(Value::Int);
-        let rows = &mut desk.rows;
+        let rows = &mut buffers.rows;
         session.execute(&TAKE_OLDEST, &[warehouse, district], rows)?;
         if rows.is_empty() {
             return Ok(false);

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use super::desk::{Desk, execute_one, missing_row};
+use super::buffers::{Buffers, execute_one, missing_row};
 use super::random::ITEM_BITS;
 use super::schema::*;
 use super::terminal::Terminal;
@@ -74,23 +74,23 @@ impl NewOrder {
     }
 
     /// Enters the order (TPC-C 2.4.2.2).
-    pub(super) fn run(&self, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+    pub(super) fn run(&self, session: &mut dyn Session, buffers: &mut Buffers) -> Result<Outcome, DatabaseError> {
         let [warehouse, district, customer] = [self.warehouse, self.district, self.customer].map(Value::Int);
         session.begin()?;
-        execute_one(session, &READ_CUSTOMER, &[warehouse, district, customer], &mut desk.rows)?;
-        let (discount, warehouse_tax) = (desk.rows.int(0, 2), desk.rows.int(0, 3));
-        execute_one(session, &TAKE_ORDER_NUMBER, &[warehouse, district], &mut desk.rows)?;
-        let (number, district_tax) = (desk.rows.int(0, 0), desk.rows.int(0, 1));
+        execute_one(session, &READ_CUSTOMER, &[warehouse, district, customer], &mut buffers.rows)?;
+        let (discount, warehouse_tax) = (buffers.rows.int(0, 2), buffers.rows.int(0, 3));
+        execute_one(session, &TAKE_ORDER_NUMBER, &[warehouse, district], &mut buffers.rows)?;
+        let (number, district_tax) = (buffers.rows.int(0, 0), buffers.rows.int(0, 1));
         let order = Value::Int(number);
         let line_count = Value::Int(self.line_count as i64);
         let all_local = Value::Int(i64::from(!self.lines().iter().any(|line| self.is_remote(line))));
         let entry_time = Value::Int(self.entry_time);
         let order_row = [order, district, warehouse, customer, entry_time, line_count, all_local];
-        session.execute(&INSERT_ORDER, &order_row, &mut desk.rows)?;
-        session.execute(&INSERT_NEW_ORDER, &[order, district, warehouse], &mut desk.rows)?;
+        session.execute(&INSERT_ORDER, &order_row, &mut buffers.rows)?;
+        session.execute(&INSERT_NEW_ORDER, &[order, district, warehouse], &mut buffers.rows)?;
         let mut sum = 0;
         for (line_number, line) in (1..).zip(self.lines()) {
-            match self.add_line(number, line_number, line, session, desk)? {
+            match self.add_line(number, line_number, line, session, buffers)? {
                 Some(amount) => sum += amount,
                 None => {
                     session.rollback()?;
@@ -111,30 +111,30 @@ impl NewOrder {
         line_number: i64,
         line: &Line,
         session: &mut dyn Session,
-        desk: &mut Desk,
+        buffers: &mut Buffers,
     ) -> Result<Option<i64>, DatabaseError> {
         let item = Value::Int(line.item);
-        session.execute(&READ_ITEM, &[item], &mut desk.rows)?;
-        if desk.rows.is_empty() {
+        session.execute(&READ_ITEM, &[item], &mut buffers.rows)?;
+        if buffers.rows.is_empty() {
             return match line.item {
                 UNUSED_ITEM => Ok(None),
                 _ => Err(missing_row(session, &READ_ITEM, &[item])),
             };
         }
-        let amount = desk.rows.int(0, 0) * line.quantity;
+        let amount = buffers.rows.int(0, 0) * line.quantity;
         let supply = Value::Int(line.supply_warehouse);
         let quantity = Value::Int(line.quantity);
         let remote = Value::Int(self.is_remote(line).into());
         let take = [supply, item, quantity, remote, Value::Int(self.district)];
-        execute_one(session, &TAKE_STOCK, &take, &mut desk.more_rows)?;
-        let stock = &desk.more_rows;
+        execute_one(session, &TAKE_STOCK, &take, &mut buffers.more_rows)?;
+        let stock = &buffers.more_rows;
         // The terminal marks a line whose item and stock are both original as brand, any other as generic.
-        black_box(desk.rows.text(0, 2).contains("ORIGINAL") && stock.text(0, 2).contains("ORIGINAL"));
+        black_box(buffers.rows.text(0, 2).contains("ORIGINAL") && stock.text(0, 2).contains("ORIGINAL"));
         let [order, district, warehouse] = [order, self.district, self.warehouse].map(Value::Int);
         let [line_number, amount_cents] = [line_number, amount].map(Value::Int);
         let district_info = Value::Text(stock.text(0, 1));
         let row = [order, district, warehouse, line_number, item, supply, quantity, amount_cents, district_info];
-        session.execute(&INSERT_ORDER_LINE, &row, &mut desk.rows)?;
+        session.execute(&INSERT_ORDER_LINE, &row, &mut buffers.rows)?;
         Ok(Some(amount))
     }
 }

@@ -1,7 +1,7 @@
 //! Order-Status (TPC-C 2.6): a customer's balance, and the lines of the customer's last order.
 
+use super::buffers::{Buffers, execute_one};
 use super::customer::{CustomerChoice, find_by_id, find_by_name, middle_customer};
-use super::desk::{Desk, execute_one};
 use super::schema::*;
 use super::terminal::Terminal;
 use crate::benchmark::Outcome;
@@ -24,20 +24,20 @@ impl OrderStatus {
     }
 
     /// Looks the order up (TPC-C 2.6.2.2).
-    pub(super) fn run(&self, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+    pub(super) fn run(&self, session: &mut dyn Session, buffers: &mut Buffers) -> Result<Outcome, DatabaseError> {
         let [warehouse, district] = [self.warehouse, self.district].map(Value::Int);
         let (statement, customer) = match self.customer {
             CustomerChoice::ById(id) => (&READ_CUSTOMER_BY_ID, Value::Int(id)),
             CustomerChoice::ByLastName(number) => {
-                (&READ_CUSTOMER_BY_NAME, Value::Text(&desk.last_names[number as usize]))
+                (&READ_CUSTOMER_BY_NAME, Value::Text(&buffers.last_names[number as usize]))
             }
         };
         session.begin()?;
-        execute_one(session, statement, &[warehouse, district, customer], &mut desk.rows)?;
-        let customer = Value::Int(desk.rows.int(0, 0));
-        execute_one(session, &READ_LAST_ORDER, &[warehouse, district, customer], &mut desk.rows)?;
-        let order = Value::Int(desk.rows.int(0, 0));
-        execute_one(session, &READ_ORDER_LINES, &[warehouse, district, order], &mut desk.rows)?;
+        execute_one(session, statement, &[warehouse, district, customer], &mut buffers.rows)?;
+        let customer = Value::Int(buffers.rows.int(0, 0));
+        execute_one(session, &READ_LAST_ORDER, &[warehouse, district, customer], &mut buffers.rows)?;
+        let order = Value::Int(buffers.rows.int(0, 0));
+        execute_one(session, &READ_ORDER_LINES, &[warehouse, district, order], &mut buffers.rows)?;
         session.commit()?;
         Ok(Outcome::Committed)
     }

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use super::buffers::{Buffers, execute_one};
 use super::customer::{CustomerChoice, find_by_id, find_by_name, middle_customer};
-use super::desk::{Desk, execute_one};
 use super::schema::*;
 use super::terminal::Terminal;
 use crate::benchmark::Outcome;
@@ -51,30 +51,30 @@ impl Payment {
     }
 
     /// Takes the payment (TPC-C 2.5.2.2).
-    pub(super) fn run(&self, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+    pub(super) fn run(&self, session: &mut dyn Session, buffers: &mut Buffers) -> Result<Outcome, DatabaseError> {
         let [warehouse, district, amount] = [self.warehouse, self.district, self.amount].map(Value::Int);
         session.begin()?;
-        execute_one(session, &PAY_WAREHOUSE, &[warehouse, amount], &mut desk.rows)?;
-        desk.text.clear();
-        desk.text.push_str(desk.rows.text(0, 0));
-        execute_one(session, &PAY_DISTRICT, &[warehouse, district, amount], &mut desk.rows)?;
-        desk.text.push_str("    ");
-        desk.text.push_str(desk.rows.text(0, 0));
+        execute_one(session, &PAY_WAREHOUSE, &[warehouse, amount], &mut buffers.rows)?;
+        buffers.text.clear();
+        buffers.text.push_str(buffers.rows.text(0, 0));
+        execute_one(session, &PAY_DISTRICT, &[warehouse, district, amount], &mut buffers.rows)?;
+        buffers.text.push_str("    ");
+        buffers.text.push_str(buffers.rows.text(0, 0));
 
         let [customer_warehouse, customer_district] = [self.customer_warehouse, self.customer_district].map(Value::Int);
         let (statement, customer) = match self.customer {
             CustomerChoice::ById(id) => (&PAY_CUSTOMER_BY_ID, Value::Int(id)),
             CustomerChoice::ByLastName(number) => {
-                (&PAY_CUSTOMER_BY_NAME, Value::Text(&desk.last_names[number as usize]))
+                (&PAY_CUSTOMER_BY_NAME, Value::Text(&buffers.last_names[number as usize]))
             }
         };
         let pay = [customer_warehouse, customer_district, customer, amount, district, warehouse];
-        execute_one(session, statement, &pay, &mut desk.more_rows)?;
-        let customer = Value::Int(desk.more_rows.int(0, 0));
+        execute_one(session, statement, &pay, &mut buffers.more_rows)?;
+        let customer = Value::Int(buffers.more_rows.int(0, 0));
 
-        let (time, text) = (Value::Int(self.time), Value::Text(&desk.text));
+        let (time, text) = (Value::Int(self.time), Value::Text(&buffers.text));
         let history = [customer, customer_district, customer_warehouse, district, warehouse, time, amount, text];
-        session.execute(&INSERT_HISTORY, &history, &mut desk.rows)?;
+        session.execute(&INSERT_HISTORY, &history, &mut buffers.rows)?;
         session.commit()?;
         Ok(Outcome::Committed)
     }

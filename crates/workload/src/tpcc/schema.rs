@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use crate::schema::{
-    Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
+    Column, ColumnId, ColumnKind, Index, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
 };
 
 pub(super) const WAREHOUSE: TableId = 0;
@@ -40,126 +40,126 @@ pub(super) const CUSTOMER_BY_NAME: Index = Index { table: CUSTOMER, number: 1 };
 /// Orders by (warehouse, district, customer, order).
 pub(super) const ORDERS_BY_CUSTOMER: Index = Index { table: ORDERS, number: 1 };
 
-const MONEY: Kind = Kind::Decimal { precision: 12, scale: 2 };
-const RATE: Kind = Kind::Decimal { precision: 4, scale: 4 };
+const MONEY: ColumnKind = ColumnKind::Decimal { precision: 12, scale: 2 };
+const RATE: ColumnKind = ColumnKind::Decimal { precision: 4, scale: 4 };
 
 columns! { WAREHOUSE_COLUMNS:
-    W_ID column "w_id" Kind::Int;
-    W_NAME column "w_name" Kind::Text(10);
-    W_STREET_1 column "w_street_1" Kind::Text(20);
-    W_STREET_2 column "w_street_2" Kind::Text(20);
-    W_CITY column "w_city" Kind::Text(20);
-    W_STATE column "w_state" Kind::Text(2);
-    W_ZIP column "w_zip" Kind::Text(9);
+    W_ID column "w_id" ColumnKind::Int;
+    W_NAME column "w_name" ColumnKind::Text(10);
+    W_STREET_1 column "w_street_1" ColumnKind::Text(20);
+    W_STREET_2 column "w_street_2" ColumnKind::Text(20);
+    W_CITY column "w_city" ColumnKind::Text(20);
+    W_STATE column "w_state" ColumnKind::Text(2);
+    W_ZIP column "w_zip" ColumnKind::Text(9);
     W_TAX column "w_tax" RATE;
     W_YTD column "w_ytd" MONEY;
 }
 
 columns! { DISTRICT_COLUMNS:
-    D_ID column "d_id" Kind::Int;
-    D_W_ID column "d_w_id" Kind::Int;
-    D_NAME column "d_name" Kind::Text(10);
-    D_STREET_1 column "d_street_1" Kind::Text(20);
-    D_STREET_2 column "d_street_2" Kind::Text(20);
-    D_CITY column "d_city" Kind::Text(20);
-    D_STATE column "d_state" Kind::Text(2);
-    D_ZIP column "d_zip" Kind::Text(9);
+    D_ID column "d_id" ColumnKind::Int;
+    D_W_ID column "d_w_id" ColumnKind::Int;
+    D_NAME column "d_name" ColumnKind::Text(10);
+    D_STREET_1 column "d_street_1" ColumnKind::Text(20);
+    D_STREET_2 column "d_street_2" ColumnKind::Text(20);
+    D_CITY column "d_city" ColumnKind::Text(20);
+    D_STATE column "d_state" ColumnKind::Text(2);
+    D_ZIP column "d_zip" ColumnKind::Text(9);
     D_TAX column "d_tax" RATE;
     D_YTD column "d_ytd" MONEY;
-    D_NEXT_O_ID column "d_next_o_id" Kind::Int;
+    D_NEXT_O_ID column "d_next_o_id" ColumnKind::Int;
 }
 
 columns! { CUSTOMER_COLUMNS:
-    C_ID column "c_id" Kind::Int;
-    C_D_ID column "c_d_id" Kind::Int;
-    C_W_ID column "c_w_id" Kind::Int;
-    C_FIRST column "c_first" Kind::Text(16);
-    C_MIDDLE column "c_middle" Kind::Text(2);
-    C_LAST column "c_last" Kind::Text(16);
-    C_STREET_1 column "c_street_1" Kind::Text(20);
-    C_STREET_2 column "c_street_2" Kind::Text(20);
-    C_CITY column "c_city" Kind::Text(20);
-    C_STATE column "c_state" Kind::Text(2);
-    C_ZIP column "c_zip" Kind::Text(9);
-    C_PHONE column "c_phone" Kind::Text(16);
-    C_SINCE column "c_since" Kind::Timestamp;
-    C_CREDIT column "c_credit" Kind::Text(2);
+    C_ID column "c_id" ColumnKind::Int;
+    C_D_ID column "c_d_id" ColumnKind::Int;
+    C_W_ID column "c_w_id" ColumnKind::Int;
+    C_FIRST column "c_first" ColumnKind::Text(16);
+    C_MIDDLE column "c_middle" ColumnKind::Text(2);
+    C_LAST column "c_last" ColumnKind::Text(16);
+    C_STREET_1 column "c_street_1" ColumnKind::Text(20);
+    C_STREET_2 column "c_street_2" ColumnKind::Text(20);
+    C_CITY column "c_city" ColumnKind::Text(20);
+    C_STATE column "c_state" ColumnKind::Text(2);
+    C_ZIP column "c_zip" ColumnKind::Text(9);
+    C_PHONE column "c_phone" ColumnKind::Text(16);
+    C_SINCE column "c_since" ColumnKind::Timestamp;
+    C_CREDIT column "c_credit" ColumnKind::Text(2);
     C_CREDIT_LIM column "c_credit_lim" MONEY;
     C_DISCOUNT column "c_discount" RATE;
     C_BALANCE column "c_balance" MONEY;
     C_YTD_PAYMENT column "c_ytd_payment" MONEY;
-    C_PAYMENT_CNT column "c_payment_cnt" Kind::Int;
-    C_DELIVERY_CNT column "c_delivery_cnt" Kind::Int;
-    C_DATA column "c_data" Kind::Text(500);
+    C_PAYMENT_CNT column "c_payment_cnt" ColumnKind::Int;
+    C_DELIVERY_CNT column "c_delivery_cnt" ColumnKind::Int;
+    C_DATA column "c_data" ColumnKind::Text(500);
 }
 
 columns! { HISTORY_COLUMNS:
-    H_C_ID column "h_c_id" Kind::Int;
-    H_C_D_ID column "h_c_d_id" Kind::Int;
-    H_C_W_ID column "h_c_w_id" Kind::Int;
-    H_D_ID column "h_d_id" Kind::Int;
-    H_W_ID column "h_w_id" Kind::Int;
-    H_DATE column "h_date" Kind::Timestamp;
-    H_AMOUNT column "h_amount" Kind::Decimal { precision: 6, scale: 2 };
-    H_DATA column "h_data" Kind::Text(24);
+    H_C_ID column "h_c_id" ColumnKind::Int;
+    H_C_D_ID column "h_c_d_id" ColumnKind::Int;
+    H_C_W_ID column "h_c_w_id" ColumnKind::Int;
+    H_D_ID column "h_d_id" ColumnKind::Int;
+    H_W_ID column "h_w_id" ColumnKind::Int;
+    H_DATE column "h_date" ColumnKind::Timestamp;
+    H_AMOUNT column "h_amount" ColumnKind::Decimal { precision: 6, scale: 2 };
+    H_DATA column "h_data" ColumnKind::Text(24);
 }
 
 columns! { NEW_ORDER_COLUMNS:
-    NO_O_ID column "no_o_id" Kind::Int;
-    NO_D_ID column "no_d_id" Kind::Int;
-    NO_W_ID column "no_w_id" Kind::Int;
+    NO_O_ID column "no_o_id" ColumnKind::Int;
+    NO_D_ID column "no_d_id" ColumnKind::Int;
+    NO_W_ID column "no_w_id" ColumnKind::Int;
 }
 
 columns! { ORDERS_COLUMNS:
-    O_ID column "o_id" Kind::Int;
-    O_D_ID column "o_d_id" Kind::Int;
-    O_W_ID column "o_w_id" Kind::Int;
-    O_C_ID column "o_c_id" Kind::Int;
-    O_ENTRY_D column "o_entry_d" Kind::Timestamp;
-    O_CARRIER_ID nullable "o_carrier_id" Kind::Int;
-    O_OL_CNT column "o_ol_cnt" Kind::Int;
-    O_ALL_LOCAL column "o_all_local" Kind::Int;
+    O_ID column "o_id" ColumnKind::Int;
+    O_D_ID column "o_d_id" ColumnKind::Int;
+    O_W_ID column "o_w_id" ColumnKind::Int;
+    O_C_ID column "o_c_id" ColumnKind::Int;
+    O_ENTRY_D column "o_entry_d" ColumnKind::Timestamp;
+    O_CARRIER_ID nullable "o_carrier_id" ColumnKind::Int;
+    O_OL_CNT column "o_ol_cnt" ColumnKind::Int;
+    O_ALL_LOCAL column "o_all_local" ColumnKind::Int;
 }
 
 columns! { ORDER_LINE_COLUMNS:
-    OL_O_ID column "ol_o_id" Kind::Int;
-    OL_D_ID column "ol_d_id" Kind::Int;
-    OL_W_ID column "ol_w_id" Kind::Int;
-    OL_NUMBER column "ol_number" Kind::Int;
-    OL_I_ID column "ol_i_id" Kind::Int;
-    OL_SUPPLY_W_ID column "ol_supply_w_id" Kind::Int;
-    OL_DELIVERY_D nullable "ol_delivery_d" Kind::Timestamp;
-    OL_QUANTITY column "ol_quantity" Kind::Int;
-    OL_AMOUNT column "ol_amount" Kind::Decimal { precision: 6, scale: 2 };
-    OL_DIST_INFO column "ol_dist_info" Kind::Text(24);
+    OL_O_ID column "ol_o_id" ColumnKind::Int;
+    OL_D_ID column "ol_d_id" ColumnKind::Int;
+    OL_W_ID column "ol_w_id" ColumnKind::Int;
+    OL_NUMBER column "ol_number" ColumnKind::Int;
+    OL_I_ID column "ol_i_id" ColumnKind::Int;
+    OL_SUPPLY_W_ID column "ol_supply_w_id" ColumnKind::Int;
+    OL_DELIVERY_D nullable "ol_delivery_d" ColumnKind::Timestamp;
+    OL_QUANTITY column "ol_quantity" ColumnKind::Int;
+    OL_AMOUNT column "ol_amount" ColumnKind::Decimal { precision: 6, scale: 2 };
+    OL_DIST_INFO column "ol_dist_info" ColumnKind::Text(24);
 }
 
 columns! { ITEM_COLUMNS:
-    I_ID column "i_id" Kind::Int;
-    I_IM_ID column "i_im_id" Kind::Int;
-    I_NAME column "i_name" Kind::Text(24);
-    I_PRICE column "i_price" Kind::Decimal { precision: 5, scale: 2 };
-    I_DATA column "i_data" Kind::Text(50);
+    I_ID column "i_id" ColumnKind::Int;
+    I_IM_ID column "i_im_id" ColumnKind::Int;
+    I_NAME column "i_name" ColumnKind::Text(24);
+    I_PRICE column "i_price" ColumnKind::Decimal { precision: 5, scale: 2 };
+    I_DATA column "i_data" ColumnKind::Text(50);
 }
 
 columns! { STOCK_COLUMNS:
-    S_I_ID column "s_i_id" Kind::Int;
-    S_W_ID column "s_w_id" Kind::Int;
-    S_QUANTITY column "s_quantity" Kind::Int;
-    S_DIST_01 column "s_dist_01" Kind::Text(24);
-    S_DIST_02 column "s_dist_02" Kind::Text(24);
-    S_DIST_03 column "s_dist_03" Kind::Text(24);
-    S_DIST_04 column "s_dist_04" Kind::Text(24);
-    S_DIST_05 column "s_dist_05" Kind::Text(24);
-    S_DIST_06 column "s_dist_06" Kind::Text(24);
-    S_DIST_07 column "s_dist_07" Kind::Text(24);
-    S_DIST_08 column "s_dist_08" Kind::Text(24);
-    S_DIST_09 column "s_dist_09" Kind::Text(24);
-    S_DIST_10 column "s_dist_10" Kind::Text(24);
-    S_YTD column "s_ytd" Kind::Int;
-    S_ORDER_CNT column "s_order_cnt" Kind::Int;
-    S_REMOTE_CNT column "s_remote_cnt" Kind::Int;
-    S_DATA column "s_data" Kind::Text(50);
+    S_I_ID column "s_i_id" ColumnKind::Int;
+    S_W_ID column "s_w_id" ColumnKind::Int;
+    S_QUANTITY column "s_quantity" ColumnKind::Int;
+    S_DIST_01 column "s_dist_01" ColumnKind::Text(24);
+    S_DIST_02 column "s_dist_02" ColumnKind::Text(24);
+    S_DIST_03 column "s_dist_03" ColumnKind::Text(24);
+    S_DIST_04 column "s_dist_04" ColumnKind::Text(24);
+    S_DIST_05 column "s_dist_05" ColumnKind::Text(24);
+    S_DIST_06 column "s_dist_06" ColumnKind::Text(24);
+    S_DIST_07 column "s_dist_07" ColumnKind::Text(24);
+    S_DIST_08 column "s_dist_08" ColumnKind::Text(24);
+    S_DIST_09 column "s_dist_09" ColumnKind::Text(24);
+    S_DIST_10 column "s_dist_10" ColumnKind::Text(24);
+    S_YTD column "s_ytd" ColumnKind::Int;
+    S_ORDER_CNT column "s_order_cnt" ColumnKind::Int;
+    S_REMOTE_CNT column "s_remote_cnt" ColumnKind::Int;
+    S_DATA column "s_data" ColumnKind::Text(50);
 }
 
 const fn table(name: &'static str, columns: &'static [Column], primary_key: &'static [ColumnId]) -> Table {

@@ -50,7 +50,7 @@ fn text_bytes(id: TableId, column: ColumnId, bytes_max: usize) -> f64 {
 mod tests {
     use super::super::population::{Part, row_count};
     use super::*;
-    use crate::schema::Kind;
+    use crate::schema::ColumnKind;
 
     #[test]
     fn the_estimate_matches_what_is_made() {
@@ -63,7 +63,7 @@ mod tests {
             all += batch.num_rows() as u64;
             let table = &SCHEMA.tables[part.table()];
             for (column, array) in batch.columns().iter().enumerate() {
-                if let Kind::Text(bytes_max) = table.columns[column].kind {
+                if let ColumnKind::Text(bytes_max) = table.columns[column].kind {
                     let views: &arrow::array::StringViewArray = array.as_any().downcast_ref().expect("texts are views");
                     texts += views.iter().flatten().map(|text| text.len() as f64).sum::<f64>();
                     expected += batch.num_rows() as f64 * text_bytes(part.table(), column, bytes_max);

@@ -1,6 +1,6 @@
 //! Stock-Level (TPC-C 2.8): how many items of a district's last twenty orders are running out.
 
-use super::desk::{Desk, execute_one};
+use super::buffers::{Buffers, execute_one};
 use super::schema::*;
 use super::terminal::Terminal;
 use crate::benchmark::Outcome;
@@ -26,10 +26,10 @@ impl StockLevel {
     }
 
     /// Counts (TPC-C 2.8.2.2).
-    pub(super) fn run(&self, session: &mut dyn Session, desk: &mut Desk) -> Result<Outcome, DatabaseError> {
+    pub(super) fn run(&self, session: &mut dyn Session, buffers: &mut Buffers) -> Result<Outcome, DatabaseError> {
         let input = [self.warehouse, self.district, self.threshold].map(Value::Int);
         session.begin()?;
-        execute_one(session, &COUNT_LOW_STOCK, &input, &mut desk.rows)?;
+        execute_one(session, &COUNT_LOW_STOCK, &input, &mut buffers.rows)?;
         session.commit()?;
         Ok(Outcome::Committed)
     }

@@ -10,10 +10,10 @@ use std::sync::atomic::AtomicBool;
 
 use plimsoll_policy::Priority;
 
+use super::buffers::Buffers;
 use super::client::Request;
 use super::customer::CustomerChoice;
 use super::delivery::Delivery;
-use super::desk::Desk;
 use super::new_order::{Line, NewOrder};
 use super::payment::Payment;
 use super::schema::*;
@@ -31,8 +31,8 @@ fn loaded(scale: u32) -> (Tpcc, MemoryDatabase) {
     (tpcc, database)
 }
 
-fn desk(tpcc: &Tpcc) -> Desk {
-    Desk::new(tpcc.last_names.clone())
+fn buffers(tpcc: &Tpcc) -> Buffers {
+    Buffers::new(tpcc.last_names.clone())
 }
 
 /// Everything that is in the database, as one number.
@@ -100,7 +100,7 @@ fn rolled_back_orders_leave_no_trace(tpcc: &Tpcc, database: &MemoryDatabase) {
     let input = NewOrder::of(1, 3, 17, &[order(5, 1), order(6, 2), order(ITEMS + 1, 3)]);
     // The transaction has written everything but its last line when it notices.
     let mut counting = Interrupted { session: session.as_mut(), statements: 0, interrupt_at: None };
-    assert_eq!(input.run(&mut counting, &mut desk(tpcc)), Ok(Outcome::RolledBack));
+    assert_eq!(input.run(&mut counting, &mut buffers(tpcc)), Ok(Outcome::RolledBack));
     assert_eq!(counting.statements, 4 + 2 * 3 + 1, "customer, district, two inserts, two lines, the unused item");
     assert_eq!(digest(database), before);
     assert_eq!(Facts::of(database).districts[&(1, 3)].1, 3_001);
@@ -110,7 +110,7 @@ fn the_same_item_twice_is_taken_twice(tpcc: &Tpcc, database: &MemoryDatabase) {
     let mut session = database.session(tpcc.schema()).unwrap();
     let before = Facts::of(database).stock[&(1, 5)];
     let input = NewOrder::of(1, 3, 17, &[order(5, 4), order(6, 2), order(5, 7)]);
-    assert_eq!(input.run(session.as_mut(), &mut desk(tpcc)), Ok(Outcome::Committed));
+    assert_eq!(input.run(session.as_mut(), &mut buffers(tpcc)), Ok(Outcome::Committed));
     let facts = Facts::of(database);
     facts.assert_consistent();
     let after = facts.stock[&(1, 5)];
@@ -132,7 +132,7 @@ fn customer_data(database: &MemoryDatabase, customer: i64) -> (String, String) {
 
 fn bad_credit_is_written_down(tpcc: &Tpcc, database: &MemoryDatabase) {
     let mut session = database.session(tpcc.schema()).unwrap();
-    let mut desk = desk(tpcc);
+    let mut buffers = buffers(tpcc);
     let bad = (1..).find(|&customer| customer_data(database, customer).0 == "BC").expect("one in ten is");
     let good = (1..).find(|&customer| customer_data(database, customer).0 == "GC").expect("nine in ten are");
     let payment = |customer| Payment {
@@ -145,12 +145,12 @@ fn bad_credit_is_written_down(tpcc: &Tpcc, database: &MemoryDatabase) {
         time: 1,
     };
     let (good_before, bad_before) = (customer_data(database, good).1, customer_data(database, bad).1);
-    payment(CustomerChoice::ById(good)).run(session.as_mut(), &mut desk).unwrap();
+    payment(CustomerChoice::ById(good)).run(session.as_mut(), &mut buffers).unwrap();
     // Customers 1 to 1000 have the last names 0 to 999, but of namesakes the middle one pays.
-    payment(CustomerChoice::ByLastName(7)).run(session.as_mut(), &mut desk).unwrap();
-    assert_eq!(desk.more_rows.text(0, 3), tpcc.last_names[7]);
+    payment(CustomerChoice::ByLastName(7)).run(session.as_mut(), &mut buffers).unwrap();
+    assert_eq!(buffers.more_rows.text(0, 3), tpcc.last_names[7]);
     for _ in 0..30 {
-        payment(CustomerChoice::ById(bad)).run(session.as_mut(), &mut desk).unwrap();
+        payment(CustomerChoice::ById(bad)).run(session.as_mut(), &mut buffers).unwrap();
     }
     assert_eq!(customer_data(database, good).1, good_before);
     let line = format!("{bad} 2 1 4 1 1234.05 | ");
@@ -247,12 +247,12 @@ fn nothing_is_remote(tpcc: &Tpcc, database: &MemoryDatabase) {
 
 fn drained_districts_are_skipped(tpcc: &Tpcc, database: &MemoryDatabase) {
     let mut session = database.session(tpcc.schema()).unwrap();
-    let mut desk = desk(tpcc);
+    let mut buffers = buffers(tpcc);
     let delivery = Delivery { warehouse: 1, carrier: 7, time: 5 };
     let backlog = Facts::of(database).new_orders.len() as u64;
     let (mut delivered, mut skipped) = (0, 0);
     while skipped < 10 {
-        skipped = delivery.run(session.as_mut(), &mut desk).unwrap().1;
+        skipped = delivery.run(session.as_mut(), &mut buffers).unwrap().1;
         delivered += 10 - skipped;
     }
     assert_eq!(delivered, backlog);
@@ -260,8 +260,8 @@ fn drained_districts_are_skipped(tpcc: &Tpcc, database: &MemoryDatabase) {
     assert!(facts.new_orders.is_empty());
     facts.assert_consistent();
 
-    NewOrder::of(1, 9, 8, &[order(77, 1)]).run(session.as_mut(), &mut desk).unwrap();
-    assert_eq!(delivery.run(session.as_mut(), &mut desk), Ok((Outcome::Committed, 9)));
+    NewOrder::of(1, 9, 8, &[order(77, 1)]).run(session.as_mut(), &mut buffers).unwrap();
+    assert_eq!(delivery.run(session.as_mut(), &mut buffers), Ok((Outcome::Committed, 9)));
     Facts::of(database).assert_consistent();
 }
 

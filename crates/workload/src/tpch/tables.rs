@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{Column, ColumnId, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column};
+use crate::schema::{Column, ColumnId, ColumnKind, Schema, SecondaryIndex, Storage, Table, TableId, column};
 
 /// `region`.
 pub const REGION: TableId = 0;
@@ -92,52 +92,52 @@ pub static SCHEMA: Schema = Schema {
     ],
 };
 
-const KEY: Kind = Kind::BigInt;
-const INTEGER: Kind = Kind::Int;
-const MONEY: Kind = Kind::Decimal { precision: 15, scale: 2 };
-const DATE: Kind = Kind::Date;
+const KEY: ColumnKind = ColumnKind::BigInt;
+const INTEGER: ColumnKind = ColumnKind::Int;
+const MONEY: ColumnKind = ColumnKind::Decimal { precision: 15, scale: 2 };
+const DATE: ColumnKind = ColumnKind::Date;
 
 const REGION_COLUMNS: &[Column] =
-    &[column("r_regionkey", KEY), column("r_name", Kind::Text(25)), column("r_comment", Kind::Text(152))];
+    &[column("r_regionkey", KEY), column("r_name", ColumnKind::Text(25)), column("r_comment", ColumnKind::Text(152))];
 
 const NATION_COLUMNS: &[Column] = &[
     column("n_nationkey", KEY),
-    column("n_name", Kind::Text(25)),
+    column("n_name", ColumnKind::Text(25)),
     column("n_regionkey", KEY),
-    column("n_comment", Kind::Text(152)),
+    column("n_comment", ColumnKind::Text(152)),
 ];
 
 const SUPPLIER_COLUMNS: &[Column] = &[
     column("s_suppkey", KEY),
-    column("s_name", Kind::Text(25)),
-    column("s_address", Kind::Text(40)),
+    column("s_name", ColumnKind::Text(25)),
+    column("s_address", ColumnKind::Text(40)),
     column("s_nationkey", KEY),
-    column("s_phone", Kind::Text(15)),
+    column("s_phone", ColumnKind::Text(15)),
     column("s_acctbal", MONEY),
-    column("s_comment", Kind::Text(101)),
+    column("s_comment", ColumnKind::Text(101)),
 ];
 
 const CUSTOMER_COLUMNS: &[Column] = &[
     column("c_custkey", KEY),
-    column("c_name", Kind::Text(25)),
-    column("c_address", Kind::Text(40)),
+    column("c_name", ColumnKind::Text(25)),
+    column("c_address", ColumnKind::Text(40)),
     column("c_nationkey", KEY),
-    column("c_phone", Kind::Text(15)),
+    column("c_phone", ColumnKind::Text(15)),
     column("c_acctbal", MONEY),
-    column("c_mktsegment", Kind::Text(10)),
-    column("c_comment", Kind::Text(117)),
+    column("c_mktsegment", ColumnKind::Text(10)),
+    column("c_comment", ColumnKind::Text(117)),
 ];
 
 const PART_COLUMNS: &[Column] = &[
     column("p_partkey", KEY),
-    column("p_name", Kind::Text(55)),
-    column("p_mfgr", Kind::Text(25)),
-    column("p_brand", Kind::Text(10)),
-    column("p_type", Kind::Text(25)),
+    column("p_name", ColumnKind::Text(55)),
+    column("p_mfgr", ColumnKind::Text(25)),
+    column("p_brand", ColumnKind::Text(10)),
+    column("p_type", ColumnKind::Text(25)),
     column("p_size", INTEGER),
-    column("p_container", Kind::Text(10)),
+    column("p_container", ColumnKind::Text(10)),
     column("p_retailprice", MONEY),
-    column("p_comment", Kind::Text(23)),
+    column("p_comment", ColumnKind::Text(23)),
 ];
 
 const PARTSUPP_COLUMNS: &[Column] = &[
@@ -145,19 +145,19 @@ const PARTSUPP_COLUMNS: &[Column] = &[
     column("ps_suppkey", KEY),
     column("ps_availqty", INTEGER),
     column("ps_supplycost", MONEY),
-    column("ps_comment", Kind::Text(199)),
+    column("ps_comment", ColumnKind::Text(199)),
 ];
 
 const ORDERS_COLUMNS: &[Column] = &[
     column("o_orderkey", KEY),
     column("o_custkey", KEY),
-    column("o_orderstatus", Kind::Text(1)),
+    column("o_orderstatus", ColumnKind::Text(1)),
     column("o_totalprice", MONEY),
     column("o_orderdate", DATE),
-    column("o_orderpriority", Kind::Text(15)),
-    column("o_clerk", Kind::Text(15)),
+    column("o_orderpriority", ColumnKind::Text(15)),
+    column("o_clerk", ColumnKind::Text(15)),
     column("o_shippriority", INTEGER),
-    column("o_comment", Kind::Text(79)),
+    column("o_comment", ColumnKind::Text(79)),
 ];
 
 const LINEITEM_COLUMNS: &[Column] = &[
@@ -169,12 +169,12 @@ const LINEITEM_COLUMNS: &[Column] = &[
     column("l_extendedprice", MONEY),
     column("l_discount", MONEY),
     column("l_tax", MONEY),
-    column("l_returnflag", Kind::Text(1)),
-    column("l_linestatus", Kind::Text(1)),
+    column("l_returnflag", ColumnKind::Text(1)),
+    column("l_linestatus", ColumnKind::Text(1)),
     column("l_shipdate", DATE),
     column("l_commitdate", DATE),
     column("l_receiptdate", DATE),
-    column("l_shipinstruct", Kind::Text(25)),
-    column("l_shipmode", Kind::Text(10)),
-    column("l_comment", Kind::Text(44)),
+    column("l_shipinstruct", ColumnKind::Text(25)),
+    column("l_shipmode", ColumnKind::Text(10)),
+    column("l_comment", ColumnKind::Text(44)),
 ];

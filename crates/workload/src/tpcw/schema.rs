@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::schema::{
-    Column, ColumnId, Index, Kind, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
+    Column, ColumnId, ColumnKind, Index, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
 };
 
 pub(super) const ITEM: TableId = 0;
@@ -47,126 +47,126 @@ pub(super) const ORDER_LINE_BY_ITEM: Index = Index { table: ORDER_LINE, number: 
 pub(super) const TITLE_BYTES: usize = 56;
 
 /// Money is in hundredths.
-const MONEY: Kind = Kind::Decimal { precision: 15, scale: 2 };
+const MONEY: ColumnKind = ColumnKind::Decimal { precision: 15, scale: 2 };
 
 /// Discounts are in hundredths, 0.00 to 0.50.
-const RATE: Kind = Kind::Decimal { precision: 5, scale: 2 };
+const RATE: ColumnKind = ColumnKind::Decimal { precision: 5, scale: 2 };
 
 columns! { ITEM_COLUMNS:
-    I_ID column "i_id" Kind::Int;
-    I_TITLE column "i_title" Kind::Text(TITLE_BYTES);
-    I_A_ID column "i_a_id" Kind::Int;
-    I_PUB_DATE column "i_pub_date" Kind::Date;
-    I_PUBLISHER column "i_publisher" Kind::Text(60);
-    I_SUBJECT column "i_subject" Kind::Text(20);
-    I_DESC column "i_desc" Kind::Text(500);
-    I_RELATED1 column "i_related1" Kind::Int;
-    I_RELATED2 column "i_related2" Kind::Int;
-    I_RELATED3 column "i_related3" Kind::Int;
-    I_RELATED4 column "i_related4" Kind::Int;
-    I_RELATED5 column "i_related5" Kind::Int;
-    I_THUMBNAIL column "i_thumbnail" Kind::Text(40);
-    I_IMAGE column "i_image" Kind::Text(40);
+    I_ID column "i_id" ColumnKind::Int;
+    I_TITLE column "i_title" ColumnKind::Text(TITLE_BYTES);
+    I_A_ID column "i_a_id" ColumnKind::Int;
+    I_PUB_DATE column "i_pub_date" ColumnKind::Date;
+    I_PUBLISHER column "i_publisher" ColumnKind::Text(60);
+    I_SUBJECT column "i_subject" ColumnKind::Text(20);
+    I_DESC column "i_desc" ColumnKind::Text(500);
+    I_RELATED1 column "i_related1" ColumnKind::Int;
+    I_RELATED2 column "i_related2" ColumnKind::Int;
+    I_RELATED3 column "i_related3" ColumnKind::Int;
+    I_RELATED4 column "i_related4" ColumnKind::Int;
+    I_RELATED5 column "i_related5" ColumnKind::Int;
+    I_THUMBNAIL column "i_thumbnail" ColumnKind::Text(40);
+    I_IMAGE column "i_image" ColumnKind::Text(40);
     I_SRP column "i_srp" MONEY;
     I_COST column "i_cost" MONEY;
-    I_AVAIL column "i_avail" Kind::Date;
-    I_STOCK column "i_stock" Kind::Int;
-    I_ISBN column "i_isbn" Kind::Text(13);
-    I_PAGE column "i_page" Kind::Int;
-    I_BACKING column "i_backing" Kind::Text(15);
-    I_DIMENSIONS column "i_dimensions" Kind::Text(25);
+    I_AVAIL column "i_avail" ColumnKind::Date;
+    I_STOCK column "i_stock" ColumnKind::Int;
+    I_ISBN column "i_isbn" ColumnKind::Text(13);
+    I_PAGE column "i_page" ColumnKind::Int;
+    I_BACKING column "i_backing" ColumnKind::Text(15);
+    I_DIMENSIONS column "i_dimensions" ColumnKind::Text(25);
 }
 
 columns! { AUTHOR_COLUMNS:
-    A_ID column "a_id" Kind::Int;
-    A_FNAME column "a_fname" Kind::Text(20);
-    A_LNAME column "a_lname" Kind::Text(20);
-    A_MNAME column "a_mname" Kind::Text(20);
-    A_DOB column "a_dob" Kind::Date;
-    A_BIO column "a_bio" Kind::Text(500);
+    A_ID column "a_id" ColumnKind::Int;
+    A_FNAME column "a_fname" ColumnKind::Text(20);
+    A_LNAME column "a_lname" ColumnKind::Text(20);
+    A_MNAME column "a_mname" ColumnKind::Text(20);
+    A_DOB column "a_dob" ColumnKind::Date;
+    A_BIO column "a_bio" ColumnKind::Text(500);
 }
 
 columns! { COUNTRY_COLUMNS:
-    CO_ID column "co_id" Kind::Int;
-    CO_NAME column "co_name" Kind::Text(50);
-    CO_EXCHANGE column "co_exchange" Kind::Decimal { precision: 12, scale: 6 };
-    CO_CURRENCY column "co_currency" Kind::Text(18);
+    CO_ID column "co_id" ColumnKind::Int;
+    CO_NAME column "co_name" ColumnKind::Text(50);
+    CO_EXCHANGE column "co_exchange" ColumnKind::Decimal { precision: 12, scale: 6 };
+    CO_CURRENCY column "co_currency" ColumnKind::Text(18);
 }
 
 columns! { ADDRESS_COLUMNS:
-    ADDR_ID column "addr_id" Kind::Int;
-    ADDR_STREET1 column "addr_street1" Kind::Text(40);
-    ADDR_STREET2 column "addr_street2" Kind::Text(40);
-    ADDR_CITY column "addr_city" Kind::Text(30);
-    ADDR_STATE column "addr_state" Kind::Text(20);
-    ADDR_ZIP column "addr_zip" Kind::Text(10);
-    ADDR_CO_ID column "addr_co_id" Kind::Int;
+    ADDR_ID column "addr_id" ColumnKind::Int;
+    ADDR_STREET1 column "addr_street1" ColumnKind::Text(40);
+    ADDR_STREET2 column "addr_street2" ColumnKind::Text(40);
+    ADDR_CITY column "addr_city" ColumnKind::Text(30);
+    ADDR_STATE column "addr_state" ColumnKind::Text(20);
+    ADDR_ZIP column "addr_zip" ColumnKind::Text(10);
+    ADDR_CO_ID column "addr_co_id" ColumnKind::Int;
 }
 
 columns! { CUSTOMER_COLUMNS:
-    C_ID column "c_id" Kind::Int;
-    C_UNAME column "c_uname" Kind::Text(20);
-    C_PASSWD column "c_passwd" Kind::Text(20);
-    C_FNAME column "c_fname" Kind::Text(17);
-    C_LNAME column "c_lname" Kind::Text(17);
-    C_ADDR_ID column "c_addr_id" Kind::Int;
-    C_PHONE column "c_phone" Kind::Text(18);
-    C_EMAIL column "c_email" Kind::Text(50);
-    C_SINCE column "c_since" Kind::Date;
-    C_LAST_LOGIN column "c_last_login" Kind::Date;
-    C_LOGIN column "c_login" Kind::Timestamp;
-    C_EXPIRATION column "c_expiration" Kind::Timestamp;
+    C_ID column "c_id" ColumnKind::Int;
+    C_UNAME column "c_uname" ColumnKind::Text(20);
+    C_PASSWD column "c_passwd" ColumnKind::Text(20);
+    C_FNAME column "c_fname" ColumnKind::Text(17);
+    C_LNAME column "c_lname" ColumnKind::Text(17);
+    C_ADDR_ID column "c_addr_id" ColumnKind::Int;
+    C_PHONE column "c_phone" ColumnKind::Text(18);
+    C_EMAIL column "c_email" ColumnKind::Text(50);
+    C_SINCE column "c_since" ColumnKind::Date;
+    C_LAST_LOGIN column "c_last_login" ColumnKind::Date;
+    C_LOGIN column "c_login" ColumnKind::Timestamp;
+    C_EXPIRATION column "c_expiration" ColumnKind::Timestamp;
     C_DISCOUNT column "c_discount" RATE;
     C_BALANCE column "c_balance" MONEY;
     C_YTD_PMT column "c_ytd_pmt" MONEY;
-    C_BIRTHDATE column "c_birthdate" Kind::Date;
-    C_DATA column "c_data" Kind::Text(500);
+    C_BIRTHDATE column "c_birthdate" ColumnKind::Date;
+    C_DATA column "c_data" ColumnKind::Text(500);
 }
 
 columns! { ORDERS_COLUMNS:
-    O_ID column "o_id" Kind::Int;
-    O_C_ID column "o_c_id" Kind::Int;
-    O_DATE column "o_date" Kind::Timestamp;
+    O_ID column "o_id" ColumnKind::Int;
+    O_C_ID column "o_c_id" ColumnKind::Int;
+    O_DATE column "o_date" ColumnKind::Timestamp;
     O_SUB_TOTAL column "o_sub_total" MONEY;
     O_TAX column "o_tax" MONEY;
     O_TOTAL column "o_total" MONEY;
-    O_SHIP_TYPE column "o_ship_type" Kind::Text(10);
-    O_SHIP_DATE column "o_ship_date" Kind::Timestamp;
-    O_BILL_ADDR_ID column "o_bill_addr_id" Kind::Int;
-    O_SHIP_ADDR_ID column "o_ship_addr_id" Kind::Int;
-    O_STATUS column "o_status" Kind::Text(15);
+    O_SHIP_TYPE column "o_ship_type" ColumnKind::Text(10);
+    O_SHIP_DATE column "o_ship_date" ColumnKind::Timestamp;
+    O_BILL_ADDR_ID column "o_bill_addr_id" ColumnKind::Int;
+    O_SHIP_ADDR_ID column "o_ship_addr_id" ColumnKind::Int;
+    O_STATUS column "o_status" ColumnKind::Text(15);
 }
 
 columns! { ORDER_LINE_COLUMNS:
-    OL_ID column "ol_id" Kind::Int;
-    OL_O_ID column "ol_o_id" Kind::Int;
-    OL_I_ID column "ol_i_id" Kind::Int;
-    OL_QTY column "ol_qty" Kind::Int;
+    OL_ID column "ol_id" ColumnKind::Int;
+    OL_O_ID column "ol_o_id" ColumnKind::Int;
+    OL_I_ID column "ol_i_id" ColumnKind::Int;
+    OL_QTY column "ol_qty" ColumnKind::Int;
     OL_DISCOUNT column "ol_discount" RATE;
-    OL_COMMENTS column "ol_comments" Kind::Text(100);
+    OL_COMMENTS column "ol_comments" ColumnKind::Text(100);
 }
 
 columns! { CC_XACTS_COLUMNS:
-    CX_O_ID column "cx_o_id" Kind::Int;
-    CX_TYPE column "cx_type" Kind::Text(10);
-    CX_NUM column "cx_num" Kind::Text(16);
-    CX_NAME column "cx_name" Kind::Text(31);
-    CX_EXPIRE column "cx_expire" Kind::Date;
-    CX_AUTH_ID nullable "cx_auth_id" Kind::Text(15);
+    CX_O_ID column "cx_o_id" ColumnKind::Int;
+    CX_TYPE column "cx_type" ColumnKind::Text(10);
+    CX_NUM column "cx_num" ColumnKind::Text(16);
+    CX_NAME column "cx_name" ColumnKind::Text(31);
+    CX_EXPIRE column "cx_expire" ColumnKind::Date;
+    CX_AUTH_ID nullable "cx_auth_id" ColumnKind::Text(15);
     CX_XACT_AMT column "cx_xact_amt" MONEY;
-    CX_XACT_DATE column "cx_xact_date" Kind::Timestamp;
-    CX_CO_ID column "cx_co_id" Kind::Int;
+    CX_XACT_DATE column "cx_xact_date" ColumnKind::Timestamp;
+    CX_CO_ID column "cx_co_id" ColumnKind::Int;
 }
 
 columns! { SHOPPING_CART_COLUMNS:
-    SC_ID column "sc_id" Kind::Int;
-    SC_TIME column "sc_time" Kind::Timestamp;
+    SC_ID column "sc_id" ColumnKind::Int;
+    SC_TIME column "sc_time" ColumnKind::Timestamp;
 }
 
 columns! { SHOPPING_CART_LINE_COLUMNS:
-    SCL_SC_ID column "scl_sc_id" Kind::Int;
-    SCL_I_ID column "scl_i_id" Kind::Int;
-    SCL_QTY column "scl_qty" Kind::Int;
+    SCL_SC_ID column "scl_sc_id" ColumnKind::Int;
+    SCL_I_ID column "scl_i_id" ColumnKind::Int;
+    SCL_QTY column "scl_qty" ColumnKind::Int;
 }
 
 const fn table(

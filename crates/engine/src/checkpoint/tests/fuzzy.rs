@@ -14,7 +14,7 @@ const NUMBER: u64 = 1_000;
 
 /// One step of a history.
 #[derive(Debug, Clone)]
-enum Step {
+enum HistoryStep {
     /// The image goes on by a row.
     Read,
     /// A transaction of these changes, taken back if so.
@@ -45,11 +45,11 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = HistoryStep> {
     prop_oneof![
-        1 => Just(Step::Read),
+        1 => Just(HistoryStep::Read),
         2 => (prop::collection::vec(change(), 1..5), prop::bool::weighted(0.15))
-            .prop_map(|(changes, rolls_back)| Step::Transaction(changes, rolls_back)),
+            .prop_map(|(changes, rolls_back)| HistoryStep::Transaction(changes, rolls_back)),
     ]
 }
 
@@ -96,21 +96,21 @@ fn run(connection: &mut Connection, changes: &[Change], rolls_back: bool) {
 }
 
 /// Runs `before`, then begins an image and goes on with it as the steps say, then runs `after`.
-fn check(before: &[Step], during: &[Step], after: &[Step]) {
+fn check(before: &[HistoryStep], during: &[HistoryStep], after: &[HistoryStep]) {
     let storage = MemoryStorage::default();
     // Slots are used again at once only beyond a thousand free ones; the log does not care where rows are.
     let engine = open(&storage, &LogOptions { segment_bytes: 600, ..options(Durability::Sync) }).unwrap();
     add_tables(&engine);
     let mut connection = engine.connect();
-    let mut run_all = |steps: &[Step], draft: &mut Option<Draft<'_>>| {
+    let mut run_all = |steps: &[HistoryStep], draft: &mut Option<Draft<'_>>| {
         for step in steps {
             match step {
-                Step::Read => {
+                HistoryStep::Read => {
                     if let Some(draft) = draft {
                         draft.step().unwrap();
                     }
                 }
-                Step::Transaction(changes, rolls_back) => run(&mut connection, changes, *rolls_back),
+                HistoryStep::Transaction(changes, rolls_back) => run(&mut connection, changes, *rolls_back),
             }
         }
     };
@@ -149,12 +149,12 @@ proptest! {
 
 #[test]
 fn a_key_that_moves_between_slots_while_the_image_is_taken_is_there_once() {
-    let put = |key| Step::Transaction(vec![Change::Put(key, 1)], false);
-    let moves = |key| Step::Transaction(vec![Change::Delete(key, true)], false);
+    let put = |key| HistoryStep::Transaction(vec![Change::Put(key, 1)], false);
+    let moves = |key| HistoryStep::Transaction(vec![Change::Delete(key, true)], false);
     let before: Vec<_> = (0..5).map(put).collect();
     // Read in slot 0, then moved behind the others and read there again.
-    check(&before, &[Step::Read, moves(0), Step::Read, moves(1), Step::Read], &[]);
+    check(&before, &[HistoryStep::Read, moves(0), HistoryStep::Read, moves(1), HistoryStep::Read], &[]);
     // Moved away, changed, deleted for good.
-    let gone = Step::Transaction(vec![Change::Delete(0, false)], false);
-    check(&before, &[Step::Read, moves(0), put(0), gone, Step::Read], &[put(0)]);
+    let gone = HistoryStep::Transaction(vec![Change::Delete(0, false)], false);
+    check(&before, &[HistoryStep::Read, moves(0), put(0), gone, HistoryStep::Read], &[put(0)]);
 }

@@ -20,11 +20,11 @@ pub struct Key {
     pub column: usize,
     /// How many numbers there are.
     pub span: usize,
-    kind: Kind,
+    kind: KeyValues,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum KeyValues {
     /// An integer's number is its distance from the smallest.
     Integers { first: i64, kept: DataType },
     /// A text's number is its place among all texts of the column.
@@ -55,7 +55,7 @@ impl Key {
                 let (first, span) = integer_span(table, column)?;
                 let margin = if has_changes { (span / MARGIN.0).max(MARGIN.1) } else { 0 };
                 let (first, span) = (first.checked_sub(i64::try_from(margin).ok()?)?, span.checked_add(2 * margin)?);
-                Some(Key { column, span, kind: Kind::Integers { first, kept: kept.clone() } })
+                Some(Key { column, span, kind: KeyValues::Integers { first, kept: kept.clone() } })
             }
         }
     }
@@ -65,7 +65,7 @@ impl Key {
         let dictionaries = filled.map(|chunk| chunk.dictionary(column)).collect::<Option<Vec<_>>>()?;
         let first = dictionaries.first()?;
         if dictionaries.iter().all(|dictionary| Arc::ptr_eq(dictionary, first)) {
-            let kind = Kind::Texts { all: Arc::clone(first), numbers: HashMap::new(), places: OnceLock::new() };
+            let kind = KeyValues::Texts { all: Arc::clone(first), numbers: HashMap::new(), places: OnceLock::new() };
             return Some(Key { column, span: first.len(), kind });
         }
         let mut places: HashMap<&str, u32> = HashMap::new();
@@ -83,23 +83,23 @@ impl Key {
         }
         let span = all.len();
         let all = Arc::new(StringViewArray::from(all));
-        Some(Key { column, span, kind: Kind::Texts { all, numbers, places: OnceLock::new() } })
+        Some(Key { column, span, kind: KeyValues::Texts { all, numbers, places: OnceLock::new() } })
     }
 
     /// Whether values have numbers.
     pub fn holds(&self, values: &ArrayRef) -> bool {
         match &self.kind {
-            Kind::Integers { first, .. } => {
+            KeyValues::Integers { first, .. } => {
                 let bounds = *first..=first.saturating_add(self.span as i64 - 1);
                 values.null_count() == 0 && Values::of(values).is_some_and(|values| values.are_within(&bounds))
             }
-            Kind::Texts { .. } => self.codes(values).is_some(),
+            KeyValues::Texts { .. } => self.codes(values).is_some(),
         }
     }
 
     /// Texts as codes into all texts of the column; `None` if one is not among them.
     pub fn codes(&self, texts: &ArrayRef) -> Option<ChunkColumn> {
-        let Kind::Texts { all, places, .. } = &self.kind else { return None };
+        let KeyValues::Texts { all, places, .. } = &self.kind else { return None };
         let places = places.get_or_init(|| {
             let texts = all.as_string_view().iter().flatten().map(Box::<str>::from);
             // What is beyond the last code has none.
@@ -115,25 +115,25 @@ impl Key {
     pub fn refine(&self, values: &Values<'_>, dictionary: Option<&ArrayRef>, places: &mut [u32]) {
         let span = self.span as u32;
         match (&self.kind, values) {
-            (Kind::Integers { first, .. }, Values::Int32(values)) => {
+            (KeyValues::Integers { first, .. }, Values::Int32(values)) => {
                 refine(places, span, values.iter().map(|value| i64::from(*value).wrapping_sub(*first) as u32));
             }
-            (Kind::Integers { first, .. }, Values::Int64(values)) => {
+            (KeyValues::Integers { first, .. }, Values::Int64(values)) => {
                 refine(places, span, values.iter().map(|value| value.wrapping_sub(*first) as u32));
             }
-            (Kind::Integers { first, .. }, Values::Near8(values, base)) => {
+            (KeyValues::Integers { first, .. }, Values::Near8(values, base)) => {
                 let base = base.wrapping_sub(*first) as u32;
                 refine(places, span, values.iter().map(|distance| base.wrapping_add(u32::from(*distance))));
             }
-            (Kind::Integers { first, .. }, Values::Near16(values, base)) => {
+            (KeyValues::Integers { first, .. }, Values::Near16(values, base)) => {
                 let base = base.wrapping_sub(*first) as u32;
                 refine(places, span, values.iter().map(|distance| base.wrapping_add(u32::from(*distance))));
             }
-            (Kind::Integers { first, .. }, Values::Near32(values, base)) => {
+            (KeyValues::Integers { first, .. }, Values::Near32(values, base)) => {
                 let base = base.wrapping_sub(*first) as u32;
                 refine(places, span, values.iter().map(|distance| base.wrapping_add(*distance)));
             }
-            (Kind::Texts { numbers, .. }, values) => {
+            (KeyValues::Texts { numbers, .. }, values) => {
                 let numbers = dictionary.and_then(|dictionary| numbers.get(&address(dictionary)));
                 let number = |code: u16| match numbers {
                     Some(numbers) => numbers.get(usize::from(code)).copied().unwrap_or(0),
@@ -145,18 +145,18 @@ impl Key {
                     _ => unreachable!("text keys are kept as codes"),
                 }
             }
-            (Kind::Integers { .. }, _) => unreachable!("integer keys are kept as integers"),
+            (KeyValues::Integers { .. }, _) => unreachable!("integer keys are kept as integers"),
         }
     }
 
     /// The values that some numbers stand for.
     pub fn values(&self, numbers: Vec<u32>) -> Result<ArrayRef, ArrowError> {
         match &self.kind {
-            Kind::Integers { first, kept } => {
+            KeyValues::Integers { first, kept } => {
                 let values = Int64Array::from_iter_values(numbers.into_iter().map(|number| first + i64::from(number)));
                 cast(&values, kept)
             }
-            Kind::Texts { all, .. } => take(all, &UInt32Array::from(numbers), None),
+            KeyValues::Texts { all, .. } => take(all, &UInt32Array::from(numbers), None),
         }
     }
 }

@@ -21,7 +21,7 @@ const MARGIN_MIN: i128 = 1000;
 
 /// One operation; numbers are those of earlier steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum Operation {
     /// A column of the table.
     Column(usize),
     Literal(i64),
@@ -33,7 +33,7 @@ enum Step {
 /// The steps of some expressions; what they have in common is computed once.
 #[derive(Debug, Default)]
 pub struct Program {
-    steps: Vec<Step>,
+    steps: Vec<Operation>,
     bounds: Vec<RangeInclusive<i64>>,
 }
 
@@ -76,12 +76,14 @@ impl Program {
             let (left, left_scale) = self.add(binary.left(), scope)?;
             let (right, right_scale) = self.add(binary.right(), scope)?;
             match binary.op() {
-                Operator::Multiply if scale == left_scale + right_scale => self.step(Step::Multiply(left, right))?,
+                Operator::Multiply if scale == left_scale + right_scale => {
+                    self.step(Operation::Multiply(left, right))?
+                }
                 op @ (Operator::Plus | Operator::Minus) => {
                     let left = self.rescaled(left, left_scale, scale)?;
                     let right = self.rescaled(right, right_scale, scale)?;
                     let is_sum = *op == Operator::Plus;
-                    self.step(if is_sum { Step::Add(left, right) } else { Step::Subtract(left, right) })?
+                    self.step(if is_sum { Operation::Add(left, right) } else { Operation::Subtract(left, right) })?
                 }
                 _ => return None,
             }
@@ -96,13 +98,13 @@ impl Program {
 
     /// Whether values of a column are as the program needs them: none null, and all within bounds.
     pub fn holds(&self, column: usize, values: &ArrayRef) -> bool {
-        let Some(step) = self.steps.iter().position(|step| *step == Step::Column(column)) else { return true };
+        let Some(step) = self.steps.iter().position(|step| *step == Operation::Column(column)) else { return true };
         values.null_count() == 0 && Values::of(values).is_some_and(|values| values.are_within(&self.bounds[step]))
     }
 
     /// The columns of the table that it reads.
     pub fn columns(&self) -> impl Iterator<Item = usize> {
-        self.steps.iter().filter_map(|step| if let Step::Column(column) = step { Some(*column) } else { None })
+        self.steps.iter().filter_map(|step| if let Operation::Column(column) = step { Some(*column) } else { None })
     }
 
     fn column(&mut self, column: usize, scope: &Scope<'_>) -> Option<usize> {
@@ -110,11 +112,11 @@ impl Program {
         let (min, max) = (whole(&summary.min)?, whole(&summary.max)?);
         (summary.null_count == 0).then_some(())?;
         let margin = if scope.has_changes { max.checked_sub(min)?.max(MARGIN_MIN) } else { 0 };
-        self.bounded(Step::Column(column), min.checked_sub(margin)?, max.checked_add(margin)?)
+        self.bounded(Operation::Column(column), min.checked_sub(margin)?, max.checked_add(margin)?)
     }
 
     fn literal(&mut self, value: i64) -> Option<usize> {
-        self.bounded(Step::Literal(value), value.into(), value.into())
+        self.bounded(Operation::Literal(value), value.into(), value.into())
     }
 
     /// A step's value with another scale; `None` if digits would be lost.
@@ -124,27 +126,27 @@ impl Program {
         }
         let factor = 10i64.checked_pow(u32::try_from(to.checked_sub(from)?).ok()?)?;
         let factor = self.literal(factor)?;
-        self.step(Step::Multiply(step, factor))
+        self.step(Operation::Multiply(step, factor))
     }
 
     /// Adds a step that computes something of others.
-    fn step(&mut self, step: Step) -> Option<usize> {
+    fn step(&mut self, step: Operation) -> Option<usize> {
         let ends = |step: usize| [*self.bounds[step].start(), *self.bounds[step].end()].map(i128::from);
         let (min, max) = match step {
-            Step::Add(left, right) => (ends(left)[0] + ends(right)[0], ends(left)[1] + ends(right)[1]),
-            Step::Subtract(left, right) => (ends(left)[0] - ends(right)[1], ends(left)[1] - ends(right)[0]),
-            Step::Multiply(left, right) => {
+            Operation::Add(left, right) => (ends(left)[0] + ends(right)[0], ends(left)[1] + ends(right)[1]),
+            Operation::Subtract(left, right) => (ends(left)[0] - ends(right)[1], ends(left)[1] - ends(right)[0]),
+            Operation::Multiply(left, right) => {
                 // Products of two numbers of 64 bits fit 127.
                 let corners = ends(left).map(|l| ends(right).map(|r| l * r));
                 let corners = corners.as_flattened();
                 (*corners.iter().min()?, *corners.iter().max()?)
             }
-            Step::Column(_) | Step::Literal(_) => return None,
+            Operation::Column(_) | Operation::Literal(_) => return None,
         };
         self.bounded(step, min, max)
     }
 
-    fn bounded(&mut self, step: Step, min: i128, max: i128) -> Option<usize> {
+    fn bounded(&mut self, step: Operation, min: i128, max: i128) -> Option<usize> {
         if let Some(same) = self.steps.iter().position(|earlier| *earlier == step) {
             return Some(same);
         }
@@ -161,7 +163,7 @@ pub struct Registers(Vec<Vec<i64>>);
 impl Registers {
     /// Room for this many rows.
     pub fn new(program: &Program, rows_max: usize) -> Self {
-        let fill = |step: &Step| if let Step::Literal(value) = step { *value } else { 0 };
+        let fill = |step: &Operation| if let Operation::Literal(value) = step { *value } else { 0 };
         Registers(program.steps.iter().map(|step| vec![fill(step); rows_max]).collect())
     }
 
@@ -171,11 +173,11 @@ impl Registers {
             let (before, own) = self.0.split_at_mut(number);
             let result = &mut own[0][..rows];
             match *step {
-                Step::Literal(_) => {}
-                Step::Column(place) => load(result, &column(place)),
-                Step::Add(l, r) => combine(result, &before[l], &before[r], i64::wrapping_add),
-                Step::Subtract(l, r) => combine(result, &before[l], &before[r], i64::wrapping_sub),
-                Step::Multiply(l, r) => combine(result, &before[l], &before[r], i64::wrapping_mul),
+                Operation::Literal(_) => {}
+                Operation::Column(place) => load(result, &column(place)),
+                Operation::Add(l, r) => combine(result, &before[l], &before[r], i64::wrapping_add),
+                Operation::Subtract(l, r) => combine(result, &before[l], &before[r], i64::wrapping_sub),
+                Operation::Multiply(l, r) => combine(result, &before[l], &before[r], i64::wrapping_mul),
             }
         }
     }

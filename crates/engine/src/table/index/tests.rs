@@ -9,18 +9,18 @@ use crate::table::layout::TableSpec;
 use crate::value::{ColumnSpec, ColumnType, Value};
 
 #[derive(Debug, Clone)]
-enum Step {
+enum IndexStep {
     Insert(i64, i64),
     Remove(i64, i64),
     Range(i64, i64),
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = IndexStep> {
     let number = -3_i64..60;
     prop_oneof![
-        3 => (number.clone(), 0_i64..3).prop_map(|(a, b)| Step::Insert(a, b)),
-        2 => (number.clone(), 0_i64..3).prop_map(|(a, b)| Step::Remove(a, b)),
-        2 => (number.clone(), number).prop_map(|(a, b)| Step::Range(a, b)),
+        3 => (number.clone(), 0_i64..3).prop_map(|(a, b)| IndexStep::Insert(a, b)),
+        2 => (number.clone(), 0_i64..3).prop_map(|(a, b)| IndexStep::Remove(a, b)),
+        2 => (number.clone(), number).prop_map(|(a, b)| IndexStep::Range(a, b)),
     ]
 }
 
@@ -47,19 +47,19 @@ proptest! {
         let key = |a: i64, b: i64| index.keys.low(&[Value::Int(a), Value::Int(b), Value::Text("")]);
         for (number, step) in steps.into_iter().enumerate() {
             match step {
-                Step::Insert(a, b) => {
+                IndexStep::Insert(a, b) => {
                     let inserted = index.insert_latched(&index.place(&key(a, b)), &key(a, b), number as RowId);
                     prop_assert_eq!(inserted, !map.contains_key(&(a, b)));
                     map.entry((a, b)).or_insert(number as RowId);
                 }
-                Step::Remove(a, b) => {
+                IndexStep::Remove(a, b) => {
                     let row = map.remove(&(a, b));
                     prop_assert_eq!(index.get(&key(a, b)), row);
                     let place = index.place(&key(a, b));
                     prop_assert_eq!(place.present, row);
                     prop_assert_eq!(index.remove_latched(&place, &key(a, b), row.unwrap_or(0)), row.is_some());
                 }
-                Step::Range(a, b) if a <= b => {
+                IndexStep::Range(a, b) if a <= b => {
                     let (low, high) = (index.keys.low(&[Value::Int(a)]), index.keys.high(&[Value::Int(b)]));
                     let mut rows = Vec::new();
                     let next = index.collect(&low, &high, &mut rows);
@@ -73,7 +73,7 @@ proptest! {
                     prop_assert_eq!(index.first(&low, &high), expected.first().copied());
                     prop_assert_eq!(index.last(&low, &high), expected.last().copied());
                 }
-                Step::Range(..) => {}
+                IndexStep::Range(..) => {}
             }
         }
         prop_assert_eq!(index.key_count(), map.len());

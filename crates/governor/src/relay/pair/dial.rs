@@ -50,7 +50,7 @@ pub(super) struct Dial {
     settings: Arc<Settings>,
     purpose: Purpose,
     targets: VecDeque<Target>,
-    step: Step,
+    step: DialStep,
     /// When the address that is tried has had its time.
     attempt_until: Instant,
     /// Each address has that long.
@@ -85,7 +85,7 @@ enum Target {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum DialStep {
     /// Its name is being looked up.
     Resolving,
     /// A connection is being made.
@@ -104,7 +104,7 @@ impl Dial {
             settings,
             purpose,
             targets: VecDeque::new(),
-            step: Step::Resolving,
+            step: DialStep::Resolving,
             attempt_until: now + timeout,
             each: timeout,
             give_up: now + timeout,
@@ -115,7 +115,7 @@ impl Dial {
 
     /// Whether the server's answer to a request for TLS is awaited.
     pub(super) fn is_asking(&self) -> bool {
-        self.step == Step::Asking
+        self.step == DialStep::Asking
     }
 
     /// Whether a session is to begin.
@@ -127,7 +127,7 @@ impl Dial {
     fn fail(&mut self, error: &io::Error) {
         self.failure = error.to_string();
         // While it was asked for encryption it was there.
-        self.hint = if self.step == Step::Asking { hint_of_answer(Some(error)) } else { NOT_RUNNING };
+        self.hint = if self.step == DialStep::Asking { hint_of_answer(Some(error)) } else { NOT_RUNNING };
     }
 
     /// When something else is tried.
@@ -165,7 +165,7 @@ impl Pair {
         context: &mut Context,
         now: Instant,
     ) {
-        let Some(mut dial) = self.take_dial(|dial| dial.step == Step::Resolving) else { return };
+        let Some(mut dial) = self.take_dial(|dial| dial.step == DialStep::Resolving) else { return };
         match addresses {
             Ok(addresses) => {
                 dial.each /= addresses.len().max(1) as u32;
@@ -192,7 +192,7 @@ impl Pair {
             match self.connect(&target, context) {
                 Ok(side) => {
                     dial.attempt_until = now + dial.each;
-                    dial.step = Step::Connecting;
+                    dial.step = DialStep::Connecting;
                     self.server = Some(side);
                     self.phase = Phase::Dialling(Box::new(dial));
                     return;
@@ -200,7 +200,7 @@ impl Pair {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && now < dial.give_up => {
                     dial.targets.push_front(target);
                     dial.attempt_until = now + ROOM_RETRY;
-                    dial.step = Step::Retrying;
+                    dial.step = DialStep::Retrying;
                     dial.failure = "it has no room for another connection".to_owned();
                     self.phase = Phase::Dialling(Box::new(dial));
                     return;
@@ -229,7 +229,7 @@ impl Pair {
         let ends = self.ends();
         let Some(server) = &mut self.server else { return };
         let Phase::Dialling(dial) = &mut self.phase else { return };
-        if dial.step != Step::Connecting {
+        if dial.step != DialStep::Connecting {
             return;
         }
         match server.wire().socket().is_connected() {
@@ -243,7 +243,7 @@ impl Pair {
                 if !is_tcp || dial.settings.server.ssl_mode == SslMode::Disable {
                     return self.on_dialled(context, now);
                 }
-                dial.step = Step::Asking;
+                dial.step = DialStep::Asking;
                 if dial.settings.server.ssl_negotiation == SslNegotiation::Postgres {
                     return server.send(&TLS_REQUEST, &mut context.spare);
                 }
@@ -348,7 +348,7 @@ impl Pair {
     /// An address does not answer.
     pub(super) fn on_attempt_timeout(&mut self, context: &mut Context, now: Instant) {
         let Some(mut dial) = self.take_dial(|_| true) else { return };
-        if dial.step != Step::Retrying {
+        if dial.step != DialStep::Retrying {
             let timeout = dial.each;
             dial.failure = format!("no answer within {timeout:?} (connect_timeout)");
         }

@@ -15,9 +15,9 @@ use crate::registry::{self, ChosenBy, SessionCard};
 use crate::relay::context::Context;
 use crate::relay::listener::Peer;
 use crate::relay::login::BINDING_HINT;
+use crate::relay::permit::Permit;
 use crate::relay::proxy_protocol;
 use crate::relay::refusal::{Refusal, no_files};
-use crate::relay::seat::Seat;
 use crate::relay::socket::Socket;
 use crate::relay::startup::{self, Packet, Refused, Startup};
 use crate::settings::Settings;
@@ -135,7 +135,7 @@ impl Pair {
                 self.refuse(&Refusal::new("08P01", "encryption was asked for twice"), context, now);
             }
             Packet::Cancel { process, secret } => {
-                if self.take_connection_seat(BEYOND, context) {
+                if self.take_connection_permit(BEYOND, context) {
                     self.on_cancel_request(process, &secret, context, now);
                 } else {
                     self.phase = Phase::Over;
@@ -146,11 +146,11 @@ impl Pair {
     }
 
     /// It has said what it wants, and is one of the connections that there may be. Whether there was room.
-    fn take_connection_seat(&mut self, beyond: usize, context: &Context) -> bool {
+    fn take_connection_permit(&mut self, beyond: usize, context: &Context) -> bool {
         let clients_max = context.governor.settings().listen.clients_max as usize;
         self.silent_place = None;
-        self.connection_seat = Seat::take(&context.shared.connections, clients_max + beyond);
-        self.connection_seat.is_some()
+        self.connection_permit = Permit::take(&context.shared.connections, clients_max + beyond);
+        self.connection_permit.is_some()
     }
 
     fn on_tls_request(&mut self, context: &mut Context) {
@@ -220,7 +220,7 @@ impl Pair {
     ) -> Result<(), Refusal> {
         let is_break_glass = settings.break_glass.contains(&startup.login.user);
         let is_console = startup.login.database == settings.admin.database;
-        if !self.take_connection_seat(if is_break_glass { BEYOND + RESERVED } else { BEYOND }, context) {
+        if !self.take_connection_permit(if is_break_glass { BEYOND + RESERVED } else { BEYOND }, context) {
             return Err(Refusal::new("53300", "sorry, too many connections already"));
         }
         if let Some(address) = self.peer.ip().filter(|_| !is_break_glass) {
@@ -251,8 +251,8 @@ impl Pair {
         if self.client.as_mut().is_some_and(|client| is_among_last_files(client.wire().socket())) {
             return Err(no_files());
         }
-        self.client_seat = Seat::take(&context.shared.clients, settings.listen.clients_max as usize);
-        if self.client_seat.is_none() {
+        self.client_permit = Permit::take(&context.shared.clients, settings.listen.clients_max as usize);
+        if self.client_permit.is_none() {
             let what = format!("sorry, too many clients already: {} are there", settings.listen.clients_max);
             return Err(Refusal::new("53300", what).hint("Close sessions, or raise clients_max in [listen]."));
         }

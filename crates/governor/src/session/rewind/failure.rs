@@ -11,7 +11,7 @@ use super::super::frames::Status;
 use super::super::refuse::Refusal;
 use super::super::unit::Shape;
 use super::super::{Flow, Outbox, Session};
-use super::{Cause, OWN, ROLLBACK, ROLLBACK_AND_CHAIN, Rewind, Step, own};
+use super::{Cause, OWN, ROLLBACK, ROLLBACK_AND_CHAIN, Rewind, RewindStep, own};
 use crate::governor::Outcome;
 use crate::statistics::{AbortCause, AbortOutcome, count};
 
@@ -39,12 +39,12 @@ impl Rewind {
     /// beginning.
     pub(super) fn has_committed_otherwise(&self) -> bool {
         let commits = matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits);
-        self.step == Step::Beginning && commits && self.has_completed
+        self.step == RewindStep::Beginning && commits && self.has_completed
     }
 
     /// Whether the step that has been answered was a COMMIT that has failed.
     pub(super) fn has_failed_to_commit(&self) -> bool {
-        let is_over = self.step == Step::Drain || self.step == Step::Beginning && self.was_cancelled;
+        let is_over = self.step == RewindStep::Drain || self.step == RewindStep::Beginning && self.was_cancelled;
         is_over && matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits)
     }
 }
@@ -70,7 +70,7 @@ impl Session {
         now: Instant,
         out: &mut impl Outbox,
     ) {
-        let rewind = Rewind::new(Step::Fail, Cause::Spoke(next), None);
+        let rewind = Rewind::new(RewindStep::Fail, Cause::Spoke(next), None);
         let failure = Some(Failure::Refused(error));
         self.flow = Flow::Rewinding(Box::new(Rewind { is_due: true, failure, ..rewind }));
         self.go_on_rewinding(now, out);
@@ -107,16 +107,16 @@ impl Session {
         match self.status {
             Status::Idle if rewind.has_closed => self.prepare_again(now, out),
             Status::Block | Status::Failed if rewind.has_closed || is_over => {
-                self.ask(Step::RollBack, &own(ROLLBACK), OWN, now, out);
+                self.ask(RewindStep::RollBack, &own(ROLLBACK), OWN, now, out);
             }
             Status::Idle if is_over => self.tell_failure(now, out),
-            Status::Idle => self.ask(Step::Fail, &[answers::run("BEGIN", &[]), fail].concat(), OWN, now, out),
-            Status::Block if is_refused => self.ask(Step::Fail, &fail, OWN, now, out),
+            Status::Idle => self.ask(RewindStep::Fail, &[answers::run("BEGIN", &[]), fail].concat(), OWN, now, out),
+            Status::Block if is_refused => self.ask(RewindStep::Fail, &fail, OWN, now, out),
             Status::Failed if is_refused || rewind.is_clean => self.tell_failure(now, out),
             // Everything is given up, whatever lies between the block's beginning and a savepoint, too.
             Status::Block | Status::Failed => {
                 let request = [answers::run(ROLLBACK_AND_CHAIN, &[]), fail].concat();
-                self.ask(Step::Fail, &request, OWN, now, out);
+                self.ask(RewindStep::Fail, &request, OWN, now, out);
             }
         }
     }
@@ -137,7 +137,7 @@ impl Session {
         if count == 0 {
             return self.fail(now, out);
         }
-        self.ask(Step::PrepareAgain, &request, count, now, out);
+        self.ask(RewindStep::PrepareAgain, &request, count, now, out);
     }
 
     /// The error that the client gets, what it gets if it goes back to a savepoint later (nothing of the transaction is there any

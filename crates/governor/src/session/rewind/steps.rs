@@ -10,7 +10,7 @@ use super::super::transaction::Began;
 use super::super::workers::lower_locally;
 use super::super::{Flow, Outbox, Session, Shown, Unit};
 use super::failure::Failure;
-use super::{Cause, Question, ROLLBACK, ROLLBACK_AND_CHAIN, Safety, Step, own};
+use super::{Cause, Question, ROLLBACK, ROLLBACK_AND_CHAIN, RewindStep, Safety, own};
 use crate::effects::{Inquiry, Next};
 
 impl Session {
@@ -23,9 +23,9 @@ impl Session {
             return match self.status {
                 Status::Block if is_chained && rewind.is_clean => self.close_prepared(now, out),
                 Status::Block | Status::Failed if is_chained => {
-                    self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);
+                    self.ask(RewindStep::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);
                 }
-                Status::Block | Status::Failed => self.ask(Step::RollBack, &own(ROLLBACK), OWN, now, out),
+                Status::Block | Status::Failed => self.ask(RewindStep::RollBack, &own(ROLLBACK), OWN, now, out),
                 Status::Idle => self.close_prepared(now, out),
             };
         }
@@ -68,11 +68,11 @@ impl Session {
         question.is_answered = true;
         rewind.safety = Safety::Asked(question);
         if self.status == Status::Failed {
-            return self.ask(Step::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);
+            return self.ask(RewindStep::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);
         }
         // It reads by a snapshot of its own, which a chained transaction must not keep.
         rewind.is_clean = self.status == Status::Idle;
-        self.ask(Step::Inquire, &request, OWN, now, out);
+        self.ask(RewindStep::Inquire, &request, OWN, now, out);
     }
 
     fn close_prepared(&mut self, now: Instant, out: &mut impl Outbox) {
@@ -85,14 +85,14 @@ impl Session {
         if let Flow::Rewinding(rewind) = &mut self.flow {
             rewind.has_closed = true;
         }
-        self.ask(Step::Close, &request, 1, now, out);
+        self.ask(RewindStep::Close, &request, 1, now, out);
     }
 
     /// Runs a unit again; after the last, the one in flight, or the client goes on.
     pub(super) fn ask_unit(&mut self, unit: usize, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let Some(inside) = &mut self.transaction else { return };
-        let limit = inside.workers.filter(|(before, _)| *before == unit && rewind.step != Step::Limit(unit));
+        let limit = inside.workers.filter(|(before, _)| *before == unit && rewind.step != RewindStep::Limit(unit));
         let Some(recording) = &mut inside.recording else { return };
         recording.restart_answer();
         let is_last = unit == recording.unit_count();
@@ -106,14 +106,14 @@ impl Session {
             return;
         }
         if let Some((_, workers)) = limit {
-            return self.ask(Step::Limit(unit), &own(&lower_locally(workers)), OWN, now, out);
+            return self.ask(RewindStep::Limit(unit), &own(&lower_locally(workers)), OWN, now, out);
         }
         rewind.is_clean = false;
         let request = recording.bytes(recording.unit_range(unit)).to_vec();
-        let step = if is_last { Step::Beginning } else { Step::Unit(unit) };
+        let step = if is_last { RewindStep::Beginning } else { RewindStep::Unit(unit) };
         let shown = std::mem::replace(&mut self.unit.shown, Shown::All);
         self.ask(step, &request, 1, now, out);
-        if is_last && self.is_taking(Step::Beginning) {
+        if is_last && self.is_taking(RewindStep::Beginning) {
             if commits {
                 // From here on it may be committed.
                 self.transaction.iter_mut().for_each(|inside| inside.may_end = true);
@@ -132,12 +132,19 @@ impl Session {
         }
     }
 
-    pub(super) fn is_taking(&self, step: Step) -> bool {
+    pub(super) fn is_taking(&self, step: RewindStep) -> bool {
         matches!(&self.flow, Flow::Rewinding(rewind) if rewind.step == step && !rewind.is_due)
     }
 
     /// Sends what the server answers by being ready that often. If a cancel is on its way after all, the step before stays the last one.
-    pub(super) fn ask(&mut self, step: Step, request: &[u8], answers: usize, now: Instant, out: &mut impl Outbox) {
+    pub(super) fn ask(
+        &mut self,
+        step: RewindStep,
+        request: &[u8],
+        answers: usize,
+        now: Instant,
+        out: &mut impl Outbox,
+    ) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let Ok(number) = self.card.begin_unit(true) else { return };
         (rewind.step, rewind.is_due, rewind.left, rewind.has_completed) = (step, false, answers, false);

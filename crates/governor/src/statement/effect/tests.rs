@@ -186,7 +186,7 @@ fn every_function_is_found_by_its_first_letter() {
     let locks = SESSION_LOCKS.iter().map(|name| (*name, Unsafe::SessionLock));
     for (name, effect) in locks.chain(BEGINNINGS.iter().copied()) {
         for text in [name.to_string(), name.to_uppercase(), format!("\"{name}\"")] {
-            let kind = if text.starts_with('"') { Kind::Quoted } else { Kind::Word };
+            let kind = if text.starts_with('"') { TokenKind::Quoted } else { TokenKind::Word };
             let token = Token { kind, text: text.as_bytes() };
             assert_eq!(effect_of_function(&token), Some(effect), "{text}");
         }
@@ -196,9 +196,9 @@ fn every_function_is_found_by_its_first_letter() {
 #[test]
 fn other_functions_are_safe() {
     for name in ["nextval", "set_config", "pg_notify", "lower", "count", "coalesce", "table_name"] {
-        assert_eq!(effect_of_function(&Token { kind: Kind::Word, text: name.as_bytes() }), None, "{name}");
+        assert_eq!(effect_of_function(&Token { kind: TokenKind::Word, text: name.as_bytes() }), None, "{name}");
     }
-    let hidden = Token { kind: Kind::Quoted, text: b"U&\"pg\\005fadvisory_lock\"" };
+    let hidden = Token { kind: TokenKind::Quoted, text: b"U&\"pg\\005fadvisory_lock\"" };
     assert_eq!(effect_of_function(&hidden), Some(Unsafe::OutsideEffect));
 }
 

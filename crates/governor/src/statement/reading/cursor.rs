@@ -1,6 +1,6 @@
 //! The cursors that a text declares, moves or closes.
 
-use plimsoll_notation::sql::{Kind, Token};
+use plimsoll_notation::sql::{Token, TokenKind};
 use plimsoll_policy::Unsafe;
 
 use super::{Head, Reading};
@@ -24,7 +24,7 @@ impl<'a> Reading<'a> {
         match folded(&token) {
             Some(name) if is_declared => self.found.declares.push(name),
             Some(name) => self.found.moves.push(name),
-            None if token.kind == Kind::Quoted => self.is_unsafe(Some(Unsafe::Cursor)),
+            None if token.kind == TokenKind::Quoted => self.is_unsafe(Some(Unsafe::Cursor)),
             None => {}
         }
     }

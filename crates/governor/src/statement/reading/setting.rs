@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use plimsoll_notation::sql::{Kind, Token};
+use plimsoll_notation::sql::{Token, TokenKind};
 
 use super::Head;
 use crate::statement::{Scope, SetClass};
@@ -24,9 +24,9 @@ pub(super) fn changes_rules(head: &Head<'_>) -> bool {
 
 fn is_of_rules(token: &Token<'_>) -> bool {
     let quote = match token.kind {
-        Kind::Word => return OF_RULES.iter().any(|name| token.is_word(name)),
-        Kind::Quoted => b"\"",
-        Kind::Literal => b"'",
+        TokenKind::Word => return OF_RULES.iter().any(|name| token.is_word(name)),
+        TokenKind::Quoted => b"\"",
+        TokenKind::Literal => b"'",
         _ => return true,
     };
     let text = token.text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
@@ -35,12 +35,12 @@ fn is_of_rules(token: &Token<'_>) -> bool {
 
 /// Whether a function is `set_config`.
 pub(super) fn is_call(name: &Token<'_>) -> bool {
-    name.is_word("set_config") || name.kind == Kind::Quoted && name.text == b"\"set_config\""
+    name.is_word("set_config") || name.kind == TokenKind::Quoted && name.text == b"\"set_config\""
 }
 
 /// Whether the first argument of `set_config` may name a setting that decides how a text is read.
 pub(super) fn may_be_of_rules(argument: &Token<'_>) -> bool {
-    argument.kind != Kind::Literal || is_of_rules(argument)
+    argument.kind != TokenKind::Literal || is_of_rules(argument)
 }
 
 /// `SET [SESSION | LOCAL] plimsoll.class TO x`, and what undoes it.
@@ -62,7 +62,7 @@ pub(super) fn set_class<'a>(head: &Head<'a>) -> Option<SetClass<'a>> {
     let scope = if head.is_word(1, "local") { Scope::Transaction } else { Scope::Session };
     let mut rest = after_name(pieces().skip(1 + usize::from(has_scope)))?;
     let assigns = rest.next()?;
-    let is_assignment = assigns.is_word("to") || assigns.kind == Kind::Operator && assigns.text == b"=";
+    let is_assignment = assigns.is_word("to") || assigns.kind == TokenKind::Operator && assigns.text == b"=";
     if !is_assignment {
         return None;
     }
@@ -78,8 +78,8 @@ pub(super) fn set_class<'a>(head: &Head<'a>) -> Option<SetClass<'a>> {
 fn after_name<'t, 'a: 't, I: Iterator<Item = &'t Token<'a>> + Clone>(mut pieces: I) -> Option<I> {
     let is_name = |token: &Token<'_>, name: &[u8]| {
         let text = match token.kind {
-            Kind::Word => token.text,
-            Kind::Quoted => token.text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""))?,
+            TokenKind::Word => token.text,
+            TokenKind::Quoted => token.text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""))?,
             _ => return None,
         };
         // Names of settings are alike in either case, in quotes, too.
@@ -103,10 +103,10 @@ fn value_of<'a>(token: &Token<'a>) -> Option<Cow<'a, str>> {
         Some(if inner.contains(doubled) { Cow::Owned(inner.replace(doubled, one)) } else { Cow::Borrowed(inner) })
     };
     match token.kind {
-        Kind::Literal => unquoted('\'', "''"),
-        Kind::Quoted => unquoted('"', "\"\""),
-        Kind::Word if text.bytes().any(|byte| byte.is_ascii_uppercase()) => Some(text.to_ascii_lowercase().into()),
-        Kind::Word | Kind::Number => Some(text.into()),
+        TokenKind::Literal => unquoted('\'', "''"),
+        TokenKind::Quoted => unquoted('"', "\"\""),
+        TokenKind::Word if text.bytes().any(|byte| byte.is_ascii_uppercase()) => Some(text.to_ascii_lowercase().into()),
+        TokenKind::Word | TokenKind::Number => Some(text.into()),
         _ => None,
     }
 }

@@ -1,6 +1,6 @@
 //! The sessions that a server shows at one moment.
 
-use plimsoll_policy::{GovernorAtServer, Login, Place};
+use plimsoll_policy::{GovernorAtServer, GovernorPlace, Login};
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
 
 use crate::watch::control::{NAME, NAME_BESIDE};
@@ -69,10 +69,10 @@ impl Sight {
 
 impl Row {
     /// How the governor stands to the server whose connection this is; `None` if it is none's.
-    pub(super) fn place_of_governor(&self) -> Option<Place> {
+    pub(super) fn place_of_governor(&self) -> Option<GovernorPlace> {
         let place = match self.login.application_name.as_str() {
-            NAME => Place::InPath,
-            NAME_BESIDE => Place::Beside,
+            NAME => GovernorPlace::InPath,
+            NAME_BESIDE => GovernorPlace::Beside,
             _ => return None,
         };
         self.is_of_our_role.then_some(place)

@@ -8,7 +8,7 @@ use super::server::Line;
 
 /// What a statement means to its client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum StatementKind {
     Begin,
     Commit,
     Rollback,
@@ -23,7 +23,7 @@ enum Kind {
 /// A statement that was sent.
 #[derive(Debug, Clone)]
 struct Sent {
-    kind: Kind,
+    kind: StatementKind,
     sql: String,
 }
 
@@ -44,7 +44,7 @@ struct Unit {
 
 /// What became of a transaction, as far as its client knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum TransactionOutcome {
     /// It is there.
     Acknowledged,
     /// It is not.
@@ -59,7 +59,7 @@ pub struct Known {
     /// What was said in it; of a refused one also what was sent and not answered.
     pub lines: Vec<Line>,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: TransactionOutcome,
 }
 
 /// What tells a statement from all others: its condition.
@@ -174,27 +174,27 @@ impl Client {
 
     fn completed(&mut self, sent: &Sent, tag: &str, row: Option<String>) {
         let expected = match sent.kind {
-            Kind::Begin => "BEGIN",
-            Kind::Commit if self.status == b'E' => "ROLLBACK",
-            Kind::Commit => "COMMIT",
-            Kind::Rollback | Kind::RollbackTo => "ROLLBACK",
-            Kind::Savepoint => "SAVEPOINT",
-            Kind::Touch if row.is_some() => "SELECT 1",
-            Kind::Touch => "UPDATE 1",
-            Kind::SetClass => "SET",
-            Kind::Fail | Kind::Parse => "nothing",
+            StatementKind::Begin => "BEGIN",
+            StatementKind::Commit if self.status == b'E' => "ROLLBACK",
+            StatementKind::Commit => "COMMIT",
+            StatementKind::Rollback | StatementKind::RollbackTo => "ROLLBACK",
+            StatementKind::Savepoint => "SAVEPOINT",
+            StatementKind::Touch if row.is_some() => "SELECT 1",
+            StatementKind::Touch => "UPDATE 1",
+            StatementKind::SetClass => "SET",
+            StatementKind::Fail | StatementKind::Parse => "nothing",
         };
         assert_eq!(tag, expected, "the answer to {sent:?}");
         match sent.kind {
-            Kind::Touch => {
+            StatementKind::Touch => {
                 let answer = row.unwrap_or_else(|| tag.to_owned());
                 self.lines.push((key(&sent.sql), answer));
             }
-            Kind::Begin | Kind::RollbackTo => self.status = b'T',
-            Kind::Savepoint => self.has_savepoint = true,
-            Kind::Commit if self.status == b'T' => self.end_with(Fate::Acknowledged),
-            Kind::Commit | Kind::Rollback => self.end_with(Fate::Refused),
-            Kind::Fail | Kind::SetClass | Kind::Parse => {}
+            StatementKind::Begin | StatementKind::RollbackTo => self.status = b'T',
+            StatementKind::Savepoint => self.has_savepoint = true,
+            StatementKind::Commit if self.status == b'T' => self.end_with(TransactionOutcome::Acknowledged),
+            StatementKind::Commit | StatementKind::Rollback => self.end_with(TransactionOutcome::Refused),
+            StatementKind::Fail | StatementKind::SetClass | StatementKind::Parse => {}
         }
     }
 
@@ -204,18 +204,18 @@ impl Client {
         let kind = sent.map(|sent| sent.kind);
         let context = format!("{state} for {sent:?} in {}: {unit:?}", char::from(self.status));
         match state {
-            "42601" => assert_eq!(kind, Some(Kind::Fail), "{context}"),
+            "42601" => assert_eq!(kind, Some(StatementKind::Fail), "{context}"),
             "25P02" => assert_eq!(self.status, b'E', "{context}"),
             "40001" => assert!(self.is_low, "{context}"),
             "57014" => assert!(unit.number < self.cancelled_up_to, "nobody has cancelled: {context}"),
-            "22023" => assert_eq!(kind, Some(Kind::SetClass), "{context}"),
+            "22023" => assert_eq!(kind, Some(StatementKind::SetClass), "{context}"),
             "53300" => assert_eq!(self.status, b'I', "{context}"),
             // Its transaction is gone, and the savepoint with it.
-            "3B001" => assert!(kind == Some(Kind::RollbackTo) && self.was_rolled_back, "{context}"),
+            "3B001" => assert!(kind == Some(StatementKind::RollbackTo) && self.was_rolled_back, "{context}"),
             _ => panic!("{context}"),
         }
         self.was_rolled_back |= matches!(state, "40001" | "57014");
-        if let Some(sent) = sent.filter(|sent| sent.kind == Kind::Parse) {
+        if let Some(sent) = sent.filter(|sent| sent.kind == StatementKind::Parse) {
             let name = usize::from(sent.sql == "s");
             self.prepared[name] = false;
         }
@@ -224,30 +224,30 @@ impl Client {
     fn ready(&mut self, status: u8) {
         let unit = self.units.pop_front().expect("looked at before");
         assert!(unit.has_failed || unit.is_extended || unit.statements.is_empty(), "ready before its end: {unit:?}");
-        let is_parse = unit.statements.front().is_some_and(|sent| sent.kind == Kind::Parse);
+        let is_parse = unit.statements.front().is_some_and(|sent| sent.kind == StatementKind::Parse);
         assert!(unit.has_failed || unit.statements.is_empty() || is_parse, "ready before its end: {unit:?}");
         let was = self.status;
         let last = unit.statements.front().map(|sent| sent.kind);
         let expected: &[u8] = match (unit.has_failed, last) {
             (false, _) => &[was],
-            (true, Some(Kind::Begin)) if self.units.is_empty() => b"IE",
+            (true, Some(StatementKind::Begin)) if self.units.is_empty() => b"IE",
             // What was sent behind it must not be done by itself.
-            (true, Some(Kind::Begin)) => b"E",
+            (true, Some(StatementKind::Begin)) => b"E",
             // The end of a transaction that could not be replayed, or was cancelled meanwhile, has ended it.
-            (true, Some(Kind::Commit | Kind::Rollback)) => b"I",
+            (true, Some(StatementKind::Commit | StatementKind::Rollback)) => b"I",
             (true, _) if was == b'I' => b"I",
             (true, _) => b"E",
         };
         let context = || format!("{} after {} and {unit:?}", char::from(status), char::from(was));
         assert!(expected.contains(&status), "{}", context());
         self.status = status;
-        let missing = unit.statements.iter().filter(|sent| unit.has_failed && sent.kind == Kind::Touch);
+        let missing = unit.statements.iter().filter(|sent| unit.has_failed && sent.kind == StatementKind::Touch);
         let missing = missing.map(|sent| (key(&sent.sql), String::new())).collect::<Vec<Line>>();
         if !missing.is_empty() {
-            self.known.push(Known { lines: missing, fate: Fate::Refused });
+            self.known.push(Known { lines: missing, fate: TransactionOutcome::Refused });
         }
         if status == b'I' {
-            self.ends(if unit.has_failed { Fate::Refused } else { Fate::Acknowledged });
+            self.ends(if unit.has_failed { TransactionOutcome::Refused } else { TransactionOutcome::Acknowledged });
         }
         if self.units.is_empty() {
             self.expected = status;
@@ -258,20 +258,20 @@ impl Client {
     pub fn loses_session(&mut self) {
         let sent = self.units.drain(..).flat_map(|unit| unit.statements).collect::<Vec<Sent>>();
         // What was sent outside of a block, or before a COMMIT that was sent, may be there.
-        let may_be_there = self.status == b'I' || sent.iter().any(|sent| sent.kind == Kind::Commit);
-        let touched = sent.iter().filter(|sent| sent.kind == Kind::Touch);
+        let may_be_there = self.status == b'I' || sent.iter().any(|sent| sent.kind == StatementKind::Commit);
+        let touched = sent.iter().filter(|sent| sent.kind == StatementKind::Touch);
         for sent in touched {
-            self.known.push(Known { lines: vec![(key(&sent.sql), String::new())], fate: Fate::Unknown });
+            self.known.push(Known { lines: vec![(key(&sent.sql), String::new())], fate: TransactionOutcome::Unknown });
         }
-        self.ends(if may_be_there { Fate::Unknown } else { Fate::Refused });
+        self.ends(if may_be_there { TransactionOutcome::Unknown } else { TransactionOutcome::Refused });
     }
 
-    fn end_with(&mut self, fate: Fate) {
+    fn end_with(&mut self, fate: TransactionOutcome) {
         self.ends(fate);
         self.status = b'I';
     }
 
-    fn ends(&mut self, fate: Fate) {
+    fn ends(&mut self, fate: TransactionOutcome) {
         let lines = std::mem::take(&mut self.lines);
         (self.has_savepoint, self.was_rolled_back) = (false, false);
         if !lines.is_empty() {

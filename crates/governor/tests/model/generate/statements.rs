@@ -6,7 +6,7 @@ use super::Writer;
 
 /// What a statement is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum StatementKind {
     Change,
     Read,
     /// Its answer is another each time.
@@ -26,22 +26,22 @@ pub enum Kind {
 }
 
 /// What a statement is about where nothing is preferred, for a number from 0 to 99.
-pub fn kind_of(number: u32) -> Kind {
+pub fn kind_of(number: u32) -> StatementKind {
     match number {
-        0..30 => Kind::Change,
-        30..43 => Kind::Read,
-        43..52 => Kind::Generated,
-        52..60 => Kind::Savepoint,
-        60..68 => Kind::Cursor,
-        68..75 => Kind::Prepared,
-        75..82 => Kind::Setting,
-        82..86 => Kind::Table,
-        86..89 => Kind::Listen,
-        89..92 => Kind::Lock,
-        92..96 => Kind::Failing,
-        96 => Kind::Long,
-        97..99 => Kind::Control,
-        _ => Kind::Discard,
+        0..30 => StatementKind::Change,
+        30..43 => StatementKind::Read,
+        43..52 => StatementKind::Generated,
+        52..60 => StatementKind::Savepoint,
+        60..68 => StatementKind::Cursor,
+        68..75 => StatementKind::Prepared,
+        75..82 => StatementKind::Setting,
+        82..86 => StatementKind::Table,
+        86..89 => StatementKind::Listen,
+        89..92 => StatementKind::Lock,
+        92..96 => StatementKind::Failing,
+        96 => StatementKind::Long,
+        97..99 => StatementKind::Control,
+        _ => StatementKind::Discard,
     }
 }
 
@@ -50,8 +50,8 @@ impl Writer {
     pub fn statement(&mut self) -> String {
         let kind = if self.sometimes(35) { self.theme } else { kind_of(self.random.random_range(0..100)) };
         match kind {
-            Kind::Change => self.change(),
-            Kind::Generated => self.generated(),
+            StatementKind::Change => self.change(),
+            StatementKind::Generated => self.generated(),
             _ => self.one(simple(kind)),
         }
     }
@@ -71,10 +71,10 @@ impl Writer {
 }
 
 /// The statements of a kind that are always the same.
-fn simple(kind: Kind) -> &'static [&'static str] {
+fn simple(kind: StatementKind) -> &'static [&'static str] {
     match kind {
-        Kind::Change | Kind::Generated => &[],
-        Kind::Read => &[
+        StatementKind::Change | StatementKind::Generated => &[],
+        StatementKind::Read => &[
             "SELECT id, v FROM accounts ORDER BY id",
             "SELECT sum(v) FROM accounts",
             "SELECT * FROM rich ORDER BY id",
@@ -82,7 +82,7 @@ fn simple(kind: Kind) -> &'static [&'static str] {
             "TABLE later",
             "COPY (SELECT id, v FROM accounts ORDER BY id) TO STDOUT",
         ],
-        Kind::Savepoint => &[
+        StatementKind::Savepoint => &[
             "SAVEPOINT a",
             "SAVEPOINT b",
             "RELEASE SAVEPOINT a",
@@ -90,7 +90,7 @@ fn simple(kind: Kind) -> &'static [&'static str] {
             "ROLLBACK TO a",
             "SAVEPOINT preempted_by_plimsoll",
         ],
-        Kind::Cursor => &[
+        StatementKind::Cursor => &[
             "DECLARE c1 CURSOR FOR SELECT id, v FROM accounts ORDER BY id",
             "DECLARE h1 CURSOR WITH HOLD FOR SELECT id FROM accounts ORDER BY id",
             "DECLARE h1 SCROLL CURSOR WITH HOLD FOR SELECT id FROM accounts ORDER BY id",
@@ -103,7 +103,7 @@ fn simple(kind: Kind) -> &'static [&'static str] {
             "CLOSE c1",
             "CLOSE h1",
         ],
-        Kind::Prepared => &[
+        StatementKind::Prepared => &[
             "PREPARE q1 AS SELECT v FROM accounts WHERE id = 2",
             "PREPARE q2(int) AS UPDATE accounts SET v = v + $1 WHERE id = 2",
             "PREPARE q3 AS SELECT pg_advisory_lock(7)",
@@ -115,7 +115,7 @@ fn simple(kind: Kind) -> &'static [&'static str] {
             "DEALLOCATE s1",
             "DEALLOCATE ALL",
         ],
-        Kind::Table => &[
+        StatementKind::Table => &[
             "CREATE TEMP TABLE scratch (a int)",
             "CREATE TEMP TABLE brief (a int) ON COMMIT DROP",
             "INSERT INTO scratch VALUES (1)",
@@ -129,9 +129,9 @@ fn simple(kind: Kind) -> &'static [&'static str] {
 }
 
 /// Those about sessions, and about failing.
-fn of_sessions(kind: Kind) -> &'static [&'static str] {
+fn of_sessions(kind: StatementKind) -> &'static [&'static str] {
     match kind {
-        Kind::Setting => &[
+        StatementKind::Setting => &[
             "SET work_mem = '2MB'",
             "SET LOCAL work_mem = '3MB'",
             "RESET work_mem",
@@ -144,15 +144,17 @@ fn of_sessions(kind: Kind) -> &'static [&'static str] {
             "SET plimsoll.class = 'none'",
             "RESET ALL",
         ],
-        Kind::Listen => &["LISTEN news", "NOTIFY news, 'one'", "UNLISTEN news", "SELECT pg_notify('news', 'two')"],
-        Kind::Lock => &[
+        StatementKind::Listen => {
+            &["LISTEN news", "NOTIFY news, 'one'", "UNLISTEN news", "SELECT pg_notify('news', 'two')"]
+        }
+        StatementKind::Lock => &[
             "SELECT pg_advisory_lock(1)",
             "SELECT pg_advisory_unlock(1)",
             "SELECT pg_advisory_xact_lock(2)",
             "SELECT pg_try_advisory_xact_lock(3)",
             "LOCK TABLE accounts IN SHARE MODE",
         ],
-        Kind::Failing => &[
+        StatementKind::Failing => &[
             "SELECT 1/0",
             "SELEC 1",
             "INSERT INTO accounts VALUES (1, 1)",
@@ -160,15 +162,15 @@ fn of_sessions(kind: Kind) -> &'static [&'static str] {
             "SELECT guarded(1)",
             "DO $$ BEGIN RAISE NOTICE 'hello'; END $$",
         ],
-        Kind::Long => &[
+        StatementKind::Long => &[
             "SELECT length('@long@')",
             "UPDATE accounts SET v = v + length('@long@') WHERE id = 2",
             "SELECT '@long@'::int",
             "SELECT 1 /* @long@ */",
             "/* @long@ */ COMMIT",
         ],
-        Kind::Control => &["COMMIT", "ROLLBACK", "BEGIN", "CALL stepwise()"],
-        Kind::Discard => &["DISCARD ALL", "DISCARD PLANS", "DISCARD TEMP"],
+        StatementKind::Control => &["COMMIT", "ROLLBACK", "BEGIN", "CALL stepwise()"],
+        StatementKind::Discard => &["DISCARD ALL", "DISCARD PLANS", "DISCARD TEMP"],
         _ => &[],
     }
 }

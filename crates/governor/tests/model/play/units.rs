@@ -1,12 +1,12 @@
 //! What can be said of a unit before it is sent.
 
 use super::super::interposer::with_failing;
-use super::super::script::{Request, Step, Unit};
+use super::super::script::{Request, ScriptStep, Unit};
 use super::super::wire::Message;
 
 /// How many units are sent together.
-pub fn group_length(steps: &[Step]) -> usize {
-    let can_follow = |step: &Step| matches!(step.unit, Unit::Query(_) | Unit::Extended(_));
+pub fn group_length(steps: &[ScriptStep]) -> usize {
+    let can_follow = |step: &ScriptStep| matches!(step.unit, Unit::Query(_) | Unit::Extended(_));
     let pairs = steps.iter().zip(&steps[1..]);
     pairs.take_while(|(step, next)| step.ahead && can_follow(step) && can_follow(next)).count() + 1
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::client::PATIENCE;
 use super::super::server::Server;
-use super::teller::{Attempt, Fate};
+use super::teller::{Attempt, TransferOutcome};
 use super::{ACCOUNTS, OPENING_BALANCE};
 
 /// How transfers ended.
@@ -48,15 +48,15 @@ pub fn check(server: &Server, attempts: &[Attempt]) -> Told {
     for attempt in attempts {
         let count = there.remove(&attempt.id).unwrap_or(0);
         let is_right = match attempt.fate {
-            Fate::Acknowledged => count == 1,
-            Fate::Refused => count == 0,
-            Fate::Unknown => count <= 1,
+            TransferOutcome::Acknowledged => count == 1,
+            TransferOutcome::Refused => count == 0,
+            TransferOutcome::Unknown => count <= 1,
         };
         assert!(is_right, "{attempt:?} is there {count} times");
         match attempt.fate {
-            Fate::Acknowledged => told.acknowledged += 1,
-            Fate::Refused => told.refused += 1,
-            Fate::Unknown => {
+            TransferOutcome::Acknowledged => told.acknowledged += 1,
+            TransferOutcome::Refused => told.refused += 1,
+            TransferOutcome::Unknown => {
                 told.unknown += 1;
                 told.unknown_there += count;
             }

@@ -80,7 +80,7 @@ impl Seat {
 
 /// What became of a transfer, as far as its teller knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum TransferOutcome {
     /// It is there.
     Acknowledged,
     /// It is not.
@@ -95,7 +95,7 @@ pub struct Attempt {
     /// The transfer's number.
     pub id: i64,
     /// What became of it.
-    pub fate: Fate,
+    pub fate: TransferOutcome,
 }
 
 /// A client that moves money until the bank closes.
@@ -137,7 +137,7 @@ impl Teller {
             }
         }
         if let Some(transfer) = self.in_doubt {
-            self.attempts.push(Attempt { id: transfer.id, fate: Fate::Unknown });
+            self.attempts.push(Attempt { id: transfer.id, fate: TransferOutcome::Unknown });
         }
         self.attempts
     }
@@ -163,17 +163,17 @@ impl Teller {
                 return;
             }
             let (fate, goes_on) = match end {
-                End::Acknowledged => (Fate::Acknowledged, true),
-                End::Abandoned => (Fate::Refused, false),
-                End::Unknown | End::Left => (Fate::Unknown, false),
+                End::Acknowledged => (TransferOutcome::Acknowledged, true),
+                End::Abandoned => (TransferOutcome::Refused, false),
+                End::Unknown | End::Left => (TransferOutcome::Unknown, false),
                 End::Refused(failure) => {
                     self.note_refusal(&failure, way);
                     let is_rolled_back = matches!(failure, Failure::Refused(_)) && client.query("ROLLBACK").is_ok();
-                    (Fate::Refused, is_rolled_back)
+                    (TransferOutcome::Refused, is_rolled_back)
                 }
             };
             self.attempts.push(Attempt { id: transfer.id, fate });
-            if fate == Fate::Acknowledged {
+            if fate == TransferOutcome::Acknowledged {
                 self.bank.seats[self.seat].acknowledged.fetch_add(1, Ordering::Relaxed);
             }
             if !goes_on {
@@ -189,7 +189,7 @@ impl Teller {
         let seat = &self.bank.seats[self.seat];
         seat.found_out.fetch_add(1, Ordering::Relaxed);
         seat.acknowledged.fetch_add(u64::from(is_there), Ordering::Relaxed);
-        let fate = if is_there { Fate::Acknowledged } else { Fate::Refused };
+        let fate = if is_there { TransferOutcome::Acknowledged } else { TransferOutcome::Refused };
         self.attempts.push(Attempt { id: transfer.id, fate });
         self.in_doubt = None;
         true

@@ -11,7 +11,7 @@ use plimsoll_postgres::url::ServerUrl;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
-use super::super::client::{Client, Place};
+use super::super::client::{Client, Destination};
 use super::super::drivers::environment::tool;
 use super::super::governed::{CONSOLE, Governed};
 use super::super::server::{PASSWORD, Server};
@@ -22,7 +22,7 @@ use super::World;
 #[test]
 fn startup_parameters_and_refusals_are_the_servers() {
     let world = World::start();
-    let connect = |place: Place, extra: &[(&str, &str)], password: &str| {
+    let connect = |place: Destination, extra: &[(&str, &str)], password: &str| {
         let own = [("user", "low"), ("database", world.server.database())];
         let is_said = |name: &str| extra.iter().any(|(said, _)| *said == name);
         let own = own.into_iter().filter(|(name, _)| !is_said(name));
@@ -36,8 +36,8 @@ fn startup_parameters_and_refusals_are_the_servers() {
         client.value(shown).unwrap()
     };
     let check = |extra: &[(&str, &str)], password: &str| {
-        let direct = connect(Place::Unix(world.server.socket()), extra, password);
-        let governed = connect(Place::Tcp(world.governed.address), extra, password);
+        let direct = connect(Destination::Unix(world.server.socket()), extra, password);
+        let governed = connect(Destination::Tcp(world.governed.address), extra, password);
         assert_eq!(governed, direct, "{extra:?}");
         direct
     };
@@ -72,7 +72,7 @@ fn startup_parameters_and_refusals_are_the_servers() {
         check(&[("options", &format!("-c application_name={}", "x".repeat(length)))], PASSWORD);
     }
     let too_long = "x".repeat(20_000);
-    let refused = connect(Place::Tcp(world.governed.address), &[("options", &too_long)], PASSWORD);
+    let refused = connect(Destination::Tcp(world.governed.address), &[("options", &too_long)], PASSWORD);
     assert!(refused.contains("Refused") || refused.contains("Lost"), "{refused}");
 }
 

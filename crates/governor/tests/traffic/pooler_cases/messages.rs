@@ -2,8 +2,8 @@
 
 use super::super::client::{Message, message};
 use super::super::requests::{bind, close, copy_data, copy_done, describe, execute, flush, parse, query, sync, text};
-use super::Step::{Hear, Say};
-use super::{Step, World, play, say};
+use super::CaseStep::{Hear, Say};
+use super::{CaseStep, World, play, say};
 
 /// COPY by each protocol, with rows that are good or bad, ended before or after the server has refused a row.
 #[test]
@@ -25,7 +25,7 @@ fn copies_end_as_they_do_without_a_governor() {
         let begin = || [Say(begin.clone()), Hear(b'G')];
         let end = || Say([&[copy_done()][..], ends].concat().concat());
         let fail = || Say([&[message(b'f', &text("enough"))][..], ends].concat().concat());
-        let mut case = |name: &str, steps: Vec<Step>| cases.push((format!("{protocol}: {name}"), steps));
+        let mut case = |name: &str, steps: Vec<CaseStep>| cases.push((format!("{protocol}: {name}"), steps));
         case("good", [&begin()[..], &[say([copy_data("1\n"), copy_data("2\n")]), end()]].concat());
         case("nothing", [&begin()[..], &[end()]].concat());
         case("given up", [&begin()[..], &[say([copy_data("1\n")]), fail()]].concat());
@@ -54,7 +54,7 @@ fn copies_end_as_they_do_without_a_governor() {
 fn prepared_statements_and_pipelines_answer_as_they_do_without_a_governor() {
     let mut world = World::start();
     let run = |name: &str| [bind(name, &[]), execute()].concat();
-    let case = |name: &str, steps: Vec<Step>| (name.to_owned(), steps);
+    let case = |name: &str, steps: Vec<CaseStep>| (name.to_owned(), steps);
     world.check(&[
         case("a name that is not there", vec![say([describe("nowhere"), sync(), run("nowhere"), sync()])]),
         case(
@@ -84,7 +84,7 @@ fn prepared_statements_and_pipelines_answer_as_they_do_without_a_governor() {
 fn pipelines_that_fail_answer_as_they_do_without_a_governor() {
     let mut world = World::start();
     let run = |name: &str| [bind(name, &[]), execute()].concat();
-    let case = |name: &str, steps: Vec<Step>| (name.to_owned(), steps);
+    let case = |name: &str, steps: Vec<CaseStep>| (name.to_owned(), steps);
     world.check(&[
         case(
             "an error between statements",

@@ -13,7 +13,7 @@ use crate::units::{list, plain, rate, significant, value};
 
 /// Where a panel stands: its arm, the values of the other axes, and its names.
 #[derive(Debug, Clone)]
-struct Place<'a> {
+struct PanelPlace<'a> {
     arm: &'a str,
     rest: Setting,
     row: String,
@@ -21,7 +21,7 @@ struct Place<'a> {
 }
 
 /// All places of one workload, at most [`PANELS_MAX`], and how many more there would be.
-fn places<'a>(page: &Page<'a>, axis: &Axis, workload: &str) -> (Vec<Place<'a>>, usize) {
+fn places<'a>(page: &Page<'a>, axis: &Axis, workload: &str) -> (Vec<PanelPlace<'a>>, usize) {
     let facets = facets(page, axis);
     let has_others = facets.iter().any(|(_, label)| !label.is_empty());
     let mut places = Vec::new();
@@ -29,7 +29,7 @@ fn places<'a>(page: &Page<'a>, axis: &Axis, workload: &str) -> (Vec<Place<'a>>, 
         let name = arm_label(arm, workload);
         for (rest, label) in &facets {
             let (row, title) = if has_others { (name.clone(), label.clone()) } else { (String::new(), name.clone()) };
-            places.push(Place { arm, rest: rest.clone(), row, title });
+            places.push(PanelPlace { arm, rest: rest.clone(), row, title });
         }
     }
     let left_out = places.len().saturating_sub(PANELS_MAX);
@@ -77,7 +77,7 @@ pub(super) fn curves(page: &Page, axis: &Axis, workload: &str, measures: &[Measu
 }
 
 /// The values of the axis at which no run of a place is valid.
-fn gaps_of(page: &Page, axis: &Axis, workload: &str, place: &Place) -> Vec<Gap> {
+fn gaps_of(page: &Page, axis: &Axis, workload: &str, place: &PanelPlace) -> Vec<Gap> {
     let of_place = gaps(page, workload).into_iter().filter(|gap| gap.arm == place.arm);
     let gap = |gap: gaps::Gap| {
         let set = gap.setting.get(axis.key)?;
@@ -88,7 +88,7 @@ fn gaps_of(page: &Page, axis: &Axis, workload: &str, place: &Place) -> Vec<Gap> 
 }
 
 /// One measure takes the arm's colour, several take one each.
-fn colour(page: &Page, workload: &str, place: &Place, measures: &[Measure], position: usize) -> usize {
+fn colour(page: &Page, workload: &str, place: &PanelPlace, measures: &[Measure], position: usize) -> usize {
     if measures.len() == 1 {
         page.colour(place.arm, workload)
     } else {
@@ -96,7 +96,7 @@ fn colour(page: &Page, workload: &str, place: &Place, measures: &[Measure], posi
     }
 }
 
-fn line(page: &Page, axis: &Axis, workload: &str, place: &Place, (measure, colour): (&Measure, usize)) -> Series {
+fn line(page: &Page, axis: &Axis, workload: &str, place: &PanelPlace, (measure, colour): (&Measure, usize)) -> Series {
     let point = |set: &&Value| {
         let estimate = page.estimate(&with(&place.rest, axis, set), place.arm, workload)?;
         Some(CurvePoint { at: set.as_f64()?, figure: measure.of(page, estimate)? })
@@ -108,15 +108,15 @@ fn line(page: &Page, axis: &Axis, workload: &str, place: &Place, (measure, colou
 }
 
 /// The workload's own curve alone, as context.
-fn alone(page: &Page, axis: &Axis, workload: &str, place: &Place) -> Option<Series> {
+fn alone(page: &Page, axis: &Axis, workload: &str, place: &PanelPlace) -> Option<Series> {
     let arm = page.arms(workload).into_iter().find(|arm| arm.starts_with("alone:"))?;
-    let place = Place { arm, ..place.clone() };
+    let place = PanelPlace { arm, ..place.clone() };
     let name = "alone, to compare".to_owned();
     Some(Series { name, faint: true, ..line(page, axis, workload, &place, (&Measure::Throughput, 0)) })
 }
 
 /// Puts the fits, their flags and their parameters into a panel of throughput.
-fn fitted(page: &Page, axis: &Axis, workload: &str, place: &Place, panel: &mut CurvePanel) {
+fn fitted(page: &Page, axis: &Axis, workload: &str, place: &PanelPlace, panel: &mut CurvePanel) {
     let results = page.results;
     let knee = results.knees.iter().find(|knee| {
         knee.axis == axis.key && knee.arm == place.arm && knee.workload == workload && knee.setting == place.rest

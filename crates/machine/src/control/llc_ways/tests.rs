@@ -22,7 +22,7 @@ fn ways(number: f64) -> Amount {
 
 fn apply(world: &mut World, amount: &Amount) -> Result<(), ControlError> {
     let resctrl = world.resctrl();
-    limit(&resctrl, &mut world.place(), amount)
+    limit(&resctrl, &mut world.context(), amount)
 }
 
 fn verdict(world: &World, amount: &Amount, earlier: &Observation) -> Verdict {

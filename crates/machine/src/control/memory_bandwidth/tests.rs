@@ -27,7 +27,7 @@ fn number(number: f64) -> Amount {
 
 fn apply(world: &mut World, amount: &Amount) -> Result<(), ControlError> {
     let resctrl = world.resctrl();
-    limit(&resctrl, &mut world.place(), amount)
+    limit(&resctrl, &mut world.context(), amount)
 }
 
 /// The verdict after a second in which these bytes were moved in the domains 0 and 1.

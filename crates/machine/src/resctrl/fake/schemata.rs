@@ -11,12 +11,12 @@ use super::{FakeGroup, Outcome, parent_of, refuse};
 #[derive(Debug, Clone)]
 pub(super) struct Schema {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: ResourceKind,
     pub(super) closids: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum ResourceKind {
     Cache(CacheShape),
     Bandwidth { min: u32, step: u32, max: u32, megabytes: bool },
 }
@@ -28,9 +28,9 @@ impl Schema {
     /// What the default group has at first.
     pub(super) fn defaults(&self, shape: &Shape) -> Values {
         let value = match self.kind {
-            Kind::Cache(cache) => cache.full,
-            Kind::Bandwidth { megabytes: true, .. } => u32::MAX,
-            Kind::Bandwidth { max, .. } => max,
+            ResourceKind::Cache(cache) => cache.full,
+            ResourceKind::Bandwidth { megabytes: true, .. } => u32::MAX,
+            ResourceKind::Bandwidth { max, .. } => max,
         };
         shape.domains.iter().map(|id| ((self.name.clone(), *id), value)).collect()
     }
@@ -38,7 +38,7 @@ impl Schema {
     /// What a fresh group has: everything that no group has for itself alone, as far as it is in one piece.
     pub(super) fn initial(&self, shape: &Shape, groups: &Groups) -> Outcome<Values> {
         let mut values = self.defaults(shape);
-        let Kind::Cache(cache) = self.kind else { return Ok(values) };
+        let ResourceKind::Cache(cache) = self.kind else { return Ok(values) };
         for ((_, id), value) in &mut values {
             let (mut used, mut open) = (cache.shareable, cache.shareable);
             for (path, group) in groups {
@@ -62,16 +62,16 @@ impl Schema {
     /// As the kernel shows it.
     pub(super) fn text(&self, value: u32) -> String {
         match self.kind {
-            Kind::Cache(_) => format!("{value:x}"),
-            Kind::Bandwidth { .. } => format!("{value:>4}"),
+            ResourceKind::Cache(_) => format!("{value:x}"),
+            ResourceKind::Bandwidth { .. } => format!("{value:>4}"),
         }
     }
 
     /// Bytes of a mask; a limit of bandwidth stays what it is.
     pub(super) fn size(&self, value: u32) -> u32 {
         match self.kind {
-            Kind::Cache(cache) => cache.size / cache.full.count_ones() * value.count_ones(),
-            Kind::Bandwidth { .. } => value,
+            ResourceKind::Cache(cache) => cache.size / cache.full.count_ones() * value.count_ones(),
+            ResourceKind::Bandwidth { .. } => value,
         }
     }
 
@@ -85,8 +85,8 @@ impl Schema {
 
     fn parse(&self, text: &str) -> Outcome<u32> {
         match self.kind {
-            Kind::Cache(cache) => parse_mask(cache, text),
-            Kind::Bandwidth { min, step, max, megabytes } => {
+            ResourceKind::Cache(cache) => parse_mask(cache, text),
+            ResourceKind::Bandwidth { min, step, max, megabytes } => {
                 let Ok(limit) = text.parse::<u32>() else {
                     return refuse(Errno::INVAL, format!("Invalid MB value {text}"));
                 };
@@ -103,7 +103,7 @@ impl Schema {
 
     /// Whether a mask meets one of another group. Of all groups, devices included, or only of those that are exclusive.
     fn overlaps(&self, groups: &Groups, own: &str, id: u32, mask: u32, exclusive_only: bool) -> bool {
-        let Kind::Cache(cache) = self.kind else { return false };
+        let ResourceKind::Cache(cache) = self.kind else { return false };
         let others = groups.iter().filter(|(path, group)| {
             path.as_str() != own && parent_of(path).is_none() && (group.exclusive || !exclusive_only)
         });
@@ -186,7 +186,7 @@ pub(super) fn write(shape: &Shape, groups: &mut Groups, path: &str, text: &str) 
 
 /// Whether no way of a group is used by another or by devices.
 pub(super) fn may_be_exclusive(shape: &Shape, groups: &Groups, path: &str) -> Outcome<()> {
-    let caches = || shape.schemas().into_iter().filter(|schema| matches!(schema.kind, Kind::Cache(_)));
+    let caches = || shape.schemas().into_iter().filter(|schema| matches!(schema.kind, ResourceKind::Cache(_)));
     if caches().next().is_none() {
         return refuse(Errno::INVAL, "Cannot be exclusive without CAT/CDP");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::schemata::{Kind, Schema};
+use super::schemata::{ResourceKind, Schema};
 use super::{FakeGroup, parent_of};
 
 /// A machine and how resctrl is mounted on it.
@@ -105,15 +105,15 @@ impl Shape {
         let schema = |name: &str, kind, closids| Schema { name: name.to_owned(), kind, closids };
         match self.l3 {
             Some(cache) if self.code_and_data => {
-                schemas.push(schema("L3DATA", Kind::Cache(cache), cache.closids / 2));
-                schemas.push(schema("L3CODE", Kind::Cache(cache), cache.closids / 2));
+                schemas.push(schema("L3DATA", ResourceKind::Cache(cache), cache.closids / 2));
+                schemas.push(schema("L3CODE", ResourceKind::Cache(cache), cache.closids / 2));
             }
-            Some(cache) => schemas.push(schema("L3", Kind::Cache(cache), cache.closids)),
+            Some(cache) => schemas.push(schema("L3", ResourceKind::Cache(cache), cache.closids)),
             None => {}
         }
-        schemas.extend(self.l2.map(|cache| schema("L2", Kind::Cache(cache), cache.closids)));
+        schemas.extend(self.l2.map(|cache| schema("L2", ResourceKind::Cache(cache), cache.closids)));
         schemas.extend(self.bandwidth.map(|[min, step, max, closids]| {
-            schema("MB", Kind::Bandwidth { min, step, max, megabytes: self.megabytes }, closids)
+            schema("MB", ResourceKind::Bandwidth { min, step, max, megabytes: self.megabytes }, closids)
         }));
         schemas
     }
@@ -138,14 +138,14 @@ impl Shape {
         let schema = self.schemas().into_iter().find(|schema| schema.name == folder)?;
         let text = match (schema.kind, file) {
             (_, "num_closids") => schema.closids.to_string(),
-            (Kind::Cache(cache), "cbm_mask") => format!("{:x}", cache.full),
-            (Kind::Cache(cache), "min_cbm_bits") => cache.bits_min.to_string(),
-            (Kind::Cache(cache), "shareable_bits") => format!("{:x}", cache.shareable),
-            (Kind::Cache(cache), "sparse_masks") => u32::from(cache.sparse).to_string(),
-            (Kind::Cache(cache), "bit_usage") => self.bit_usage(&schema.name, cache, groups),
-            (Kind::Bandwidth { min, .. }, "min_bandwidth") => min.to_string(),
-            (Kind::Bandwidth { step, .. }, "bandwidth_gran") => step.to_string(),
-            (Kind::Bandwidth { .. }, "delay_linear") => "1".to_owned(),
+            (ResourceKind::Cache(cache), "cbm_mask") => format!("{:x}", cache.full),
+            (ResourceKind::Cache(cache), "min_cbm_bits") => cache.bits_min.to_string(),
+            (ResourceKind::Cache(cache), "shareable_bits") => format!("{:x}", cache.shareable),
+            (ResourceKind::Cache(cache), "sparse_masks") => u32::from(cache.sparse).to_string(),
+            (ResourceKind::Cache(cache), "bit_usage") => self.bit_usage(&schema.name, cache, groups),
+            (ResourceKind::Bandwidth { min, .. }, "min_bandwidth") => min.to_string(),
+            (ResourceKind::Bandwidth { step, .. }, "bandwidth_gran") => step.to_string(),
+            (ResourceKind::Bandwidth { .. }, "delay_linear") => "1".to_owned(),
             _ => return None,
         };
         Some(format!("{text}\n"))

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::mirror::Mirror;
 use super::{FakeKernel, Shape};
-use crate::control::{ControlError, Place, Subject, Undo, UndoNotes};
+use crate::control::{ControlContext, ControlError, Subject, Undo, UndoNotes};
 use crate::host::Host;
 use crate::host::fake::FakeHost;
 use crate::resctrl::{BandwidthUnit, Resctrl, ResctrlFiles};
@@ -82,8 +82,8 @@ impl World {
         (Host::changed_by(self.host.path("/"), mirror.clone()), mirror)
     }
 
-    pub(crate) fn place(&mut self) -> Place<'_> {
-        Place { host: &self.host, subject: &self.subject, undo: &mut self.notes }
+    pub(crate) fn context(&mut self) -> ControlContext<'_> {
+        ControlContext { host: &self.host, subject: &self.subject, undo: &mut self.notes }
     }
 
     /// A thread begins in the default group.

@@ -7,14 +7,14 @@ use super::*;
 /// A letter for the kind and the piece itself, pieces divided by ` ¦ `.
 fn told(sql: &[u8], strings: Strings) -> String {
     let letter = |kind| match kind {
-        Kind::Word => 'w',
-        Kind::Quoted => 'q',
-        Kind::Literal => 'l',
-        Kind::Number => 'n',
-        Kind::Parameter => 'p',
-        Kind::Operator => 'o',
-        Kind::Mark => 'm',
-        Kind::Comment => 'c',
+        TokenKind::Word => 'w',
+        TokenKind::Quoted => 'q',
+        TokenKind::Literal => 'l',
+        TokenKind::Number => 'n',
+        TokenKind::Parameter => 'p',
+        TokenKind::Operator => 'o',
+        TokenKind::Mark => 'm',
+        TokenKind::Comment => 'c',
     };
     let tell = |token: Token<'_>| format!("{} {}", letter(token.kind), String::from_utf8_lossy(token.text));
     Lexer::new(sql, strings).map(tell).collect::<Vec<_>>().join(" ¦ ")
@@ -125,7 +125,7 @@ proptest! {
         let [begin, end] = HIDING[at];
         let sql = format!("open {begin}{words}{end} close");
         let found: Vec<_> = Lexer::new(sql.as_bytes(), Strings::Standard).collect();
-        let kinds: Vec<_> = found.iter().filter(|token| token.kind == Kind::Word).map(|token| token.text).collect();
+        let kinds: Vec<_> = found.iter().filter(|token| token.kind == TokenKind::Word).map(|token| token.text).collect();
         prop_assert_eq!(kinds, [&b"open"[..], b"close"]);
         prop_assert!(found.len() <= 3);
     }

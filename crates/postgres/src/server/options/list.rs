@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Effect, Kind, ServerOption, Setting};
+use super::{Effect, OptionType, ServerOption, Setting};
 use crate::governor::{GOVERNOR_MODES, LOW_SHARES};
 
 const KIB: u64 = 1 << 10;
@@ -21,7 +21,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "`on`: allows a data folder in memory (tmpfs); figures of the disk then mean nothing",
         effect: Effect::NewServer,
         for_any_server: false,
-        kind: Kind::Switch,
+        kind: OptionType::Switch,
         default: |_| Setting::Switch(false),
     },
     ServerOption {
@@ -29,7 +29,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "whether the server cleans up dead rows and keeps statistics by itself",
         effect: Effect::Reload,
         for_any_server: false,
-        kind: Kind::Switch,
+        kind: OptionType::Switch,
         default: |_| Setting::Switch(true),
     },
     ServerOption {
@@ -37,7 +37,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the folder of `initdb` and `postgres`; by default that of the newest installed version",
         effect: Effect::NewServer,
         for_any_server: false,
-        kind: Kind::Folder,
+        kind: OptionType::Folder,
         default: |_| Setting::None,
     },
     ServerOption {
@@ -46,7 +46,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
                 where the cache cannot be shared out",
         effect: Effect::Session,
         for_any_server: false,
-        kind: Kind::Switch,
+        kind: OptionType::Switch,
         default: |_| Setting::Switch(false),
     },
     ServerOption {
@@ -54,7 +54,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "longest time from one checkpoint to the next",
         effect: Effect::Reload,
         for_any_server: false,
-        kind: Kind::Time { least: Duration::from_secs(30), most: Duration::from_secs(86_400) },
+        kind: OptionType::Time { least: Duration::from_secs(30), most: Duration::from_secs(86_400) },
         default: |_| Setting::Time(Duration::from_secs(300)),
     },
     ServerOption {
@@ -62,7 +62,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "how the priority of a session sets the CPU share of its server process",
         effect: Effect::Session,
         for_any_server: false,
-        kind: Kind::CpuPolicy,
+        kind: OptionType::CpuPolicy,
         default: |_| Setting::Word("none"),
     },
     ServerOption {
@@ -70,7 +70,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "how long a wait for a lock lasts before the server looks for a deadlock",
         effect: Effect::Reload,
         for_any_server: false,
-        kind: Kind::Time { least: Duration::from_millis(1), most: Duration::from_secs(86_400) },
+        kind: OptionType::Time { least: Duration::from_millis(1), most: Duration::from_secs(86_400) },
         default: |_| Setting::Time(Duration::from_secs(1)),
     },
     ServerOption {
@@ -78,7 +78,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "degree of parallelism: the most processes that work on one query; 1 means no parallel workers",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Count { least: 1, most: DOP_MAX },
+        kind: OptionType::Count { least: 1, most: DOP_MAX },
         default: |machine| Setting::Count(machine.cores.clamp(1, DOP_MAX)),
     },
     ServerOption {
@@ -86,7 +86,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the cache of server and operating system that the optimizer assumes",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Bytes { least: 8 * KIB, most: |_| 16 * TIB },
+        kind: OptionType::Bytes { least: 8 * KIB, most: |_| 16 * TIB },
         default: |machine| Setting::Bytes(mebibytes(machine.memory_bytes / 4 * 3, 128 * MIB, TIB)),
     },
     ServerOption {
@@ -94,7 +94,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the number of pages that a bitmap scan prefetches",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Count { least: 0, most: 1000 },
+        kind: OptionType::Count { least: 0, most: 1000 },
         // As PostgreSQL 18 has it, so that versions can be compared.
         default: |_| Setting::Count(16),
     },
@@ -103,7 +103,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the folder, on a real disk, in which the server's folder is made; by default the one for temporary files",
         effect: Effect::NewServer,
         for_any_server: false,
-        kind: Kind::Folder,
+        kind: OptionType::Folder,
         default: |_| Setting::None,
     },
     ServerOption {
@@ -111,7 +111,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "`off`: nothing waits for the disk, and a crash loses the database",
         effect: Effect::Reload,
         for_any_server: false,
-        kind: Kind::Switch,
+        kind: OptionType::Switch,
         default: |_| Setting::Switch(true),
     },
     ServerOption {
@@ -119,7 +119,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "whether the first change of a page after a checkpoint puts the whole page into the log",
         effect: Effect::Reload,
         for_any_server: false,
-        kind: Kind::Switch,
+        kind: OptionType::Switch,
         default: |_| Setting::Switch(true),
     },
     ServerOption {
@@ -127,7 +127,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "what is between clients and the server: `none`, or a governor with every lever `off` or `on`, with all levers but one, or with only one",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Word(GOVERNOR_MODES),
+        kind: OptionType::Word(GOVERNOR_MODES),
         default: |_| Setting::Word("none"),
     },
     ServerOption {
@@ -135,7 +135,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "whether the governor keeps idle cores awake while transactions of high priority are at work",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Switch,
+        kind: OptionType::Switch,
         default: |_| Setting::Switch(false),
     },
     ServerOption {
@@ -143,7 +143,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "your own settings file for the governor, relative to the experiment's folder; `none` for settings that Plimsoll writes",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::File,
+        kind: OptionType::File,
         default: |_| Setting::None,
     },
     ServerOption {
@@ -151,7 +151,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the shortest time between two readings of the waits for locks by the governor; by default the governor's own",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Time { least: Duration::from_micros(100), most: Duration::from_secs(60) },
+        kind: OptionType::Time { least: Duration::from_micros(100), most: Duration::from_secs(60) },
         default: |_| Setting::None,
     },
     ServerOption {
@@ -159,7 +159,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the share of the cores, in percent, that processes serving low priority keep, with `governor_low_share = \"idle\"`",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Bound { least: 1, most: 90 },
+        kind: OptionType::Bound { least: 1, most: 90 },
         default: |_| Setting::Word("none"),
     },
     ServerOption {
@@ -167,7 +167,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "CPU share of processes that serve low priority: a nice value, or `idle` for idle time of the cores only",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Word(LOW_SHARES),
+        kind: OptionType::Word(LOW_SHARES),
         // As a governor has it where nothing is said.
         default: |_| Setting::Word("nice-10"),
     },
@@ -176,7 +176,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the number of low-priority transactions that may run at once",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Bound { least: 1, most: 10_000 },
+        kind: OptionType::Bound { least: 1, most: 10_000 },
         default: |_| Setting::Word("none"),
     },
     ServerOption {
@@ -184,7 +184,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "which transactions the governor rolls back for high priority: `track`, `never`, `pow`, `pabort`, `after(50ms)`",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Preemption,
+        kind: OptionType::Preemption,
         default: |_| Setting::Text("pow".to_owned()),
     },
     ServerOption {
@@ -192,7 +192,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the program that is the governor; by default this one",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Folder,
+        kind: OptionType::Folder,
         default: |_| Setting::None,
     },
     ServerOption {
@@ -200,7 +200,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the response time promised to high priority, such as `p95 < 20ms`; the governor limits low priority as far as necessary",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Target,
+        kind: OptionType::Target,
         default: |_| Setting::None,
     },
     ServerOption {
@@ -208,7 +208,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "how long a high-priority statement runs before the governor reads what it waits for",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Time { least: Duration::from_micros(100), most: Duration::from_secs(60) },
+        kind: OptionType::Time { least: Duration::from_micros(100), most: Duration::from_secs(60) },
         default: |_| Setting::Time(Duration::from_millis(2)),
     },
     ServerOption {
@@ -216,7 +216,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "whether a standby reports to its primary which rows its queries read, so that the primary keeps them",
         effect: Effect::Reload,
         for_any_server: false,
-        kind: Kind::Switch,
+        kind: OptionType::Switch,
         // Without it queries that follow each other without a pause let replay do no more than one clean-up of a page in the time of
         // a query: PostgreSQL's default, `off`, falls behind for as long as there are queries.
         default: |_| Setting::Switch(true),
@@ -226,7 +226,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "isolation level of transactions",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Word(&["read committed", "repeatable read", "serializable"]),
+        kind: OptionType::Word(&["read committed", "repeatable read", "serializable"]),
         default: |_| Setting::Word("read committed"),
     },
     ServerOption {
@@ -234,7 +234,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "whether long queries are compiled",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Switch,
+        kind: OptionType::Switch,
         // What it saves or costs hangs on an estimate, so that times jump where nothing was changed.
         default: |_| Setting::Switch(false),
     },
@@ -243,7 +243,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "memory for building an index or cleaning up a table",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Bytes { least: MIB, most: |machine| machine.memory_bytes.min(TIB) },
+        kind: OptionType::Bytes { least: MIB, most: |machine| machine.memory_bytes.min(TIB) },
         default: |machine| Setting::Bytes(mebibytes(machine.memory_bytes / 32, 64 * MIB, 512 * MIB)),
     },
     ServerOption {
@@ -251,7 +251,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the most sessions at one time",
         effect: Effect::Restart,
         for_any_server: false,
-        kind: Kind::Count { least: 10, most: 10_000 },
+        kind: OptionType::Count { least: 10, most: 10_000 },
         default: |_| Setting::Count(500),
     },
     ServerOption {
@@ -259,7 +259,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "how long a standby delays changes that conflict with its queries before it cancels the queries; `none`: until they end",
         effect: Effect::Reload,
         for_any_server: false,
-        kind: Kind::TimeBound { least: Duration::ZERO, most: Duration::from_secs(86_400) },
+        kind: OptionType::TimeBound { least: Duration::ZERO, most: Duration::from_secs(86_400) },
         // As PostgreSQL has it.
         default: |_| Setting::Time(Duration::from_secs(30)),
     },
@@ -268,7 +268,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the amount of log after which a checkpoint begins; the log takes about as much disk space",
         effect: Effect::Reload,
         for_any_server: false,
-        kind: Kind::Bytes { least: 32 * MIB, most: |_| TIB },
+        kind: OptionType::Bytes { least: 32 * MIB, most: |_| TIB },
         // Five minutes at the rate at which a few cores write.
         default: |_| Setting::Bytes(4 * GIB),
     },
@@ -279,7 +279,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         effect: Effect::Session,
         // The load of the machine counts, and only of ours is it known.
         for_any_server: false,
-        kind: Kind::Parallelism,
+        kind: OptionType::Parallelism,
         default: |_| Setting::Word("planner"),
     },
     ServerOption {
@@ -287,7 +287,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the optimizer's cost of a page read out of order; a page read in order costs 1",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Number { least: 0.0, most: 1e6 },
+        kind: OptionType::Number { least: 0.0, most: 1e6 },
         // Disks without moving heads.
         default: |_| Setting::Number(1.1),
     },
@@ -296,7 +296,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "the server's own cache",
         effect: Effect::Restart,
         for_any_server: false,
-        kind: Kind::Bytes { least: MIB, most: |machine| (machine.memory_bytes / 10 * 9).min(TIB) },
+        kind: OptionType::Bytes { least: MIB, most: |machine| (machine.memory_bytes / 10 * 9).min(TIB) },
         // A quarter of the memory, as PostgreSQL's manual has it, but no more than a server that comes and goes should take.
         default: |machine| Setting::Bytes(mebibytes(machine.memory_bytes / 4, 32 * MIB, 4 * GIB)),
     },
@@ -305,7 +305,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "`1`: a streaming replica beside the server; workloads that consist of queries run on it",
         effect: Effect::NewServer,
         for_any_server: false,
-        kind: Kind::Count { least: 0, most: 1 },
+        kind: OptionType::Count { least: 0, most: 1 },
         default: |_| Setting::Count(0),
     },
     ServerOption {
@@ -313,7 +313,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "`off`: a commit does not wait for the disk, and a crash loses the last commits",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Word(&["on", "off", "local"]),
+        kind: OptionType::Word(&["on", "off", "local"]),
         default: |_| Setting::Word("on"),
     },
     ServerOption {
@@ -321,7 +321,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         about: "memory of each sort or hash table in each process before it spills to disk",
         effect: Effect::Session,
         for_any_server: true,
-        kind: Kind::Bytes { least: 64 * KIB, most: |machine| machine.memory_bytes.min(TIB) },
+        kind: OptionType::Bytes { least: 64 * KIB, most: |machine| machine.memory_bytes.min(TIB) },
         default: |machine| Setting::Bytes(mebibytes(machine.memory_bytes / 256, 4 * MIB, 64 * MIB)),
     },
 ];

@@ -4,7 +4,7 @@ use super::*;
 
 /// Judges equally long steps with so many completed requests each.
 fn check(completed: &[u32], expect: Verdict) {
-    let steps = completed.iter().map(|completed| Step { completed: f64::from(*completed), length: 0.5 });
+    let steps = completed.iter().map(|completed| WarmUpStep { completed: f64::from(*completed), length: 0.5 });
     let found = judge(&steps.collect::<Vec<_>>());
     assert_eq!(found.to_string(), expect.to_string(), "{completed:?}");
 }
@@ -40,8 +40,8 @@ fn at_least_the_last_half_is_judged() {
     assert!(matches!(judge(&steps(&slow)), Verdict::Trend(change) if change > 0.1));
 }
 
-fn steps(completed: &[u32]) -> Vec<Step> {
-    completed.iter().map(|completed| Step { completed: f64::from(*completed), length: 0.5 }).collect()
+fn steps(completed: &[u32]) -> Vec<WarmUpStep> {
+    completed.iter().map(|completed| WarmUpStep { completed: f64::from(*completed), length: 0.5 }).collect()
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn few_completions_lengthen_the_intervals() {
 
 #[test]
 fn intervals_of_unequal_length_are_judged_by_throughput() {
-    let step = |completed, length| Step { completed, length };
+    let step = |completed, length| WarmUpStep { completed, length };
     let uneven = [step(1000.0, 0.5), step(1400.0, 0.7), step(1000.0, 0.5), step(600.0, 0.3)];
     assert_eq!(judge(&uneven), Verdict::Steady);
     assert!(matches!(judge(&uneven.map(|uneven| step(uneven.completed, 0.5))), Verdict::Trend(_)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Reader;
 use crate::file::problem::{Problem, listed, suggestion};
-use crate::file::program::{Keep, Length, Step};
+use crate::file::program::{Keep, Length, ProgramStep};
 use crate::file::sql;
 
 /// Those that are understood.
@@ -74,7 +74,7 @@ impl Reader<'_> {
         }
         let expression = self.expression(expression, at + length)?;
         let slot = self.variables.set(name);
-        self.steps.push(Step::Set { slot, expression, place: self.source.line(line.span.start) });
+        self.steps.push(ProgramStep::Set { slot, expression, place: self.source.line(line.span.start) });
         Ok(())
     }
 
@@ -106,7 +106,7 @@ impl Reader<'_> {
             let wrong = || line.wrong(format!("`{number}` is no time to sleep; write a number, at most an hour"));
             Length::Fixed(length.ok_or_else(wrong)?)
         };
-        self.steps.push(Step::Sleep { length, place: self.source.line(line.span.start) });
+        self.steps.push(ProgramStep::Sleep { length, place: self.source.line(line.span.start) });
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl Reader<'_> {
         if prefix.contains(char::is_whitespace) {
             return Err(line.wrong(format!("write \\{command} or \\{command} prefix")));
         }
-        let Some(Step::Execute(execute)) = self.steps.last_mut() else {
+        let Some(ProgramStep::Execute(execute)) = self.steps.last_mut() else {
             return Err(line.wrong(format!("\\{command} stands behind a statement with rows")));
         };
         if !matches!(execute.keep, Keep::Nothing) {

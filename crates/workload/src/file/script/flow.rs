@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::file::expression::Expression;
 use crate::file::problem::Problem;
-use crate::file::program::Step;
+use crate::file::program::ProgramStep;
 
 /// The conditions that are open, innermost last.
 #[derive(Debug, Default)]
@@ -22,15 +22,21 @@ struct Open {
 
 impl Flow {
     /// `\if`.
-    pub(super) fn begin(&mut self, steps: &mut Vec<Step>, condition: Expression, place: String, span: Range<usize>) {
+    pub(super) fn begin(
+        &mut self,
+        steps: &mut Vec<ProgramStep>,
+        condition: Expression,
+        place: String,
+        span: Range<usize>,
+    ) {
         self.0.push(Open { span, pending: Some(steps.len()), ends: Vec::new() });
-        steps.push(Step::JumpUnless { condition, to: usize::MAX, place });
+        steps.push(ProgramStep::JumpUnless { condition, to: usize::MAX, place });
     }
 
     /// `\elif`, or `\else` where there is no condition.
     pub(super) fn otherwise(
         &mut self,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<ProgramStep>,
         condition: Option<(Expression, String)>,
         span: Range<usize>,
     ) -> Result<(), Problem> {
@@ -39,17 +45,17 @@ impl Flow {
             return Err(Problem::new(span, "nothing but \\endif can follow \\else"));
         };
         open.ends.push(steps.len());
-        steps.push(Step::Jump { to: usize::MAX });
+        steps.push(ProgramStep::Jump { to: usize::MAX });
         land(steps, pending);
         if let Some((condition, place)) = condition {
             open.pending = Some(steps.len());
-            steps.push(Step::JumpUnless { condition, to: usize::MAX, place });
+            steps.push(ProgramStep::JumpUnless { condition, to: usize::MAX, place });
         }
         Ok(())
     }
 
     /// `\endif`.
-    pub(super) fn end(&mut self, steps: &mut [Step], span: Range<usize>) -> Result<(), Problem> {
+    pub(super) fn end(&mut self, steps: &mut [ProgramStep], span: Range<usize>) -> Result<(), Problem> {
         let open = self.0.pop().ok_or_else(|| Problem::new(span, "there is no \\if before this"))?;
         open.ends.into_iter().chain(open.pending).for_each(|jump| land(steps, jump));
         Ok(())
@@ -65,10 +71,10 @@ impl Flow {
 }
 
 /// Makes a jump lead to what comes next.
-fn land(steps: &mut [Step], jump: usize) {
+fn land(steps: &mut [ProgramStep], jump: usize) {
     let next = steps.len();
     match &mut steps[jump] {
-        Step::JumpUnless { to, .. } | Step::Jump { to } => *to = next,
+        ProgramStep::JumpUnless { to, .. } | ProgramStep::Jump { to } => *to = next,
         other => unreachable!("{other:?} is no jump"),
     }
 }

@@ -69,6 +69,6 @@ fn scripts_are_understood_as_pgbench_does() {
 #[test]
 fn parameters_are_numbered_by_their_uses() {
     let parsed = parsed("\\set a 1\nSELECT :a, :a;").unwrap();
-    let Step::Execute(execute) = &parsed.programs[0].steps[1] else { panic!("a statement") };
+    let ProgramStep::Execute(execute) = &parsed.programs[0].steps[1] else { panic!("a statement") };
     assert_eq!((execute.sql.as_str(), &execute.parameters[..]), ("SELECT $1, $2", &[4, 4][..]));
 }

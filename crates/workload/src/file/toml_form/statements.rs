@@ -9,7 +9,7 @@ use super::{Reader, is_name, known_names};
 use crate::driver::PriorityRule;
 use crate::file::plain_execute;
 use crate::file::problem::{Problem, listed, suggestion};
-use crate::file::program::{BUILT_IN, Execute, Keep, KeptColumn, Program, Step, Written};
+use crate::file::program::{BUILT_IN, Execute, Keep, KeptColumn, Program, ProgramStep, Written};
 use crate::file::sql::{self, Uses};
 use crate::file::typed::{TypedStatement, TypedTransaction};
 
@@ -74,16 +74,16 @@ impl Reader<'_> {
         let is_read_only = typed.read_only.as_ref().is_some_and(|is_one| *is_one.get_ref());
         let mut steps = Vec::new();
         if is_transaction {
-            steps.push(Step::Begin);
+            steps.push(ProgramStep::Begin);
         }
         if is_read_only {
             let name = format!("{}.read_only", typed.name.get_ref());
             let execute = plain_execute(name, "SET TRANSACTION READ ONLY", &statements[0].place);
-            steps.push(Step::Execute(execute));
+            steps.push(ProgramStep::Execute(execute));
         }
-        steps.extend(executes.into_iter().map(Step::Execute));
+        steps.extend(executes.into_iter().map(ProgramStep::Execute));
         if is_transaction {
-            steps.push(Step::Commit);
+            steps.push(ProgramStep::Commit);
         }
         let weight = typed.weight.as_ref().map_or(1.0, |weight| *weight.get_ref());
         let priority = typed.priority.as_ref().map(priority).transpose()?;

@@ -26,7 +26,7 @@ struct Condition {
 }
 
 #[derive(Debug, Clone)]
-enum Step {
+enum ModelStep {
     Insert(Row),
     Read { conditions: Vec<Condition>, order: Option<(Vec<usize>, bool)>, limit: Option<usize> },
     Aggregate(Vec<Condition>),
@@ -95,19 +95,19 @@ fn condition() -> impl Strategy<Value = Condition> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ModelStep> {
     let row = (0_i64..5, 0_i64..5, "[ab]{0,3}|ö{1,3}", prop::option::of(-3_i64..9), prop::option::of(-200_i64..999));
     let row = row.prop_map(|(a, b, name, n, price)| Row { a, b, name, n, price });
     let conditions = || prop::collection::vec(condition(), 0..4);
     let orders = prop::sample::select(vec![vec![0], vec![1], vec![0, 1], vec![2], vec![2, 0], vec![0, 2]]);
     let order = prop::option::of((orders, any::<bool>()));
     prop_oneof![
-        6 => row.prop_map(Step::Insert),
+        6 => row.prop_map(ModelStep::Insert),
         8 => (conditions(), order, prop::option::of(0_usize..5))
-            .prop_map(|(conditions, order, limit)| Step::Read { conditions, order, limit }),
-        2 => conditions().prop_map(Step::Aggregate),
-        3 => (conditions(), -2_i64..3).prop_map(|(conditions, by)| Step::Update(conditions, by)),
-        2 => conditions().prop_map(Step::Delete),
+            .prop_map(|(conditions, order, limit)| ModelStep::Read { conditions, order, limit }),
+        2 => conditions().prop_map(ModelStep::Aggregate),
+        3 => (conditions(), -2_i64..3).prop_map(|(conditions, by)| ModelStep::Update(conditions, by)),
+        2 => conditions().prop_map(ModelStep::Delete),
     ]
 }
 
@@ -196,10 +196,10 @@ fn check_read(
 }
 
 /// Does one step on both sides and compares them. Returns whether the statement was run.
-fn check(sql: &mut Sql, model: &mut Vec<Row>, step: &Step) -> bool {
+fn check(sql: &mut Sql, model: &mut Vec<Row>, step: &ModelStep) -> bool {
     let mut parameters = Vec::new();
     match step {
-        Step::Insert(row) => {
+        ModelStep::Insert(row) => {
             let number = |number: Option<i64>| number.map_or(Value::Null, Value::Int);
             let price = price(row.price);
             let price = if row.price.is_some() { Value::Text(&price) } else { Value::Null };
@@ -213,8 +213,8 @@ fn check(sql: &mut Sql, model: &mut Vec<Row>, step: &Step) -> bool {
             }
             true
         }
-        Step::Read { conditions, order, limit } => check_read(sql, model, conditions, order.as_ref(), *limit),
-        Step::Aggregate(conditions) => {
+        ModelStep::Read { conditions, order, limit } => check_read(sql, model, conditions, order.as_ref(), *limit),
+        ModelStep::Aggregate(conditions) => {
             let text = format!(
                 "SELECT count(*), count(n), sum(n), min(b), max(name), sum(price) FROM t{}",
                 where_clause(conditions, &mut parameters)
@@ -233,7 +233,7 @@ fn check(sql: &mut Sql, model: &mut Vec<Row>, step: &Step) -> bool {
             assert_eq!(shown(&outcome.unwrap()), expect.join(","), "{text}");
             true
         }
-        Step::Update(conditions, by) => {
+        ModelStep::Update(conditions, by) => {
             let text = format!(
                 "UPDATE t SET n = n % 100 * 2 + b, price = coalesce(price, 0) + {by}{}",
                 where_clause(conditions, &mut parameters)
@@ -248,7 +248,7 @@ fn check(sql: &mut Sql, model: &mut Vec<Row>, step: &Step) -> bool {
             assert_eq!(outcome.unwrap().affected(), changed, "{text}");
             true
         }
-        Step::Delete(conditions) => {
+        ModelStep::Delete(conditions) => {
             let text = format!("DELETE FROM t{}", where_clause(conditions, &mut parameters));
             let Some(outcome) = ran(sql, &text, &parameters) else { return false };
             let before = model.len();
@@ -290,11 +290,11 @@ fn the_model_is_compared_with_statements_that_run() {
     for _ in 0..2_000 {
         let step = step().new_tree(&mut runner).unwrap().current();
         let kind = match step {
-            Step::Insert(_) => 0,
-            Step::Read { .. } => 1,
-            Step::Aggregate(_) => 2,
-            Step::Update(..) => 3,
-            Step::Delete(_) => 4,
+            ModelStep::Insert(_) => 0,
+            ModelStep::Read { .. } => 1,
+            ModelStep::Aggregate(_) => 2,
+            ModelStep::Update(..) => 3,
+            ModelStep::Delete(_) => 4,
         };
         counts[kind][usize::from(check(&mut sql, &mut model, &step))] += 1;
     }

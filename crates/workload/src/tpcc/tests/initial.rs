@@ -7,17 +7,17 @@ use arrow::datatypes::{Decimal128Type, Int32Type, TimestampMicrosecondType};
 
 use super::super::population::{LOAD_TIME_US, Part, RUN_TIME_US};
 use super::*;
-use crate::schema::{ColumnId, Kind};
+use crate::schema::{ColumnId, ColumnKind};
 
 /// A column of numbers; nulls are `None`.
 fn numbers(part: Part, batch: &RecordBatch, column: ColumnId) -> Vec<Option<i64>> {
     let array = batch.column(column);
     match SCHEMA.tables[part.table()].columns[column].kind {
-        Kind::Int => array.as_primitive::<Int32Type>().iter().map(|value| value.map(i64::from)).collect(),
-        Kind::Decimal { .. } => {
+        ColumnKind::Int => array.as_primitive::<Int32Type>().iter().map(|value| value.map(i64::from)).collect(),
+        ColumnKind::Decimal { .. } => {
             array.as_primitive::<Decimal128Type>().iter().map(|value| value.map(|value| value as i64)).collect()
         }
-        Kind::Timestamp => array.as_primitive::<TimestampMicrosecondType>().iter().collect(),
+        ColumnKind::Timestamp => array.as_primitive::<TimestampMicrosecondType>().iter().collect(),
         other => panic!("{other:?} is not a number"),
     }
 }
@@ -54,7 +54,7 @@ fn parts_depend_on_the_seed_alone() {
         let table = &SCHEMA.tables[part.table()];
         assert_eq!(batch.schema(), table.arrow());
         for (column, array) in table.columns.iter().zip(batch.columns()) {
-            if let Kind::Text(bytes_max) = column.kind {
+            if let ColumnKind::Text(bytes_max) = column.kind {
                 assert!(array.as_string_view().iter().flatten().all(|text| text.len() <= bytes_max), "{}", column.name);
             }
         }

@@ -1,7 +1,7 @@
 //! What a client says: which statement comes next, and by which messages it is sent.
 
 use super::super::server::COUNTERS;
-use super::{Client, Kind, Sent, Unit};
+use super::{Client, Sent, StatementKind, Unit};
 use crate::choices::Choices;
 
 impl Client {
@@ -9,7 +9,7 @@ impl Client {
     pub fn finish(&mut self) -> bool {
         let speaks = self.units.is_empty() && self.status != b'I';
         if speaks {
-            self.query(&[(Kind::Commit, "COMMIT")]);
+            self.query(&[(StatementKind::Commit, "COMMIT")]);
         }
         speaks
     }
@@ -23,30 +23,30 @@ impl Client {
         let status = if self.units.is_empty() { self.status } else { self.expected };
         match status {
             b'E' => match choices.below(4) {
-                0 => self.query(&[(Kind::Rollback, "ROLLBACK")]),
-                1 => self.query(&[(Kind::Commit, "COMMIT")]),
+                0 => self.query(&[(StatementKind::Rollback, "ROLLBACK")]),
+                1 => self.query(&[(StatementKind::Commit, "COMMIT")]),
                 2 if self.has_savepoint && self.units.is_empty() => {
-                    self.query(&[(Kind::RollbackTo, "ROLLBACK TO SAVEPOINT mine")]);
+                    self.query(&[(StatementKind::RollbackTo, "ROLLBACK TO SAVEPOINT mine")]);
                 }
                 _ => self.touch(choices),
             },
             b'T' => match choices.below(16) {
-                0..3 => self.query(&[(Kind::Commit, "COMMIT")]),
-                3 => self.query(&[(Kind::Rollback, "ROLLBACK")]),
-                4 => self.query(&[(Kind::Savepoint, "SAVEPOINT mine")]),
+                0..3 => self.query(&[(StatementKind::Commit, "COMMIT")]),
+                3 => self.query(&[(StatementKind::Rollback, "ROLLBACK")]),
+                4 => self.query(&[(StatementKind::Savepoint, "SAVEPOINT mine")]),
                 5 if self.has_savepoint && self.units.is_empty() => {
-                    self.query(&[(Kind::RollbackTo, "ROLLBACK TO SAVEPOINT mine")]);
+                    self.query(&[(StatementKind::RollbackTo, "ROLLBACK TO SAVEPOINT mine")]);
                 }
-                6 => self.query(&[(Kind::Fail, "FAIL")]),
-                7 => self.query(&[(Kind::SetClass, "SET plimsoll.class = 'unknown'")]),
-                8 => self.extended(&[(Kind::Commit, "COMMIT")]),
+                6 => self.query(&[(StatementKind::Fail, "FAIL")]),
+                7 => self.query(&[(StatementKind::SetClass, "SET plimsoll.class = 'unknown'")]),
+                8 => self.extended(&[(StatementKind::Commit, "COMMIT")]),
                 _ => self.touch(choices),
             },
             _ => match choices.below(10) {
-                0..4 => self.query(&[(Kind::Begin, "BEGIN")]),
-                4 => self.extended(&[(Kind::Begin, "BEGIN")]),
+                0..4 => self.query(&[(StatementKind::Begin, "BEGIN")]),
+                4 => self.extended(&[(StatementKind::Begin, "BEGIN")]),
                 5 => self.whole_transaction(choices),
-                6 => self.query(&[(Kind::SetClass, "SET plimsoll.class = 'unknown'")]),
+                6 => self.query(&[(StatementKind::SetClass, "SET plimsoll.class = 'unknown'")]),
                 _ => self.touch(choices),
             },
         }
@@ -59,21 +59,21 @@ impl Client {
         match way {
             0..3 => {
                 let line = line();
-                self.query(&[(Kind::Touch, &line)]);
+                self.query(&[(StatementKind::Touch, &line)]);
             }
             3 => {
                 let lines = [line(), line()];
-                self.query(&lines.each_ref().map(|line| (Kind::Touch, line.as_str())));
+                self.query(&lines.each_ref().map(|line| (StatementKind::Touch, line.as_str())));
             }
             4 => {
                 let lines = [line(), line()];
-                self.extended(&lines.each_ref().map(|line| (Kind::Touch, line.as_str())));
+                self.extended(&lines.each_ref().map(|line| (StatementKind::Touch, line.as_str())));
             }
             5 => self.prepare(choices),
             6 => self.run_prepared(choices),
             _ => {
                 let line = line();
-                self.extended(&[(Kind::Touch, &line)]);
+                self.extended(&[(StatementKind::Touch, &line)]);
             }
         }
     }
@@ -94,9 +94,9 @@ impl Client {
             return;
         }
         let line = self.line(choices);
-        self.query(&[(Kind::Begin, "BEGIN")]);
-        self.query(&[(Kind::Touch, &line)]);
-        self.query(&[(Kind::Commit, "COMMIT")]);
+        self.query(&[(StatementKind::Begin, "BEGIN")]);
+        self.query(&[(StatementKind::Touch, &line)]);
+        self.query(&[(StatementKind::Commit, "COMMIT")]);
     }
 
     /// Prepares a statement in a unit of its own, without a name or as `s`.
@@ -109,7 +109,7 @@ impl Client {
         let sql = format!("UPDATE counters SET counter_{counter} = counter_{counter} + 1 WHERE $1 = $1");
         self.message(b'P', &[["", "s"][name], "\0", &sql, "\0\0\0"]);
         self.message(b'S', &[]);
-        self.expect(&[(Kind::Parse, ["", "s"][name])], true);
+        self.expect(&[(StatementKind::Parse, ["", "s"][name])], true);
         if self.status != b'E' {
             self.prepared[name] = true;
         }
@@ -126,7 +126,7 @@ impl Client {
         self.bind(["", "s"][name], &number);
         self.message(b'S', &[]);
         // Which counter is of no importance to the comparison: the number tells the lines apart.
-        self.expect(&[(Kind::Touch, &format!("WHERE {number} = {number}"))], true);
+        self.expect(&[(StatementKind::Touch, &format!("WHERE {number} = {number}"))], true);
     }
 
     fn bind(&mut self, name: &str, parameter: &str) {
@@ -139,14 +139,14 @@ impl Client {
         self.bytes(b'E', &[0; 5]);
     }
 
-    fn query(&mut self, statements: &[(Kind, &str)]) {
+    fn query(&mut self, statements: &[(StatementKind, &str)]) {
         let sql = statements.iter().map(|(_, sql)| *sql).collect::<Vec<_>>().join("; ");
         self.message(b'Q', &[&sql, "\0"]);
         self.prepared[0] = false;
         self.expect(statements, false);
     }
 
-    fn extended(&mut self, statements: &[(Kind, &str)]) {
+    fn extended(&mut self, statements: &[(StatementKind, &str)]) {
         for (_, sql) in statements {
             self.message(b'P', &["\0", sql, "\0\0\0"]);
             self.bind("", "");
@@ -167,12 +167,12 @@ impl Client {
         self.outbox.extend_from_slice(body);
     }
 
-    fn expect(&mut self, statements: &[(Kind, &str)], is_extended: bool) {
+    fn expect(&mut self, statements: &[(StatementKind, &str)], is_extended: bool) {
         for (kind, _) in statements {
             self.expected = match kind {
-                Kind::Begin => b'T',
-                Kind::Commit | Kind::Rollback => b'I',
-                Kind::Fail | Kind::SetClass if self.expected == b'T' => b'E',
+                StatementKind::Begin => b'T',
+                StatementKind::Commit | StatementKind::Rollback => b'I',
+                StatementKind::Fail | StatementKind::SetClass if self.expected == b'T' => b'E',
                 _ => self.expected,
             };
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Validation, ValidationPoint};
 use crate::cpu_time::{current_thread_id, thread_times};
-use crate::hog::{HogError, HogSpec, Place, pin};
+use crate::hog::{HogError, HogPlace, HogSpec, pin};
 use crate::host::Host;
 use crate::memory_speed::buffer::{Buffer, LINE};
 use crate::memory_speed::capacity::missed;
@@ -125,7 +125,7 @@ fn beside_pirates(
     validation: &mut Validation,
     tell: &mut dyn FnMut(f64, String),
 ) -> Result<(), HogError> {
-    let place = Place { cores: vec![validation.cores[1]], ..Place::default() };
+    let place = HogPlace { cores: vec![validation.cores[1]], ..HogPlace::default() };
     for step in 0..=STEPS {
         let wanted_mib = step as f64 * validation.step_mib;
         tell(0.4 + 0.6 * step as f64 / (STEPS + 1) as f64, format!("beside a pirate of {wanted_mib:.1} MiB"));

@@ -7,7 +7,7 @@ use crate::statement::{Rows, Statement, Value};
 
 /// Buffers that a client keeps between transactions, so that running allocates nothing.
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct Buffers {
     /// The rows of the last statement.
     pub(super) rows: Rows,
     /// Further rows, where those of the last statement must stay readable during the next.
@@ -18,10 +18,10 @@ pub(super) struct Desk {
     pub(super) last_names: Arc<[String]>,
 }
 
-impl Desk {
+impl Buffers {
     /// Empty buffers.
     pub(super) fn new(last_names: Arc<[String]>) -> Self {
-        Desk { rows: Rows::new(), more_rows: Rows::new(), text: String::new(), last_names }
+        Buffers { rows: Rows::new(), more_rows: Rows::new(), text: String::new(), last_names }
     }
 }
 

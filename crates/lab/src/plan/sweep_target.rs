@@ -9,7 +9,7 @@ use crate::limits;
 
 /// What a sweep key changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum SweepTarget {
     /// Which target it is.
     Target,
     /// An option of the target.
@@ -19,14 +19,14 @@ pub enum Place {
     /// A field (`scale`, `clients`, `think`, `round_trip`, `rate`, `priority`) or a parameter of the workload at this position.
     Workload(usize, String),
     /// Several of the above at once, which get the same value.
-    All(Vec<Place>),
+    All(Vec<SweepTarget>),
 }
 
-impl Place {
+impl SweepTarget {
     /// The places that are changed one by one: this one, or those that it is made of.
-    pub fn parts(&self) -> &[Place] {
+    pub fn parts(&self) -> &[SweepTarget] {
         match self {
-            Place::All(parts) => parts,
+            SweepTarget::All(parts) => parts,
             one => std::slice::from_ref(one),
         }
     }
@@ -34,25 +34,25 @@ impl Place {
 
 impl Setting {
     /// Puts a value into its place. The error says what the value should have been.
-    pub(crate) fn apply(&mut self, place: &Place, value: &Value) -> Result<(), String> {
+    pub(crate) fn apply(&mut self, place: &SweepTarget, value: &Value) -> Result<(), String> {
         match place {
-            Place::Target => {
+            SweepTarget::Target => {
                 let url = value
                     .as_str()
                     .ok_or_else(|| format!("a target is a text, as in \"postgres:\"; this is {value}"))?;
                 self.url = url.to_owned();
                 Ok(())
             }
-            Place::Option(name) => {
+            SweepTarget::Option(name) => {
                 self.options.insert(name.clone(), option_text(value));
                 Ok(())
             }
-            Place::Limit(name) => {
+            SweepTarget::Limit(name) => {
                 self.limit(name, value);
                 Ok(())
             }
-            Place::Workload(position, field) => self.workloads[*position].set(field, value),
-            Place::All(parts) => parts.iter().try_for_each(|part| self.apply(part, value)),
+            SweepTarget::Workload(position, field) => self.workloads[*position].set(field, value),
+            SweepTarget::All(parts) => parts.iter().try_for_each(|part| self.apply(part, value)),
         }
     }
 

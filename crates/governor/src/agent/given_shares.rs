@@ -11,7 +11,7 @@ use crate::settings::CpuShare;
 
 /// Gives and puts back.
 #[derive(Debug)]
-pub(super) struct Hands {
+pub(super) struct GivenShares {
     host: Host,
     /// What is held of each process, by its number.
     held: BTreeMap<i32, Held>,
@@ -37,9 +37,9 @@ struct Held {
     trouble: Option<String>,
 }
 
-impl Hands {
+impl GivenShares {
     pub(super) fn new(host: Host) -> Self {
-        Hands { host, held: BTreeMap::new(), asked: BTreeSet::new(), first: None, is_list_new: false }
+        GivenShares { host, held: BTreeMap::new(), asked: BTreeSet::new(), first: None, is_list_new: false }
     }
 
     /// From now on every process is taken to have begun with that share, or to have what it should where that is not known.
@@ -63,7 +63,7 @@ impl Hands {
 
     /// A walk has ended: who was not asked for has gone, or, beside a server, is not governed any more.
     pub(super) fn end(&mut self) {
-        let Hands { host, held, asked, first, is_list_new } = self;
+        let GivenShares { host, held, asked, first, is_list_new } = self;
         held.retain(|process, held| {
             let stays = asked.contains(process);
             if !stays && first.is_some() && held.share != CpuShare::Untouched {

@@ -5,7 +5,7 @@ use crate::statement::{Rows, Statement, Value};
 
 /// A buffer that a client keeps between transactions, so that running allocates little.
 #[derive(Debug, Default)]
-pub(super) struct Desk {
+pub(super) struct Buffers {
     /// The rows of the last statement.
     pub(super) rows: Rows,
 }
