@@ -9,7 +9,7 @@ use plimsoll_machine::process_share::{ProcessFacts, ProcessShare, ShareError};
 use super::server::is_postgres;
 use crate::settings::CpuShare;
 
-/// Gives and puts back.
+/// Gives processes their shares, and puts back those that they had.
 #[derive(Debug)]
 pub(super) struct GivenShares {
     host: Host,
