@@ -82,30 +82,35 @@ impl Awake {
         if request.told.replace(wanted) == Some(wanted) {
             return;
         }
-        request.hold(false, now, &self.is_held);
-        let opened = wanted.then(|| IdleLatency::open(&self.host));
-        let (is_on, why) = match &opened {
-            None => (false, "turned off in the settings ([cpu] awake)".to_owned()),
-            Some(Ok(_)) => (true, "idle cores poll while important transactions are at work".to_owned()),
-            Some(Err(why)) => {
-                let remedy = why.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
-                (false, format!("{}{remedy}", why.reason))
-            }
-        };
-        request.latency = opened.and_then(Result::ok);
-        self.is_on.store(is_on, Ordering::Relaxed);
         drop(request);
-        levers::awake(governor, is_on, &why);
+        let opened = match wanted {
+            true => IdleLatency::open(&self.host).map_err(|why| {
+                let remedy = why.remedy.as_ref().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+                format!("{}{remedy}", why.reason)
+            }),
+            false => Err("turned off in the settings ([cpu] awake)".to_owned()),
+        };
+        self.use_request(governor, opened, now);
     }
 
     /// Lets cores sleep for good. To be called when the thread that tends this ends, for whatever reason: without it cores would stay awake.
     pub(crate) fn end(&self, governor: &Governor, now: Instant) {
+        self.use_request(governor, Err("the thread that watches has ended".to_owned()), now);
+    }
+
+    /// Lets cores sleep, and keeps them awake by another request from now on, or by none for this reason.
+    fn use_request(&self, governor: &Governor, opened: Result<IdleLatency, String>, now: Instant) {
         let mut request = self.request.lock();
-        self.is_on.store(false, Ordering::Relaxed);
         request.hold(false, now, &self.is_held);
-        request.latency = None;
+        let (latency, why) = match opened {
+            Ok(latency) => (Some(latency), "idle cores poll while important transactions are at work".to_owned()),
+            Err(why) => (None, why),
+        };
+        let is_on = latency.is_some();
+        request.latency = latency;
+        self.is_on.store(is_on, Ordering::Relaxed);
         drop(request);
-        levers::awake(governor, false, "the thread that watches has ended");
+        levers::awake(governor, is_on, &why);
     }
 
     /// For how long cores were kept awake so far.
@@ -150,14 +155,16 @@ mod tests {
 
     const FILE: &str = "dev/cpu_dma_latency";
 
-    /// The files of a machine whose cores sleep.
-    fn with_idle_states() -> TempDir {
+    /// A machine whose cores sleep: its files, and a governor there.
+    fn on_a_machine_with_idle_states() -> (TempDir, Awake, Governor) {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in [("sys/devices/system/cpu/cpuidle/current_driver", "haltpoll\n"), (FILE, "")] {
             std::fs::create_dir_all(folder.path().join(path).parent().unwrap()).unwrap();
             std::fs::write(folder.path().join(path), text).unwrap();
         }
-        folder
+        let now = Instant::now();
+        let awake = Awake::of(Host::at(folder.path()), now);
+        (folder, awake, Governor::new(for_tests(), now))
     }
 
     /// The last of the requests that were written; 2e9 is none.
@@ -168,13 +175,9 @@ mod tests {
 
     #[test]
     fn cores_are_awake_for_a_while_after_each_sign() {
-        let folder = with_idle_states();
-        let start = Instant::now();
-        let at = |ms: u64| start + Duration::from_millis(ms);
-        let awake = Awake::of(Host::at(folder.path()), start);
-        let governor = Governor::new(for_tests(), start);
+        let (folder, awake, governor) = on_a_machine_with_idle_states();
         let mut settings = for_tests();
-        let asked = || asked(&folder);
+        let (asked, at) = (|| asked(&folder), |ms: u64| awake.origin + Duration::from_millis(ms));
         awake.touch(at(1));
         awake.tend(&governor, &settings, at(1));
         assert_eq!((asked(), awake.is_on(), awake.due(at(1))), (None, false, None), "off by default");
@@ -202,20 +205,17 @@ mod tests {
 
     #[test]
     fn cores_sleep_when_nobody_watches() {
-        let folder = with_idle_states();
-        let start = Instant::now();
-        let at = |ms: u64| start + Duration::from_millis(ms);
-        let awake = Awake::of(Host::at(folder.path()), start);
-        let governor = Governor::new(for_tests(), start);
+        let (folder, awake, governor) = on_a_machine_with_idle_states();
         let mut settings = for_tests();
+        let (asked, at) = (|| asked(&folder), |ms: u64| awake.origin + Duration::from_millis(ms));
         settings.cpu.awake = true;
         awake.tend(&governor, &settings, at(1));
         awake.touch(at(2));
-        assert_eq!(asked(&folder), Some(0));
+        assert_eq!(asked(), Some(0));
         awake.end(&governor, at(10));
-        assert_eq!((asked(&folder), awake.due(at(10))), (Some(2_000_000_000), None));
+        assert_eq!((asked(), awake.due(at(10))), (Some(2_000_000_000), None));
         awake.touch(at(20));
-        assert_eq!((asked(&folder), awake.held(at(50))), (Some(2_000_000_000), Duration::from_millis(8)));
+        assert_eq!((asked(), awake.held(at(50))), (Some(2_000_000_000), Duration::from_millis(8)));
         let told = governor.levers().into_iter().find(|lever| lever.name == "awake cores").unwrap();
         assert!(!told.is_on && told.why.contains("has ended"), "{told:?}");
     }

@@ -348,3 +348,19 @@ impl DatabaseError {
         matches!(self, DatabaseError::Deadlock | DatabaseError::Preempted | DatabaseError::Conflict)
     }
 }
+
+/// Rolls a benchmark's transaction back for want of a row, and says which statement wanted it.
+pub(crate) fn missing_row(
+    session: &mut dyn Session,
+    benchmark: &str,
+    statement: &Statement<'_>,
+    parameters: &[Value<'_>],
+) -> DatabaseError {
+    let name = statement.name;
+    match session.rollback() {
+        Ok(()) => DatabaseError::Failed(format!(
+            "{benchmark} {name} found no row with {parameters:?}; load the benchmark at this scale first"
+        )),
+        Err(error) => error,
+    }
+}

@@ -161,7 +161,7 @@ fn a_process_that_is_just_being_made_is_waited_for() {
     let shown = machine.path("/proc/100/cgroup");
     let made = std::fs::read_to_string(&shown).unwrap();
     std::fs::write(&shown, made.replace(":memory:/db", ":memory:/")).unwrap();
-    // Whoever reads this list waits for the thread below, which comes when somebody reads it.
+    // Reading this list waits for the thread below, which goes on when the list is read.
     std::fs::remove_file(&list).unwrap();
     mknodat(CWD, &list, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let maker = std::thread::spawn(move || {

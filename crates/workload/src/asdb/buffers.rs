@@ -1,6 +1,6 @@
 //! What a running transaction needs besides its input.
 
-use crate::database::{DatabaseError, Session};
+use crate::database::{DatabaseError, Session, missing_row};
 use crate::statement::{Rows, Statement, Value};
 
 /// A buffer that a client keeps between transactions, so that running allocates little.
@@ -19,12 +19,8 @@ pub(super) fn execute_one(
     rows: &mut Rows,
 ) -> Result<(), DatabaseError> {
     session.execute(statement, parameters, rows)?;
-    if !rows.is_empty() {
-        return Ok(());
+    if rows.is_empty() {
+        return Err(missing_row(session, "asdb", statement, parameters));
     }
-    session.rollback()?;
-    let name = statement.name;
-    Err(DatabaseError::Failed(format!(
-        "asdb {name} found no row with {parameters:?}; load the benchmark at this scale first"
-    )))
+    Ok(())
 }

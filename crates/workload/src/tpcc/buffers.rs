@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::database::{DatabaseError, Session};
+use crate::database::{DatabaseError, Session, missing_row};
 use crate::statement::{Rows, Statement, Value};
 
 /// Buffers that a client keeps between transactions, so that running allocates nothing.
@@ -35,22 +35,7 @@ pub(super) fn execute_one(
 ) -> Result<(), DatabaseError> {
     session.execute(statement, parameters, rows)?;
     if rows.is_empty() {
-        return Err(missing_row(session, statement, parameters));
+        return Err(missing_row(session, "tpcc", statement, parameters));
     }
     Ok(())
-}
-
-/// Rolls back for want of a row, and says which statement wanted it.
-pub(super) fn missing_row(
-    session: &mut dyn Session,
-    statement: &Statement<'_>,
-    parameters: &[Value<'_>],
-) -> DatabaseError {
-    match session.rollback() {
-        Ok(()) => DatabaseError::Failed(format!(
-            "tpcc {} found no row with {parameters:?}; load the benchmark at this scale first",
-            statement.name
-        )),
-        Err(error) => error,
-    }
 }

@@ -3,12 +3,12 @@
 
 use std::hint::black_box;
 
-use super::buffers::{Buffers, execute_one, missing_row};
+use super::buffers::{Buffers, execute_one};
 use super::random::ITEM_BITS;
 use super::schema::*;
 use super::terminal::Terminal;
 use crate::benchmark::Outcome;
-use crate::database::{DatabaseError, Session};
+use crate::database::{DatabaseError, Session, missing_row};
 use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
 
 /// The number that no item has.
@@ -118,7 +118,7 @@ impl NewOrder {
         if buffers.rows.is_empty() {
             return match line.item {
                 UNUSED_ITEM => Ok(None),
-                _ => Err(missing_row(session, &READ_ITEM, &[item])),
+                _ => Err(missing_row(session, "tpcc", &READ_ITEM, &[item])),
             };
         }
         let amount = buffers.rows.int(0, 0) * line.quantity;
