@@ -6,6 +6,7 @@
 //! without locks (a benchmark's baseline, a bug) read a mixture of versions instead of being undefined.
 
 use std::collections::VecDeque;
+use std::iter::repeat_with;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -114,7 +115,7 @@ impl Heap {
         let words = self.words(row);
         words[0].store(RowState::Live as u64, Ordering::Relaxed);
         for (column, value) in values.iter().enumerate() {
-            self.set(row, column, *value);
+            store(words, column, self.layout.place(column), *value);
         }
     }
 
@@ -189,26 +190,7 @@ impl Heap {
 
     /// Writes one column.
     pub fn set(&self, row: RowId, column: usize, value: Value<'_>) {
-        let place = self.layout.place(column);
-        let words = self.words(row);
-        let header = words[0].load(Ordering::Relaxed);
-        let null_bit = 1 << (8 + column);
-        let is_null = value == Value::Null;
-        let new_header = if is_null { header | null_bit } else { header & !null_bit };
-        if new_header != header {
-            words[0].store(new_header, Ordering::Relaxed);
-        }
-        let words = &words[place.word as usize..(place.word + place.words) as usize];
-        match (place.kind, value) {
-            (_, Value::Null) => {}
-            (ColumnType::Int64, Value::Int(number)) => words[0].store(number as u64, Ordering::Relaxed),
-            (ColumnType::Int32, Value::Int(number)) => {
-                let others = words[0].load(Ordering::Relaxed) & !(0xFFFF_FFFF << place.shift);
-                words[0].store(others | u64::from(number as u32) << place.shift, Ordering::Relaxed);
-            }
-            (ColumnType::Text(_), Value::Text(text)) => store_text(words, text),
-            (kind, value) => panic!("{value:?} in column {column} of {kind:?}"),
-        }
+        store(self.words(row), column, self.layout.place(column), value);
     }
 
     /// The words of a column and the header before them, as undo keeps them.
@@ -270,14 +252,44 @@ impl Heap {
         let chunk = row / CHUNK_ROWS;
         let directory = (chunk / FIRST_DIRECTORY_CHUNKS + 1).ilog2();
         let first = FIRST_DIRECTORY_CHUNKS * ((1 << directory) - 1);
-        let chunks = self.directories[directory as usize].get_or_init(|| {
-            std::iter::repeat_with(OnceLock::new).take((FIRST_DIRECTORY_CHUNKS << directory) as usize).collect()
-        });
+        let (directory, chunk) = (directory as usize, (chunk - first) as usize);
+        let made = self.directories[directory].get().and_then(|chunks| chunks[chunk].get());
+        let words = made.unwrap_or_else(|| self.make_chunk(directory, chunk));
         let width = self.layout.words();
-        let words = chunks[(chunk - first) as usize]
-            .get_or_init(|| std::iter::repeat_with(AtomicU64::default).take(CHUNK_ROWS as usize * width).collect());
         let at = (row % CHUNK_ROWS) as usize * width;
         &words[at..at + width]
+    }
+
+    /// Apart from [`words`](Self::words), which is on the way to every column of every row.
+    #[cold]
+    fn make_chunk(&self, directory: usize, chunk: usize) -> &Box<[AtomicU64]> {
+        let chunks = self.directories[directory]
+            .get_or_init(|| repeat_with(OnceLock::new).take((FIRST_DIRECTORY_CHUNKS << directory) as usize).collect());
+        let words = CHUNK_ROWS as usize * self.layout.words();
+        chunks[chunk].get_or_init(|| repeat_with(AtomicU64::default).take(words).collect())
+    }
+}
+
+/// Writes one column of a row.
+#[inline]
+fn store(row: &[AtomicU64], column: usize, place: ColumnPlace, value: Value<'_>) {
+    let header = row[0].load(Ordering::Relaxed);
+    let null_bit = 1 << (8 + column);
+    let is_null = value == Value::Null;
+    let new_header = if is_null { header | null_bit } else { header & !null_bit };
+    if new_header != header {
+        row[0].store(new_header, Ordering::Relaxed);
+    }
+    let words = &row[place.word as usize..(place.word + place.words) as usize];
+    match (place.kind, value) {
+        (_, Value::Null) => {}
+        (ColumnType::Int64, Value::Int(number)) => words[0].store(number as u64, Ordering::Relaxed),
+        (ColumnType::Int32, Value::Int(number)) => {
+            let others = words[0].load(Ordering::Relaxed) & !(0xFFFF_FFFF << place.shift);
+            words[0].store(others | u64::from(number as u32) << place.shift, Ordering::Relaxed);
+        }
+        (ColumnType::Text(_), Value::Text(text)) => store_text(words, text),
+        (kind, value) => panic!("{value:?} in column {column} of {kind:?}"),
     }
 }
 
