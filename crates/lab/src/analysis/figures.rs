@@ -5,6 +5,8 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use plimsoll_workload::driver::LittlesLaw;
+
 use super::cells::{Measured, key};
 use super::equal_mix::{Costs, speed};
 use crate::claim::{Cell, Figures, Metric, Part};
@@ -14,11 +16,24 @@ use crate::plan::Plan;
 use crate::record::RunRecord;
 use crate::results::{KneeLevel, Point, Results, WorkloadResult};
 
+/// By how much the two means of [`MeanResponse`] may differ, relative to the first, for claims to be judged by both.
+const MEANS_DIFFERENCE_MAX: f64 = 0.25;
+
+/// What the mean response of all requests of a workload is. In a steady state both are the same (Little's law).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MeanResponse {
+    /// That of the requests that ended within the windows.
+    OfEnded,
+    /// The time that requests spent within the windows, over the number of those that ended there.
+    BySpent,
+}
+
 /// Figures of some of an experiment's runs.
 #[derive(Debug)]
 pub(super) struct RunFigures<'a> {
     plan: &'a Plan,
     results: &'a Results,
+    mean: MeanResponse,
     experiment: Rc<WholeExperiment<'a>>,
     /// Valid runs by setting and arm.
     cells: BTreeMap<(usize, usize), CellRuns<'a>>,
@@ -43,7 +58,7 @@ struct CellRuns<'a> {
 
 impl<'a> RunFigures<'a> {
     /// Those of every valid run. What the runs of a cell measured together is read from the document.
-    pub(super) fn new(plan: &'a Plan, results: &'a Results, records: &'a [RunRecord]) -> Self {
+    pub(super) fn new(plan: &'a Plan, results: &'a Results, records: &'a [RunRecord], mean: MeanResponse) -> Self {
         let first = || records.iter().filter(|record| !record.id.is_again && record.point.valid);
         let experiment = Rc::new(WholeExperiment::of(plan, first()));
         let cells = cells_of(plan, first());
@@ -55,14 +70,14 @@ impl<'a> RunFigures<'a> {
                 measured.get_or_init(|| known);
             }
         }
-        RunFigures { plan, results, experiment, cells }
+        RunFigures { plan, results, mean, experiment, cells }
     }
 
     /// Those of the valid runs of one block: its first runs, or the second ones of settings that run twice (A/A).
     pub(super) fn of_block(&self, records: &'a [RunRecord], block: u32, is_again: bool) -> Self {
         let wanted = records.iter().filter(|record| record.id.repeat == block && record.id.is_again == is_again);
         let cells = cells_of(self.plan, wanted.filter(|record| record.point.valid));
-        RunFigures { plan: self.plan, results: self.results, experiment: Rc::clone(&self.experiment), cells }
+        RunFigures { experiment: Rc::clone(&self.experiment), cells, ..*self }
     }
 
     /// What a workload's requests in an arm at a setting measured, or some of them.
@@ -85,12 +100,31 @@ impl<'a> RunFigures<'a> {
         part.ok_or_else(|| self.nothing_completed(cell))
     }
 
+    /// Whether the windows of some cell break Little's law, so that the two means of responses differ.
+    pub(super) fn break_littles_law(&self) -> bool {
+        self.experiment.runs.values().any(|runs| WorkloadResult::littles_law(runs.iter().copied()).doubt().is_some())
+    }
+
     /// Refuses figures of responses where windows break Little's law: responses that ended are then not those of the requests that
-    /// ran. All windows of the experiment count, also for the figures of one block.
-    fn check_responses(&self, cell: &Cell) -> Result<(), String> {
+    /// ran. Means may differ by more, for claims are judged by both. All windows of the experiment count, also for the figures of one block.
+    fn check_responses(&self, cell: &Cell, metric: Metric) -> Result<(), String> {
+        let law = self.littles_law(cell);
+        let has_both_means = metric == Metric::MeanLatency
+            && cell.part == Part::All
+            && law.difference().is_some_and(|difference| difference.abs() <= MEANS_DIFFERENCE_MAX);
+        match law.doubt().filter(|_| !has_both_means) {
+            None => Ok(()),
+            Some(why) => {
+                let (arm, workload) = (&self.plan.arms[cell.arm].name, self.workload(cell.workload));
+                Err(format!("undecided, because in {arm} {workload} {why}"))
+            }
+        }
+    }
+
+    /// Of all windows of the experiment.
+    fn littles_law(&self, cell: &Cell) -> LittlesLaw {
         let runs = self.experiment.runs.get(&(cell.setting, cell.arm, cell.workload));
-        let why = WorkloadResult::why_undecided(runs.into_iter().flatten().copied());
-        why.map_or(Ok(()), |why| Err(format!("undecided, because in {} {why}", self.plan.arms[cell.arm].name)))
+        WorkloadResult::littles_law(runs.into_iter().flatten().copied())
     }
 
     fn workload(&self, workload: usize) -> &'a str {
@@ -125,10 +159,18 @@ impl<'a> RunFigures<'a> {
     /// The mean latency; of requests that differ in cost at an equal mix.
     fn mean_latency(&self, cell: &Cell) -> Found {
         let reading = self.reading(cell)?;
-        match self.costs(cell)? {
+        let of_ended = match self.costs(cell)? {
             Some(costs) => costs.mean_latency(reading.workload).ok_or_else(|| self.nothing_completed(cell)),
             None => figure("latency_us.mean").read(&reading, Asking::Nothing),
+        };
+        let is_by_spent = self.mean == MeanResponse::BySpent && cell.part == Part::All;
+        if !is_by_spent || self.littles_law(cell).doubt().is_none() {
+            return of_ended;
         }
+        let runs = self.cells.get(&(cell.setting, cell.arm)).into_iter().flat_map(|runs| &runs.runs);
+        let name = self.workload(cell.workload);
+        let law = WorkloadResult::littles_law(runs.flat_map(|run| &run.point.workloads).filter(|one| one.name == name));
+        Ok(of_ended? * (1.0 + law.difference().unwrap_or(0.0)))
     }
 
     /// As [`interference`](super::interference) has it: requests cost what they cost alone at the same setting.
@@ -224,7 +266,7 @@ impl CellRuns<'_> {
 impl Figures for RunFigures<'_> {
     fn figure(&self, cell: &Cell, metric: Metric) -> Found {
         if is_of_responses(metric) {
-            self.check_responses(cell)?;
+            self.check_responses(cell, metric)?;
         }
         match metric {
             Metric::Throughput => self.throughput(cell),

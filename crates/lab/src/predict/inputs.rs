@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use plimsoll_model::demand::Alone;
 use plimsoll_model::idd::{Calibration, Disk, LOCK_SHARE_MAX, Lesson, Machine, Member, Mix, Slowdown, Turns};
 use plimsoll_policy::Priority;
-use plimsoll_workload::driver::{Delay, LittlesLaw};
+use plimsoll_workload::driver::Delay;
 use serde_json::Value;
 
 use super::PredictError;
@@ -119,8 +119,9 @@ impl<'a> Inputs<'a> {
     /// Whether the windows of a cell are long enough for the model to learn from them.
     fn is_steady(&self, cell: &Cell<'_>) -> bool {
         let results = cell.runs.iter().map(|run| self.cells.result(cell, *run));
-        let law = LittlesLaw::sum(results.filter_map(|result| result.window.littles_law));
-        law.difference().is_none_or(|difference| difference.abs() <= LITTLES_DIFFERENCE_MAX)
+        WorkloadResult::littles_law(results)
+            .difference()
+            .is_none_or(|difference| difference.abs() <= LITTLES_DIFFERENCE_MAX)
     }
 
     fn alone(&self, cell: &Cell<'_>) -> Alone {
@@ -128,7 +129,7 @@ impl<'a> Inputs<'a> {
         let mut blocks = vec![None; block_count];
         // Of windows that are too short for its requests only the shorter ones are seen.
         let is_steady =
-            WorkloadResult::why_undecided(cell.runs.iter().map(|run| self.cells.result(cell, *run))).is_none();
+            WorkloadResult::littles_law(cell.runs.iter().map(|run| self.cells.result(cell, *run))).doubt().is_none();
         let is_open = self.setting(cell.setting, cell.workload, "rate").is_some_and(|rate| !rate.is_null());
         let pauses = self.think_s(cell.setting, cell.workload) > 0.0 || is_open;
         for run in &cell.runs {

@@ -115,7 +115,7 @@ impl Measured {
     fn of(cell: &Estimate, results: &Results) -> Self {
         let points = cell.runs.iter().filter_map(|run| results.points.get(*run));
         let runs = points.flat_map(|point| &point.workloads).filter(|one| one.name == cell.workload);
-        let is_steady = WorkloadResult::why_undecided(runs).is_none();
+        let is_steady = WorkloadResult::littles_law(runs).doubt().is_none();
         Measured {
             throughput_per_s: cell.throughput_per_s,
             response_ms: cell.mean_latency_us.filter(|_| is_steady).map(|us| us.times(1e-3)),

@@ -202,16 +202,10 @@ impl DerefMut for WorkloadResult {
 }
 
 impl WorkloadResult {
-    /// Why claims on the figures of several runs of a workload cannot be decided, if they cannot: their windows together do not
-    /// obey Little's law. What one window cuts off at its end and another at its beginning averages out.
-    pub(crate) fn why_undecided<'a>(runs: impl IntoIterator<Item = &'a WorkloadResult>) -> Option<String> {
-        let mut name = "";
-        let laws = runs.into_iter().filter_map(|run| {
-            name = &run.name;
-            run.window.littles_law
-        });
-        let doubt = LittlesLaw::sum(laws).doubt()?;
-        Some(format!("{name} {doubt}"))
+    /// Both sides of Little's law over the windows of several runs of a workload. What one window cuts off at its end and another at its
+    /// beginning averages out.
+    pub(crate) fn littles_law<'a>(runs: impl IntoIterator<Item = &'a WorkloadResult>) -> LittlesLaw {
+        LittlesLaw::sum(runs.into_iter().filter_map(|run| run.window.littles_law))
     }
 }
 

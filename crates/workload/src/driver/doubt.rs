@@ -45,7 +45,7 @@ pub enum DoubtAbout {
     /// The window had too few of them.
     ShortWindow,
     /// Time spent in the window differs from the responses that ended in it: figures per request are not those of the
-    /// requests that ran. Claims on response times and time shares are undecided then.
+    /// requests that ran. Claims on response times and time shares are undecided then, except on means that hardly differ.
     LittlesLaw,
     /// In open loop, more requests arrived than ended.
     Overload,

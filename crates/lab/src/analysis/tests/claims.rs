@@ -210,6 +210,26 @@ fn responses_of_windows_that_break_little_s_law_decide_nothing() {
     assert_eq!(claims[0].verdict, Holds, "{:?}", claims[0]);
 }
 
+/// A second server's stalls of ten seconds left more requests under way at the end of windows than at their beginning. A mean that is some
+/// percent off decides nothing near a bound, and does not matter far from it.
+#[test]
+fn means_of_windows_that_break_little_s_law_a_little_are_judged_both_ways() {
+    let of_windows = |in_system_s: f64| {
+        let claims =
+            ["mean(standard, dop=8) < 1.1ms", "mean(standard, dop=8) < 1.5ms", "mean(standard, dop=8) > 1.5ms"];
+        judged(&claims, 3, |record| {
+            record.point.workloads[0].window.littles_law = Some(LittlesLaw { in_system_s, response_s: 10.0 });
+        })
+    };
+    check(&of_windows(10.0), &[Holds, Holds, Fails]);
+    let claims = of_windows(12.0);
+    check(&claims, &[Undecided, Holds, Fails]);
+    assert!(claims[0].why_not.as_deref().is_some_and(|why| why.contains("make the windows longer")), "{claims:#?}");
+    let ClaimInterval { low, high, .. } = claims[1].interval.expect("it was repeated");
+    assert!(low.is_some_and(|low| low < 1000.0) && high.is_some_and(|high| high > 1200.0), "both means: {claims:#?}");
+    check(&of_windows(14.0), &[NotJudged; 3]);
+}
+
 #[test]
 fn ours_is_graded_by_the_published_figure_whatever_the_verdict() {
     let near =
