@@ -3,7 +3,8 @@
 //!
 //! pgbouncer pools sessions, so that there, too, one connection of a client is one to the server. The governor has its levers: its
 //! only clients are of high priority, with an eye on each statement and nobody to be kept back. Both reach the server as the
-//! clients reach them, over TCP on this machine, and share its cores with clients and server.
+//! clients reach them, over TCP on this machine, and share its cores with clients and server. Each is measured with the server's Unix
+//! socket in place of TCP, too.
 //!
 //! Told are medians over rounds with the least and the most, and ratios within rounds. Goals: at least 0.9 of pgbouncer's
 //! throughput with at most 1.1 of its processor time for a transaction, at most 40 us more than direct in the median of
@@ -28,7 +29,7 @@ use std::time::Instant;
 use load::{Idle, Load, Ran};
 use proxy::Proxy;
 use report::{Table, spread};
-use server::Server;
+use server::{Link, Server};
 
 /// How much is measured.
 struct Extent {
@@ -44,8 +45,15 @@ struct Extent {
 const LOADS: [(&str, u32, u32, usize, u32); 4] =
     [("saturated", 16, 2, 1, 0), ("single", 1, 1, 1, 0), ("chain", 1, 1, 50, 0), ("beside-reports", 1, 1, 50, 4)];
 
-/// A governor with cores that sleep, the default, and one that keeps them awake, with the settings of each.
-const GOVERNORS: [(&str, &str); 2] = [("governor", ""), ("awake cores", "\n[cpu]\nawake = true")];
+/// Governors with the settings of each: with cores that sleep, the default; one that keeps them awake; and one that reaches the server by its socket.
+const GOVERNORS: [(&str, Link, &str); 3] = [
+    ("governor", Link::Tcp, ""),
+    ("awake cores", Link::Tcp, "\n[cpu]\nawake = true"),
+    ("governor, socket", Link::Socket, ""),
+];
+
+/// The peers.
+const PGBOUNCERS: [(&str, Link); 2] = [("pgbouncer", Link::Tcp), ("pgbouncer, socket", Link::Socket)];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
@@ -71,10 +79,11 @@ fn main() -> ExitCode {
 fn measure(extent: &Extent) {
     load::raise_descriptor_limit();
     let server = Server::start(extent.idle_connections, extent.scale);
-    let pgbouncer = Proxy::pgbouncer(&server, extent.idle_connections);
-    let governors = GOVERNORS.map(|(name, listen)| Proxy::governor(&server, extent.idle_connections, name, listen));
+    let connections = extent.idle_connections;
+    let pgbouncers = PGBOUNCERS.map(|(name, link)| Proxy::pgbouncer(&server, connections, name, link));
+    let governors = GOVERNORS.map(|(name, link, listen)| Proxy::governor(&server, connections, name, link, listen));
     let (mut proxies, mut lacking) = (Vec::new(), Vec::new());
-    for proxy in [pgbouncer].into_iter().chain(governors) {
+    for proxy in pgbouncers.into_iter().chain(governors) {
         match proxy {
             Ok(proxy) => proxies.push(proxy),
             Err(why) => lacking.push(why),
@@ -143,13 +152,13 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
     print_ratios(&ways, &ran);
 }
 
-/// Each proxy against no proxy and against the first one, within rounds.
+/// Each proxy against no proxy and against those before it, within rounds.
 fn print_ratios(ways: &[Option<&Proxy>], ran: &[Vec<Ran>]) {
     let name = |at: usize| ways[at].map_or("direct", |proxy| proxy.name);
     for (at, own) in ran.iter().enumerate().skip(1) {
         let added = own.iter().zip(&ran[0]).map(|(own, direct)| own.p50_us - direct.p50_us);
         println!("{}, added to direct's p50: {} us", name(at), spread(added, 1));
-        for (base, other) in ran.iter().enumerate().take(at.min(3)) {
+        for (base, other) in ran.iter().enumerate().take(at) {
             let ratio = |figure: fn(&Ran) -> f64| spread(own.iter().zip(other).map(|(a, b)| figure(a) / figure(b)), 3);
             let cpu = if base == 0 { String::new() } else { format!(", processor time {}", ratio(|ran| ran.proxy_us)) };
             println!(

@@ -10,7 +10,7 @@ use plimsoll_postgres::connection::Connection;
 use tempfile::TempDir;
 
 use crate::load::REPORTS;
-use crate::server::{Server, free_port};
+use crate::server::{Link, Server, free_port};
 
 /// Until a proxy lets clients in.
 const START_MAX: Duration = Duration::from_secs(20);
@@ -40,12 +40,16 @@ pub struct Proxy {
 
 impl Proxy {
     /// pgbouncer, pooling sessions; why there is none.
-    pub fn pgbouncer(server: &Server, connections: usize) -> Result<Proxy, String> {
+    pub fn pgbouncer(server: &Server, connections: usize, name: &'static str, link: Link) -> Result<Proxy, String> {
         let port = free_port();
-        let (name, user) = (server.private.database(), server.private.user());
+        let (database, user) = (server.private.database(), server.private.user());
+        let host = match link {
+            Link::Tcp => "127.0.0.1".to_owned(),
+            Link::Socket => server.private.socket_folder().display().to_string(),
+        };
         let connections = connections + 50;
         let config = format!(
-            "[databases]\n{name} = host=127.0.0.1 port={} dbname={name} user={user}\n\
+            "[databases]\n{database} = host={host} port={} dbname={database} user={user}\n\
              [pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n\
              pool_mode = session\nmax_client_conn = {connections}\ndefault_pool_size = {connections}\n\
              ignore_startup_parameters = extra_float_digits\nlog_connections = 0\nlog_disconnections = 0\n",
@@ -57,16 +61,24 @@ impl Proxy {
             // It refuses to be root.
             command.args(["-u", "postgres"]);
         }
-        Proxy::start("pgbouncer", server, port, "pgbouncer.ini", &config, command)
+        Proxy::start(name, server, port, "pgbouncer.ini", &config, command)
     }
 
     /// The governor: everybody is high but [`REPORTS`], which get cores that nobody else wants; `listen` are lines of its settings. Why there is none: its event
     /// loop may be one that this machine does not offer.
-    pub fn governor(server: &Server, connections: usize, name: &'static str, listen: &str) -> Result<Proxy, String> {
+    pub fn governor(
+        server: &Server,
+        connections: usize,
+        name: &'static str,
+        link: Link,
+        listen: &str,
+    ) -> Result<Proxy, String> {
         let port = free_port();
-        let control = server.url(server.port);
+        let url = server.url_by(link);
+        // The server takes everybody who comes by its socket.
+        let trusts = link == Link::Socket;
         let config = format!(
-            "server = \"{control}\"\ncontrol = \"{control}\"\ndefault_class = \"high\"\n\
+            "server = \"{url}\"\ncontrol = \"{url}\"\ntrust_clients = {trusts}\ndefault_class = \"high\"\n\
              [listen]\naddresses = [\"127.0.0.1:{port}\"]\nclients_max = {}\n{listen}\n\
              [[class]]\nname = \"high\"\npriority = \"high\"\n\
              [[class]]\nname = \"low\"\npriority = \"low\"\nmpl = 2\ncpu = \"idle\"\n\

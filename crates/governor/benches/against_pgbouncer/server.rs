@@ -12,6 +12,18 @@ use plimsoll_postgres::url::{ServerHost, ServerUrl};
 /// Until the server has noticed that its clients have gone.
 const LEAVE_MAX: Duration = Duration::from_secs(60);
 
+/// More connections than proxies have beside those that are counted: their own, and those that a pool has kept from the loads before.
+const OTHERS_MAX: usize = 60;
+
+/// How a proxy reaches the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// Over TCP on this machine, as clients reach the proxy.
+    Tcp,
+    /// By the server's Unix socket.
+    Socket,
+}
+
 pub struct Server {
     pub private: PrivateServer,
     /// Its port on this machine.
@@ -35,7 +47,7 @@ impl Server {
         }
         drop(connection);
         // Restarted for the number of connections, it begins to listen.
-        settings.set("max_connections", &(connections + 50).to_string()).unwrap();
+        settings.set("max_connections", &(connections + 2 * OTHERS_MAX).to_string()).unwrap();
         private.apply(settings).unwrap();
         let server = Server { private, port };
         let made =
@@ -53,6 +65,17 @@ impl Server {
         command
     }
 
+    /// The way in that a proxy takes.
+    pub fn url_by(&self, link: Link) -> ServerUrl {
+        let private = &self.private;
+        match link {
+            Link::Tcp => self.url(self.port),
+            Link::Socket => {
+                ServerUrl::of_socket(private.socket_folder(), self.port, private.user(), private.database())
+            }
+        }
+    }
+
     /// The way in over TCP by a port.
     pub fn url(&self, port: u16) -> ServerUrl {
         let private = &self.private;
@@ -62,12 +85,14 @@ impl Server {
         }
     }
 
-    /// Waits until so many as a pool has kept are no longer connected; a governor's own connection stays.
+    /// Waits until the connections that a pool has kept are gone. Those of other proxies stay.
     pub fn wait_until_nearly_alone(&self) {
         let began = Instant::now();
         let mut connection = Connection::open(&self.url(self.port)).unwrap();
-        let crowd = "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' HAVING count(*) > 9";
-        while connection.text(crowd).unwrap().is_some() {
+        let crowd = format!(
+            "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'client backend' HAVING count(*) > {OTHERS_MAX}"
+        );
+        while connection.text(&crowd).unwrap().is_some() {
             assert!(began.elapsed() < LEAVE_MAX, "connections to the server stay though the proxy has ended");
             std::thread::sleep(Duration::from_millis(20));
         }
