@@ -254,7 +254,7 @@ impl Heap {
         let first = FIRST_DIRECTORY_CHUNKS * ((1 << directory) - 1);
         let (directory, chunk) = (directory as usize, (chunk - first) as usize);
         let made = self.directories[directory].get().and_then(|chunks| chunks[chunk].get());
-        let words = made.unwrap_or_else(|| self.make_chunk(directory, chunk));
+        let words = made.map_or_else(|| self.make_chunk(directory, chunk), |words| &**words);
         let width = self.layout.words();
         let at = (row % CHUNK_ROWS) as usize * width;
         &words[at..at + width]
@@ -262,7 +262,7 @@ impl Heap {
 
     /// Apart from [`words`](Self::words), which is on the way to every column of every row.
     #[cold]
-    fn make_chunk(&self, directory: usize, chunk: usize) -> &Box<[AtomicU64]> {
+    fn make_chunk(&self, directory: usize, chunk: usize) -> &[AtomicU64] {
         let chunks = self.directories[directory]
             .get_or_init(|| repeat_with(OnceLock::new).take((FIRST_DIRECTORY_CHUNKS << directory) as usize).collect());
         let words = CHUNK_ROWS as usize * self.layout.words();
