@@ -210,7 +210,7 @@ fn responses_of_windows_that_break_little_s_law_decide_nothing() {
     assert_eq!(claims[0].verdict, Holds, "{:?}", claims[0]);
 }
 
-/// A second server's stalls of ten seconds left more requests under way at the end of windows than at their beginning. A mean that is some
+/// A second workload's stalls of ten seconds left more requests under way at the end of windows than at their beginning. A mean that is some
 /// percent off decides nothing near a bound, and does not matter far from it.
 #[test]
 fn means_of_windows_that_break_little_s_law_a_little_are_judged_both_ways() {
