@@ -76,6 +76,10 @@ const REFUSED_FOR: Duration = Duration::from_secs(60);
 /// keep a core busy.
 const CHANGES_EVERY: Duration = Duration::from_millis(1);
 
+/// How long `prompt` stays in force after the last transaction of a class that gets less: giving it and taking it back for each of
+/// them would cost more than it brings.
+const PROMPT_FOR: Duration = Duration::from_secs(1);
+
 /// Gives server processes their shares of the cores. Dropping it puts everything back.
 #[derive(Debug)]
 pub struct Agent {
@@ -90,6 +94,8 @@ pub struct Agent {
     workers: Workers,
     /// The transactions that have inherited a share, by session.
     inherited: BTreeMap<SessionId, (u64, CpuShare)>,
+    /// Until when `prompt` is in force.
+    prompt_until: Instant,
     /// The next walk.
     next: Instant,
     /// Whether transactions of other classes were let in, and when that may be attended to.
@@ -119,6 +125,7 @@ impl Agent {
             given_shares: GivenShares::new(host),
             workers: Workers::default(),
             inherited: BTreeMap::new(),
+            prompt_until: Instant::now(),
             next: Instant::now(),
             are_changes_due: false,
             next_changes: Instant::now(),
@@ -155,7 +162,7 @@ impl Agent {
     pub fn due(&self, now: Instant) -> Option<Duration> {
         let settings = self.told_for.as_ref().filter(|settings| self.is_wanted(settings))?;
         let changes = self.are_changes_due.then_some(self.next_changes);
-        let workers = self.may_have_new_workers(settings).then_some(self.next_workers);
+        let workers = self.may_have_new_workers(settings, now).then_some(self.next_workers);
         let next = [changes, workers].into_iter().flatten().fold(self.next, Instant::min);
         Some(next.saturating_duration_since(now))
     }
@@ -169,7 +176,10 @@ impl Agent {
         self.are_changes_due |= self.governor.take_changed_shares();
         let walks = now >= self.next;
         let changes = walks || self.are_changes_due && now >= self.next_changes;
-        let looks_for_workers = walks || now >= self.next_workers && self.may_have_new_workers(settings);
+        if changes && self.are_less_at_work(settings) {
+            self.prompt_until = now + PROMPT_FOR;
+        }
+        let looks_for_workers = walks || now >= self.next_workers && self.may_have_new_workers(settings, now);
         if !(changes || looks_for_workers) {
             return;
         }
@@ -195,14 +205,22 @@ impl Agent {
     }
 
     /// Whether a process that has a share of its own may begin workers just now.
-    fn may_have_new_workers(&self, settings: &Settings) -> bool {
-        let mut classes = settings.classes.iter().zip(self.governor.statistics.classes());
+    fn may_have_new_workers(&self, settings: &Settings, now: Instant) -> bool {
+        let mut classes = (0..).map(ClassIndex).zip(&settings.classes).zip(self.governor.statistics.classes());
         // Relaxed: a look too many or too few does no harm.
-        classes.any(|(class, statistics)| {
-            let has_share = settings.cpu.shares && class.cpu != CpuShare::Untouched;
+        classes.any(|((place, class), statistics)| {
+            let has_share = self.share_of(settings, place, now) != CpuShare::Untouched;
             let has_group = !class.control_groups.is_empty() || self.disk.is_counting() || class.cache.is_confined();
             (has_share || has_group) && statistics.inside.load(Ordering::Relaxed) > 0
         })
+    }
+
+    /// Whether a class that gets less of the cores has a transaction, or whether none gets less, so that `prompt` does not depend on that.
+    fn are_less_at_work(&self, settings: &Settings) -> bool {
+        let classes = (0..).map(ClassIndex).zip(self.governor.statistics.classes()).take(settings.classes.len());
+        let mut less = classes.filter(|(place, _)| settings.share_of(*place).is_less()).peekable();
+        // Relaxed: the next walk sees it, too.
+        less.peek().is_none() || less.any(|(_, statistics)| statistics.inside.load(Ordering::Relaxed) > 0)
     }
 
     /// A transaction inherits a share until it ends; whether it had not done so before. Nothing if it has ended already.
@@ -284,7 +302,7 @@ impl Agent {
             (state.served, state.phase, state.transaction)
         };
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
-        let own = (self.share_of(settings, served), self.folders(settings, served), settings.class(served).cache);
+        let own = (self.share_of(settings, served, now), self.folders(settings, served), settings.class(served).cache);
         let (share, folders, part) = match self.inherited.get(&card.id) {
             // Whatever its class's groups take from it, it is to have for this long.
             Some((heir, share)) if *heir == transaction && is_inside => (*share, Folders::default(), CacheUse::ALL),
@@ -299,9 +317,14 @@ impl Agent {
         self.cache.wish(process, part, postmaster, now);
     }
 
-    /// What processes that serve a class get of the cores: idle time while what the class reads is limited, instead of a nice value.
-    fn share_of(&self, settings: &Settings, class: ClassIndex) -> CpuShare {
-        if self.disk.makes_idle(settings, class) { CpuShare::Idle } else { settings.share_of(class) }
+    /// What processes that serve a class get of the cores: idle time while what the class reads is limited, instead of a nice value; and
+    /// a core at once only beside classes that get less. Among processes that all have short slices, these would only add switches.
+    fn share_of(&self, settings: &Settings, class: ClassIndex, now: Instant) -> CpuShare {
+        match settings.share_of(class) {
+            CpuShare::Nice(_) if self.disk.makes_idle(settings, class) => CpuShare::Idle,
+            CpuShare::Prompt if now >= self.prompt_until => CpuShare::Untouched,
+            share => share,
+        }
     }
 
     /// The groups in which processes that serve a class belong: those that an operator has named, or ours. In version 2 a process is
@@ -350,7 +373,7 @@ impl Agent {
         let is_used = settings.classes.iter().any(|class| class.cpu == CpuShare::Prompt);
         match self.given_shares.host().slice(postmaster.id) {
             _ if !is_used => String::new(),
-            Some(_) => "; `prompt` by a short slice".to_owned(),
+            Some(_) => "; `prompt` by a short slice, while a class that gets less is at work".to_owned(),
             None => "; `prompt` changes nothing: processes have no slices of their own (Linux before 6.12)".to_owned(),
         }
     }

@@ -239,24 +239,29 @@ impl Disk {
     }
 
     fn look(&self, governor: &Governor, settings: &Settings) -> Look {
-        let (mut look, mut idle) = (Look::default(), Vec::new());
+        let (mut look, mut idle, mut important) = (Look::default(), Vec::new(), Vec::new());
         for card in governor.registry.all() {
             let Some(process) = card.process() else { continue };
             let (served, is_at_work) = {
                 let state = card.state();
                 (state.served, state.phase == Phase::Active)
             };
-            if settings.yields_disk(served) {
-                if is_at_work { look.yielding.push(process) } else { idle.push(process) }
-            } else if is_at_work {
-                look.important += 1;
-                if look.asked < LOOKS_MAX {
-                    look.asked += 1;
-                    look.waiting += usize::from(waits_for_disk(&self.host, process) == Some(true));
-                }
+            match (settings.yields_disk(served), is_at_work) {
+                (true, true) => look.yielding.push(process),
+                (true, false) => idle.push(process),
+                (false, true) => important.push(process),
+                (false, false) => {}
             }
         }
+        look.important = important.len();
         look.is_yielding_at_work = !look.yielding.is_empty();
+        // A read of `/proc` for each of them is a waste while there is nothing to decide.
+        if look.is_yielding_at_work || self.share.limit().is_some() {
+            important.truncate(LOOKS_MAX);
+            look.asked = important.len();
+            look.waiting =
+                important.iter().filter(|process| waits_for_disk(&self.host, **process) == Some(true)).count();
+        }
         look.yielding.extend(idle);
         look.yielding.truncate(READERS_MAX);
         look

@@ -1,6 +1,7 @@
 //! Real processes of a real server on this machine, where this process may change them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use plimsoll_machine::cgroup::Cgroups;
@@ -103,12 +104,16 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
                 .all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share.nice == 15))
     });
     card.state().served = ClassIndex(0);
+    let at_work = |count| governor.statistics.class(LOW).inside.store(count, Ordering::Relaxed);
+    at_work(1);
     until("all have the nice value that they had, and short slices", || {
         share(process) == before.prompt()
             && workers()
                 .iter()
                 .all(|worker| ProcessFacts::of(&Host::real(), *worker).is_none_or(|it| it.share == before.prompt()))
     });
+    at_work(0);
+    until("no class that gets less is at work", || share(process) == before);
     cancel.send().unwrap();
     let (_connection, error) = scan.join().unwrap();
     assert_eq!(error.server().unwrap().code, "57014");
