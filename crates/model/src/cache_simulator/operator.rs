@@ -132,35 +132,24 @@ const fn parameter(name: &'static str, meaning: &'static str, default: f64, leas
 /// Why an operator cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum OperatorError {
-    /// No operator has the name.
     #[error("the operator `{name}` has no model; those that have one are {}", names(OPERATORS.map(|operator| operator.name)))]
     NoModel {
-        /// As asked for.
         name: String,
     },
-    /// The operator has no parameter of the name.
     #[error("{operator} has no parameter `{name}`; it has {}", names(parameters.iter().map(|parameter| parameter.name)))]
     NoParameter {
-        /// The operator's name.
         operator: &'static str,
-        /// As asked for.
         name: String,
-        /// Those that it has.
         parameters: &'static [Parameter],
     },
-    /// A value that makes no sense.
     #[error("{name} of {operator} is {value}, and must be a number from {least} to {most}")]
     Value {
-        /// The operator's name.
         operator: &'static str,
-        /// The parameter's name.
         name: &'static str,
-        /// As asked for.
         value: f64,
-        /// The least possible.
         least: f64,
-        /// The most possible.
         most: f64,
     },
 }
