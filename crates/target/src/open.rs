@@ -249,6 +249,16 @@ mod tests {
 
     use super::*;
 
+    /// What is said of the embedded engine is in its record as it was said.
+    fn assert_recorded(said: &[&str]) {
+        let settings = Target::parse("embedded:", said.iter().copied()).expect("good").settings();
+        for setting in said {
+            let (name, value) = setting.split_once('=').expect("a pair");
+            let found = &settings[&format!("target.{name}")];
+            assert_eq!(found.as_str().map_or_else(|| found.to_string(), str::to_owned), value, "{name}");
+        }
+    }
+
     #[test]
     fn options_are_set_and_recorded() {
         let target = Target::parse("embedded:", ["dop=3", "lock_policy=nprio", "durability=sync"]).expect("good");
@@ -277,11 +287,7 @@ mod tests {
             "early_lock_release=on",
             "undo_delay=12ms",
         ];
-        let settings = Target::parse("embedded:", locks).expect("good").settings();
-        for setting in locks {
-            let (name, value) = setting.split_once('=').expect("a pair");
-            assert_eq!(settings[&format!("target.{name}")], value);
-        }
+        assert_recorded(&locks);
         let target = Target::parse("embedded:", ["column_store=file", "column_folder=/data", "memory_grant_mib=64"])
             .expect("good");
         let settings = target.settings();
@@ -332,12 +338,7 @@ mod tests {
             "propagation_cores=all",
             "propagation_oversubscribe=on",
         ];
-        let settings = Target::parse("embedded:", said).expect("good").settings();
-        for setting in said {
-            let (name, value) = setting.split_once('=').expect("a pair");
-            let found = &settings[&format!("target.{name}")];
-            assert_eq!(found.as_str().map_or_else(|| found.to_string(), str::to_owned), value, "{name}");
-        }
+        assert_recorded(&said);
         assert_eq!(Target::parse("embedded:", []).expect("good").settings()["target.propagation"], "off");
         for (said, expect) in [
             (["propagation=paused", "freshness=snapshot"], "propagation `paused` has no rounds of its own"),
