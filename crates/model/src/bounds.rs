@@ -7,30 +7,13 @@
 
 use crate::network::{Class, Network, Service};
 
-/// Between which figures a class must be.
+/// Between which figures the response of a class must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
-    /// Requests per second, at least.
-    pub throughput_min: f64,
-    /// Requests per second, at most.
-    pub throughput_max: f64,
     /// Mean seconds of a response, at least.
     pub response_s_min: f64,
     /// Mean seconds of a response, at most.
     pub response_s_max: f64,
-}
-
-impl Bounds {
-    /// Response and throughput bound each other: `clients = throughput (think + response)`.
-    fn of(class: &Class, response_s_min: f64, response_s_max: f64) -> Self {
-        let throughput = |response_s: f64| f64::from(class.population) / (class.think_s + response_s);
-        Self {
-            throughput_min: throughput(response_s_max),
-            throughput_max: throughput(response_s_min),
-            response_s_min,
-            response_s_max,
-        }
-    }
 }
 
 /// Bounds of every class; `None` for classes without clients.
@@ -51,7 +34,7 @@ fn of_class(network: &Network, class: &Class) -> Bounds {
         let per_request_s = station.service.rate_max().map_or(0.0, |rate| demand_s / rate);
         saturated_s = saturated_s.max(f64::from(class.population) * per_request_s - class.think_s);
     }
-    Bounds::of(class, least_s.max(saturated_s), most_s)
+    Bounds { response_s_min: least_s.max(saturated_s), response_s_max: most_s }
 }
 
 #[cfg(test)]
@@ -73,7 +56,7 @@ mod tests {
         let found = asymptotic(&single_servers(class(1, 3.0, &[0.5, 0.5, 0.25])))[0].unwrap();
         assert_eq!((found.response_s_min, found.response_s_max), (1.0, 1.0));
         let found = asymptotic(&single_servers(class(100, 3.0, &[0.5, 0.4, 0.1])))[0].unwrap();
-        assert_eq!((found.throughput_max, found.response_s_min), (2.0, 47.0));
+        assert_eq!(found.response_s_min, 47.0, "two requests per second");
         assert_eq!(asymptotic(&single_servers(class(0, 3.0, &[0.5, 0.4, 0.1]))), [None]);
     }
 
@@ -81,9 +64,7 @@ mod tests {
         #[test]
         fn the_exact_solution_is_within_asymptotic_bounds(network in mva::tests::networks()) {
             for (figures, bounds) in solve_exactly(&network).classes.iter().zip(asymptotic(&network)) {
-                let (found, bounds) = (figures.throughput, bounds.unwrap());
-                prop_assert!(bounds.throughput_min <= found * (1.0 + 1e-9) && found <= bounds.throughput_max * (1.0 + 1e-9));
-                let found = figures.response_s.unwrap();
+                let (found, bounds) = (figures.response_s.unwrap(), bounds.unwrap());
                 prop_assert!(bounds.response_s_min <= found * (1.0 + 1e-9) && found <= bounds.response_s_max * (1.0 + 1e-9));
             }
         }

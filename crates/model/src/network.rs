@@ -108,11 +108,7 @@ pub enum Fault {
     #[error("station `{0}` has no server, or a rate that is not above 0 or falls with more requests")]
     Service(String),
     #[error("class `{class}` has {found} demands for {expect} stations")]
-    DemandCount {
-        class: String,
-        found: usize,
-        expect: usize,
-    },
+    DemandCount { class: String, found: usize, expect: usize },
     #[error("class `{0}` has a demand or think time that is negative or no number")]
     Demand(String),
     /// Its throughput would be infinite.

@@ -39,48 +39,31 @@ enum TargetKind {
 /// A target or an option that cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum TargetError {
-    /// This version has no such kind of target.
     #[error(
         "there is no target `{0}`; use `{DEFAULT_URL}` (the engine in this process), `{PRIVATE_URL}` (a PostgreSQL server of its own, \
          removed afterwards) or `postgres://user@host:port/database` (a server of yours)"
     )]
     NoSuchTarget(String),
-    /// The URL of a server cannot be understood.
     #[error(transparent)]
     Url(#[from] UrlError),
     /// A PostgreSQL server has no such option, or it cannot have that value.
     #[error("{0}")]
     ServerOption(String),
-    /// The option is one of servers that are started for the purpose.
     #[error(
         "option `{0}` is only for a server of our own (`{PRIVATE_URL}`); on yours it is its administrator's to set"
     )]
     NotOurs(String),
-    /// An option without a value.
     #[error("option `{0}` has no value; write KEY=VALUE")]
     NoValue(String),
-    /// The target has no such option.
     #[error("`embedded:` has no option `{name}`{}", meant_or_all(nearest, embedded::options::known()))]
-    NoSuchOption {
-        /// The name given.
-        name: String,
-        /// The nearest name there is, if one is near.
-        nearest: Option<&'static str>,
-    },
+    NoSuchOption { name: String, nearest: Option<&'static str> },
     /// Options that contradict each other.
     #[error("{0}")]
     Conflict(String),
-    /// The option cannot have that value.
     #[error("option `{name}` cannot be `{value}`; it can be {possible}")]
-    BadValue {
-        /// The option.
-        name: &'static str,
-        /// The value given.
-        value: String,
-        /// What it can be.
-        possible: String,
-    },
+    BadValue { name: &'static str, value: String, possible: String },
 }
 
 /// Why a target cannot be opened.

@@ -126,51 +126,27 @@ pub enum SimulationError {
     #[error(
         "the {cache} cache has {bytes} bytes in {ways} ways; it must be a multiple of {LINE_BYTES} bytes for each of 1 to {WAYS_MOST} ways"
     )]
-    Shape {
-        cache: &'static str,
-        bytes: u64,
-        ways: u32,
-    },
+    Shape { cache: &'static str, bytes: u64, ways: u32 },
     #[error(
         "one set in {sampling} cannot be simulated of {sets} sets of the {cache} cache; use a number that divides them"
     )]
-    Sampling {
-        cache: &'static str,
-        sets: u32,
-        sampling: u32,
-    },
+    Sampling { cache: &'static str, sets: u32, sampling: u32 },
     #[error("{name} of the machine is {value}; it must be a number above 0")]
-    Speed {
-        name: &'static str,
-        value: f64,
-    },
+    Speed { name: &'static str, value: f64 },
     #[error("sibling_slowdown of the machine is {0}; it must be a number from 1 to 100")]
     Slowdown(f64),
     #[error("{0}: there is nothing to simulate")]
     Nothing(&'static str),
     #[error("the mask of {workload} has no way; give it 0x3, or {all:#x} for all")]
-    EmptyMask {
-        workload: String,
-        all: u32,
-    },
+    EmptyMask { workload: String, all: u32 },
     #[error("the mask {mask:#x} of {workload} has ways beyond the {ways} of the shared cache ({all:#x})")]
-    MaskBeyond {
-        workload: String,
-        mask: u32,
-        ways: u32,
-        all: u32,
-    },
+    MaskBeyond { workload: String, mask: u32, ways: u32, all: u32 },
     #[error("{workload}: {why}")]
-    Program {
-        workload: String,
-        why: &'static str,
-    },
+    Program { workload: String, why: &'static str },
     #[error(
         "the structures have {lines} lines, and at most {LINES_MOST} (256 GiB) can be told apart; use smaller data"
     )]
-    Lines {
-        lines: u64,
-    },
+    Lines { lines: u64 },
 }
 
 /// Lines have numbers of 32 bits, and none is 0.

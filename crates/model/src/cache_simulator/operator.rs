@@ -135,23 +135,11 @@ const fn parameter(name: &'static str, meaning: &'static str, default: f64, leas
 #[allow(missing_docs, reason = "the messages say it")]
 pub enum OperatorError {
     #[error("the operator `{name}` has no model; those that have one are {}", names(OPERATORS.map(|operator| operator.name)))]
-    NoModel {
-        name: String,
-    },
+    NoModel { name: String },
     #[error("{operator} has no parameter `{name}`; it has {}", names(parameters.iter().map(|parameter| parameter.name)))]
-    NoParameter {
-        operator: &'static str,
-        name: String,
-        parameters: &'static [Parameter],
-    },
+    NoParameter { operator: &'static str, name: String, parameters: &'static [Parameter] },
     #[error("{name} of {operator} is {value}, and must be a number from {least} to {most}")]
-    Value {
-        operator: &'static str,
-        name: &'static str,
-        value: f64,
-        least: f64,
-        most: f64,
-    },
+    Value { operator: &'static str, name: &'static str, value: f64, least: f64, most: f64 },
 }
 
 fn names(names: impl IntoIterator<Item = &'static str>) -> String {

@@ -2,7 +2,7 @@
 
 use super::pool::{self, Pooled};
 use super::slowdown::{Own, others_shares};
-use super::{Caution, Disk, LOCK_SHARE_MAX, Machine, Member, Mix, Refused, Slowdown, Turn};
+use super::{Calibration, Caution, Disk, LOCK_SHARE_MAX, Machine, Member, Mix, Refused, Slowdown, Turn};
 use crate::demand::{Demand, Figure};
 use crate::mva::{self, Solution};
 use crate::network::{Class, Network, Service, Station};
@@ -173,10 +173,11 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
 
 fn check(mix: &Mix, demands: &[Demand]) -> Result<(), Refused> {
     let expect = mix.members.len();
-    match mix.slowdown.entries() {
-        Some(None) => {}
-        Some(Some(found)) if found == expect => {}
-        found => return Err(Refused::Slowdown { found: found.flatten().unwrap_or(0), expect }),
+    if let Slowdown::Calibrated(classes) = &mix.slowdown {
+        let found = if classes.iter().flatten().all(Calibration::is_possible) { classes.len() } else { 0 };
+        if found != expect {
+            return Err(Refused::Slowdown { found, expect });
+        }
     }
     for (member, demand) in mix.members.iter().zip(demands).filter(|_| mix.tables_shared) {
         let lock_s = needed(member, "seconds waiting for locks", &demand.lock_s)?;

@@ -28,20 +28,13 @@ pub(super) struct Own {
     pub(super) spin_instructions: Option<f64>,
 }
 
-impl Slowdown {
-    /// Entries by class, if there are such; `None` where an entry is impossible.
-    pub(super) fn entries(&self) -> Option<Option<usize>> {
-        match self {
-            Self::None | Self::SharedRate => Some(None),
-            Self::Calibrated(classes) => {
-                let is_sound = |point: &Calibration| {
-                    point.others > 0.0 && point.others <= 1.0 && point.factor > 0.0 && point.factor.is_finite()
-                };
-                classes.iter().flatten().all(is_sound).then_some(Some(classes.len()))
-            }
-        }
+impl Calibration {
+    pub(super) fn is_possible(&self) -> bool {
+        self.others > 0.0 && self.others <= 1.0 && self.factor > 0.0 && self.factor.is_finite()
     }
+}
 
+impl Slowdown {
     /// CPU seconds of a request of each class in a mix with these throughputs, of which `cpu_s` are the demands so far.
     pub(super) fn mixed_cpu_s(&self, classes: &[Own], throughputs: &[f64], cpu_s: &[f64], cores: f64) -> Vec<f64> {
         let alone = || classes.iter().map(|class| class.cpu_s);

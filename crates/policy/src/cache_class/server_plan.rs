@@ -53,7 +53,19 @@ const GROUPS_ASSUMED: f64 = 200.0;
 
 /// Functions that keep at most a few values between rows, and read nothing else. Any other function may do anything.
 const SMALL_FUNCTIONS: [&[&str]; 8] = [
-    &["avg", "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "corr", "count", "covar_pop", "covar_samp", "every"],
+    &[
+        "avg",
+        "bit_and",
+        "bit_or",
+        "bit_xor",
+        "bool_and",
+        "bool_or",
+        "corr",
+        "count",
+        "covar_pop",
+        "covar_samp",
+        "every",
+    ],
     &["max", "min", "stddev", "stddev_pop", "stddev_samp", "sum", "var_pop", "var_samp", "variance"],
     &["abs", "ceil", "floor", "mod", "round", "sign", "sqrt", "trunc"],
     &["btrim", "char_length", "left", "length", "lower", "ltrim", "position", "replace", "right", "rtrim"],

@@ -249,7 +249,9 @@ static OPTIONS: &[TargetOption] = &[
         name: "query_threads",
         about: "the threads that a query runs on: `shared`, the same for all queries, which take turns; `own`, that many for each query, and \
                 the kernel divides the cores among them",
-        set: |options, value| put(&mut options.queries.query_threads, choice(value, &QueryThreads::ALL, |threads| threads.name())),
+        set: |options, value| {
+            put(&mut options.queries.query_threads, choice(value, &QueryThreads::ALL, |threads| threads.name()))
+        },
         get: |options| options.queries.query_threads.name().into(),
     },
     TargetOption {
