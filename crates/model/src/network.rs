@@ -165,7 +165,6 @@ impl Network {
 pub(crate) mod tests {
     use super::*;
 
-    /// A station for tests.
     pub(crate) fn station(name: &str, service: Service) -> Station {
         Station { name: name.to_owned(), service }
     }

@@ -91,10 +91,8 @@ pub enum CacheOperator {
     Other,
 }
 
-/// What decides the class of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// Always this one.
     Always(CacheClass),
     /// The size of the structure that it looks up.
     BySize,

@@ -14,7 +14,6 @@ use thiserror::Error;
 
 use super::trace::{Access, Pattern, Program};
 
-/// Bits of a line.
 const LINE_BITS: f64 = 512.0;
 /// Misses under way at once in a stream, whose next lines the processor fetches ahead.
 const STREAM_OVERLAP: f64 = 10.0;
@@ -195,7 +194,6 @@ fn column(name: &'static str, rows: f64, bits: f64, rows_per_unit: f64) -> Acces
     Access { name, pattern: Pattern::Stream, bytes, per_unit, overlap: STREAM_OVERLAP }
 }
 
-/// A structure that is looked up.
 fn lookups(name: &'static str, pattern: Pattern, bytes: f64, per_unit: f64, overlap: f64) -> Access {
     Access { name, pattern, bytes: bytes.ceil() as u64, per_unit, overlap }
 }

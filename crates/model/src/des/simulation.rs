@@ -14,7 +14,6 @@ use crate::network::{Network, Service};
 /// How many requests a run answers before it is measured, as a part of those that are.
 const WARM_UP: f64 = 0.25;
 
-/// Simulates one run.
 pub(super) fn run(network: &Network, settings: &Settings, random: Pcg64) -> Vec<Observed> {
     let mut simulation = Simulation::new(network, settings, random);
     let warm_up = (settings.requests as f64 * WARM_UP).ceil() as u64;
@@ -24,7 +23,6 @@ pub(super) fn run(network: &Network, settings: &Settings, random: Pcg64) -> Vec<
     simulation.observed
 }
 
-/// A client and its request.
 struct Client {
     class: usize,
     began_s: f64,

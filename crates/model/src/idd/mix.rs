@@ -27,7 +27,6 @@ const PROGRESS: f64 = 0.7;
 /// work after the answer are in the CPU seconds, too: of transactions on PostgreSQL they were 8 %.
 const PARALLEL_MIN: f64 = 1.1;
 
-/// A mix that is solved.
 pub(super) struct Solved {
     pub(super) network: Network,
     pub(super) solution: Solution,
@@ -246,7 +245,6 @@ fn network(
     Ok(Network::new(stations.collect(), (0..mix.members.len()).map(class).chain(upkeep).collect())?)
 }
 
-/// What to know of a prediction.
 pub(super) fn cautions(mix: &Mix, solved: &Solved) -> Vec<Caution> {
     let mut cautions = Vec::new();
     if mix.is_adjusted() {

@@ -95,7 +95,6 @@ fn seeds_of(world: &World) -> u64 {
     seeds((1_000 / world.settings).max(200) as u64)
 }
 
-/// Counts of a simulation.
 #[derive(Default)]
 struct Tally {
     yes: usize,

@@ -42,7 +42,6 @@ const GROUP_BYTES: f64 = 96.0;
 const SORTED_ROW_BYTES: f64 = 40.0;
 /// Bytes of a row in a table beside its columns.
 const HEAP_ROW_BYTES: f64 = 28.0;
-/// Bytes of a page of a table.
 const PAGE_BYTES: f64 = 8192.0;
 /// Bytes of a bitmap for a page.
 const BITMAP_PAGE_BYTES: f64 = 48.0;

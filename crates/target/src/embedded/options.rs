@@ -19,13 +19,11 @@ use super::parallelism::{parallelism, parallelism_name};
 use super::{EmbeddedOptions, HighParallelism};
 use crate::open::TargetError;
 
-/// An option of the embedded engine.
 struct TargetOption {
     name: &'static str,
     about: &'static str,
     /// Sets it, or says which values there are.
     set: fn(&mut EmbeddedOptions, &str) -> Result<(), String>,
-    /// Its present value.
     get: fn(&EmbeddedOptions) -> Value,
 }
 
@@ -366,7 +364,6 @@ pub(crate) fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     OPTIONS.iter().map(|option| (option.name, option.about))
 }
 
-/// The names of all options.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().map(|option| option.name)
 }
@@ -376,7 +373,6 @@ pub(crate) fn settings(options: &EmbeddedOptions) -> BTreeMap<String, Value> {
     OPTIONS.iter().map(|option| (option.name.to_owned(), (option.get)(options))).collect()
 }
 
-/// Sets one option.
 pub(crate) fn set(options: &mut EmbeddedOptions, name: &str, value: &str) -> Result<(), TargetError> {
     let known = OPTIONS
         .iter()
