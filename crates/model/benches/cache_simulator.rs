@@ -6,6 +6,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use plimsoll_model::cache_simulator::{Machine, Simulation, Workload, program, run};
 
+/// References of one simulation.
 const REFERENCES: u64 = 4_000_000;
 
 /// The study's aggregation beside its scan, on 22 cores each.

@@ -73,7 +73,7 @@ mod input;
 mod operator;
 mod outcome;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod trace;
 
 pub use cache::{Cache, LINE_BYTES, Replacement, WAYS_MOST, is_sampled, place};

@@ -61,20 +61,25 @@ pub struct Level {
 
 /// Why no sufficient allocation is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum WhyNot {
+    /// There is no curve.
     #[error("{0} allocation was measured; a knee needs at least two")]
     FewAllocations(usize),
+    /// No spread is known.
     #[error("no allocation ran twice, so noise is not known; set repeats to 2 or more")]
     NoRepeats,
+    /// Nothing to reach a share of.
     #[error("nothing completed at the full allocation, {0}")]
     NothingCompleted(f64),
+    /// Noise hides the difference between the share and the whole.
     #[error("a difference of {:.0} % is inside the noise, {:.1} %; run more repeats or longer", difference * 100.0, noise * 100.0)]
     InsideNoise {
+        /// One less the share.
         difference: f64,
         /// The least relative difference from the full allocation that is not noise.
         noise: f64,
     },
+    /// More of the resource is worse.
     #[error("performance falls by {:.1} % from {from} to {to}, beyond noise: the full allocation is not the best", drop * 100.0)]
     Falls {
         /// The allocation with the peak.

@@ -103,12 +103,21 @@ impl Class {
 /// Why classes and stations are not a network.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum Fault {
+    /// A station cannot serve, or serves less the more requests there are.
     #[error("station `{0}` has no server, or a rate that is not above 0 or falls with more requests")]
     Service(String),
+    /// A class does not say what it needs of each station.
     #[error("class `{class}` has {found} demands for {expect} stations")]
-    DemandCount { class: String, found: usize, expect: usize },
+    DemandCount {
+        /// The class.
+        class: String,
+        /// Demands that it has.
+        found: usize,
+        /// Stations.
+        expect: usize,
+    },
+    /// A demand or think time is negative or not a number.
     #[error("class `{0}` has a demand or think time that is negative or no number")]
     Demand(String),
     /// Its throughput would be infinite.
@@ -165,6 +174,7 @@ impl Network {
 pub(crate) mod tests {
     use super::*;
 
+    /// A station for tests.
     pub(crate) fn station(name: &str, service: Service) -> Station {
         Station { name: name.to_owned(), service }
     }

@@ -1,11 +1,22 @@
 //! Curves are simulated, each workload alone with fewer and fewer ways; then the pair is simulated and predicted.
 
 use super::*;
-use crate::cache_simulator::tests::SMALL;
-use crate::cache_simulator::{Access, Machine, Outcome, Pattern, Program, Simulation, Workload, run};
+use crate::cache_simulator::{
+    Access, CacheShape, Machine, Outcome, Pattern, Program, Replacement, Simulation, Workload, run,
+};
 
 /// A cache of 1 MiB in 16 ways that evicts the least recently used line, and memory for everybody.
-const MACHINE: Machine = Machine { sibling_slowdown: 1.0, ..SMALL };
+const MACHINE: Machine = Machine {
+    shared: CacheShape { bytes: 1 << 20, ways: 16 },
+    private: CacheShape { bytes: 8 << 10, ways: 8 },
+    inclusive: false,
+    replacement: Replacement::LeastRecentlyUsed,
+    shared_ns: 20.0,
+    memory_ns: 80.0,
+    memory_bytes_per_s: 1e12,
+    cores: 64,
+    sibling_slowdown: 1.0,
+};
 const WAYS: u32 = 16;
 /// The lowest ways by which curves are measured.
 const MEASURED: [u32; 8] = [1, 2, 4, 6, 8, 10, 13, 16];

@@ -73,6 +73,7 @@ impl Replacement {
 /// What became of looking a place up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lookup {
+    /// It was there.
     Hit,
     /// It was not, and fills a way now.
     Miss {
@@ -137,11 +138,13 @@ impl Cache {
         }
     }
 
+    /// The places that it holds.
     #[cfg(test)]
     pub(super) fn held(&self) -> impl Iterator<Item = u32> {
         self.places.iter().copied().filter(|place| *place != 0)
     }
 
+    /// How many lines lie in the ways of `mask`.
     #[cfg(test)]
     fn lines_in(&self, mask: u32) -> usize {
         let is_counted = |(slot, place): (usize, &u32)| *place != 0 && mask >> (slot % self.ways) & 1 == 1;

@@ -68,6 +68,7 @@ pub fn run_watched(
     Ok(Some(execution.outcome(simulation)))
 }
 
+/// A core at work.
 struct Core {
     /// Its core, with its cache in the hierarchy.
     number: usize,
@@ -78,6 +79,7 @@ struct Core {
     rows_per_unit: f64,
     /// The reciprocal of each access's overlap.
     exposed: Vec<f64>,
+    /// Its own time in nanoseconds.
     time_ns: f64,
     /// The share of its time that it computes, of late.
     computing: f64,
@@ -134,6 +136,7 @@ struct Costs {
     sibling_slowdown: f64,
 }
 
+/// Memory with a bandwidth.
 struct Memory {
     latency_ns: f64,
     /// Sampled reads that an epoch can have.
@@ -167,7 +170,9 @@ impl Memory {
     }
 }
 
+/// All of it.
 struct Execution {
+    /// The cores of each workload.
     workloads: Vec<Vec<Core>>,
     caches: Hierarchy,
     memory: Memory,
@@ -184,7 +189,9 @@ struct Execution {
 
 /// How far counting has come.
 struct Counted {
+    /// Nanoseconds.
     time_ns: f64,
+    /// Rows of each workload.
     rows: Vec<f64>,
 }
 

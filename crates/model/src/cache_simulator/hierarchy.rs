@@ -10,11 +10,15 @@ use super::input::{CacheShape, Machine};
 /// Where a line was found. It is in the core's own cache from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
+    /// In the core's own cache.
     Private,
+    /// In the cache that all share.
     Shared,
+    /// In memory only.
     Memory,
 }
 
+/// All caches of a machine.
 #[derive(Debug)]
 pub(super) struct Hierarchy {
     private: Vec<Cache>,

@@ -121,32 +121,81 @@ impl Estimate {
 /// Why something cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum SimulationError {
+    /// A cache that is no whole number of sets.
     #[error(
         "the {cache} cache has {bytes} bytes in {ways} ways; it must be a multiple of {LINE_BYTES} bytes for each of 1 to {WAYS_MOST} ways"
     )]
-    Shape { cache: &'static str, bytes: u64, ways: u32 },
+    Shape {
+        /// `shared` or `private`.
+        cache: &'static str,
+        /// As asked for.
+        bytes: u64,
+        /// As asked for.
+        ways: u32,
+    },
+    /// A part of the sets that is not whole.
     #[error(
         "one set in {sampling} cannot be simulated of {sets} sets of the {cache} cache; use a number that divides them"
     )]
-    Sampling { cache: &'static str, sets: u32, sampling: u32 },
+    Sampling {
+        /// `shared` or `private`.
+        cache: &'static str,
+        /// Its sets.
+        sets: u32,
+        /// As asked for.
+        sampling: u32,
+    },
+    /// A latency or bandwidth that is not a number above 0.
     #[error("{name} of the machine is {value}; it must be a number above 0")]
-    Speed { name: &'static str, value: f64 },
+    Speed {
+        /// `shared_ns`, `memory_ns` or `memory_bytes_per_s`.
+        name: &'static str,
+        /// As asked for.
+        value: f64,
+    },
+    /// Threads that share a core cannot speed each other up.
     #[error("sibling_slowdown of the machine is {0}; it must be a number from 1 to 100")]
     Slowdown(f64),
+    /// Nothing to simulate.
     #[error("{0}: there is nothing to simulate")]
     Nothing(&'static str),
+    /// A workload without ways.
     #[error("the mask of {workload} has no way; give it 0x3, or {all:#x} for all")]
-    EmptyMask { workload: String, all: u32 },
+    EmptyMask {
+        /// Its name.
+        workload: String,
+        /// All ways.
+        all: u32,
+    },
+    /// Ways that the cache does not have.
     #[error("the mask {mask:#x} of {workload} has ways beyond the {ways} of the shared cache ({all:#x})")]
-    MaskBeyond { workload: String, mask: u32, ways: u32, all: u32 },
+    MaskBeyond {
+        /// Its name.
+        workload: String,
+        /// As asked for.
+        mask: u32,
+        /// Of the shared cache.
+        ways: u32,
+        /// All ways.
+        all: u32,
+    },
+    /// A program that reads nothing or needs no time.
     #[error("{workload}: {why}")]
-    Program { workload: String, why: &'static str },
+    Program {
+        /// Its name.
+        workload: String,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// More lines than numbers.
     #[error(
         "the structures have {lines} lines, and at most {LINES_MOST} (256 GiB) can be told apart; use smaller data"
     )]
-    Lines { lines: u64 },
+    Lines {
+        /// Of all workloads.
+        lines: u64,
+    },
 }
 
 /// Lines have numbers of 32 bits, and none is 0.

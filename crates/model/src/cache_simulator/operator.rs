@@ -14,6 +14,7 @@ use thiserror::Error;
 
 use super::trace::{Access, Pattern, Program};
 
+/// Bits of a line.
 const LINE_BITS: f64 = 512.0;
 /// Misses under way at once in a stream, whose next lines the processor fetches ahead.
 const STREAM_OVERLAP: f64 = 10.0;
@@ -131,14 +132,37 @@ const fn parameter(name: &'static str, meaning: &'static str, default: f64, leas
 /// Why an operator cannot be simulated.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
-#[allow(missing_docs, reason = "the messages say it")]
 pub enum OperatorError {
+    /// No operator has the name.
     #[error("the operator `{name}` has no model; those that have one are {}", names(OPERATORS.map(|operator| operator.name)))]
-    NoModel { name: String },
+    NoModel {
+        /// As asked for.
+        name: String,
+    },
+    /// The operator has no parameter of the name.
     #[error("{operator} has no parameter `{name}`; it has {}", names(parameters.iter().map(|parameter| parameter.name)))]
-    NoParameter { operator: &'static str, name: String, parameters: &'static [Parameter] },
+    NoParameter {
+        /// The operator's name.
+        operator: &'static str,
+        /// As asked for.
+        name: String,
+        /// Those that it has.
+        parameters: &'static [Parameter],
+    },
+    /// A value that makes no sense.
     #[error("{name} of {operator} is {value}, and must be a number from {least} to {most}")]
-    Value { operator: &'static str, name: &'static str, value: f64, least: f64, most: f64 },
+    Value {
+        /// The operator's name.
+        operator: &'static str,
+        /// The parameter's name.
+        name: &'static str,
+        /// As asked for.
+        value: f64,
+        /// The least possible.
+        least: f64,
+        /// The most possible.
+        most: f64,
+    },
 }
 
 fn names(names: impl IntoIterator<Item = &'static str>) -> String {
@@ -194,6 +218,7 @@ fn column(name: &'static str, rows: f64, bits: f64, rows_per_unit: f64) -> Acces
     Access { name, pattern: Pattern::Stream, bytes, per_unit, overlap: STREAM_OVERLAP }
 }
 
+/// A structure that is looked up.
 fn lookups(name: &'static str, pattern: Pattern, bytes: f64, per_unit: f64, overlap: f64) -> Access {
     Access { name, pattern, bytes: bytes.ceil() as u64, per_unit, overlap }
 }

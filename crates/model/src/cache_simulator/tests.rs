@@ -7,7 +7,7 @@ use super::*;
 mod study;
 
 /// A machine with 1 MiB of cache in 16 ways.
-pub(crate) const SMALL: Machine = Machine {
+const SMALL: Machine = Machine {
     shared: CacheShape { bytes: 1 << 20, ways: 16 },
     private: CacheShape { bytes: 8 << 10, ways: 8 },
     inclusive: false,

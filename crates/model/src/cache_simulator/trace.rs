@@ -45,6 +45,7 @@ impl Access {
         self.bytes.div_ceil(LINE_BYTES * parts).max(1)
     }
 
+    /// How many instances `cores` have.
     fn instances(&self, cores: u32) -> u64 {
         match self.pattern {
             Pattern::Stream | Pattern::RandomOwn => u64::from(cores),

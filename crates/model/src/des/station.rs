@@ -43,6 +43,7 @@ impl Level {
     }
 }
 
+/// A station with the requests that are there.
 pub(super) struct Station<'a> {
     service: &'a Service,
     /// The most important first.
@@ -58,6 +59,7 @@ impl<'a> Station<'a> {
         Self { service, levels }
     }
 
+    /// A request comes that needs `demand_s`.
     pub(super) fn enter(&mut self, client: usize, priority: u8, demand_s: f64) {
         let level = self.levels.iter_mut().find(|level| level.priority <= priority);
         let level = level.expect("a level for the priority of each class");
@@ -70,6 +72,7 @@ impl<'a> Station<'a> {
         self.levels.iter().filter_map(Level::next).min().map(|next| next.0)
     }
 
+    /// Time goes on.
     pub(super) fn pass(&mut self, seconds: f64) {
         for level in &mut self.levels {
             level.served_s += level.rate * seconds;

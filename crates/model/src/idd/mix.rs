@@ -2,7 +2,7 @@
 
 use super::pool::{self, Pooled};
 use super::slowdown::{Own, others_shares};
-use super::{Calibration, Caution, Disk, LOCK_SHARE_MAX, Machine, Member, Mix, Refused, Slowdown, Turn};
+use super::{Caution, Disk, LOCK_SHARE_MAX, Machine, Member, Mix, Refused, Slowdown, Turn};
 use crate::demand::{Demand, Figure};
 use crate::mva::{self, Solution};
 use crate::network::{Class, Network, Service, Station};
@@ -27,6 +27,7 @@ const PROGRESS: f64 = 0.7;
 /// work after the answer are in the CPU seconds, too: of transactions on PostgreSQL they were 8 %.
 const PARALLEL_MIN: f64 = 1.1;
 
+/// A mix that is solved.
 pub(super) struct Solved {
     pub(super) network: Network,
     pub(super) solution: Solution,
@@ -172,11 +173,10 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
 
 fn check(mix: &Mix, demands: &[Demand]) -> Result<(), Refused> {
     let expect = mix.members.len();
-    if let Slowdown::Calibrated(classes) = &mix.slowdown {
-        let found = if classes.iter().flatten().all(Calibration::is_possible) { classes.len() } else { 0 };
-        if found != expect {
-            return Err(Refused::Slowdown { found, expect });
-        }
+    match mix.slowdown.entries() {
+        Some(None) => {}
+        Some(Some(found)) if found == expect => {}
+        found => return Err(Refused::Slowdown { found: found.flatten().unwrap_or(0), expect }),
     }
     for (member, demand) in mix.members.iter().zip(demands).filter(|_| mix.tables_shared) {
         let lock_s = needed(member, "seconds waiting for locks", &demand.lock_s)?;
@@ -245,6 +245,7 @@ fn network(
     Ok(Network::new(stations.collect(), (0..mix.members.len()).map(class).chain(upkeep).collect())?)
 }
 
+/// What to know of a prediction.
 pub(super) fn cautions(mix: &Mix, solved: &Solved) -> Vec<Caution> {
     let mut cautions = Vec::new();
     if mix.is_adjusted() {

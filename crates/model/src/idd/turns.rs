@@ -94,6 +94,7 @@ fn others(stretch: f64) -> [f64; 2] {
     [others.min(1.0), (others - 1.0).max(0.0)]
 }
 
+/// Turns by class.
 type ByClass = BTreeMap<String, Turn>;
 
 /// What lessons have taught.
