@@ -77,11 +77,9 @@ fn facts<'a>(application_name: &'a str, bucket: &Bucket, limit: usize) -> GroupF
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::snapshot::{Look, Session};
-    use crate::testing::{doing, session};
+    use crate::snapshot::Session;
+    use crate::testing::{doing, look, session};
     use plimsoll_workload::activity::Doing;
 
     /// A shop with a report of its own, beside a batch job.
@@ -97,8 +95,7 @@ mod tests {
             let short = began(now, doing(session(1, "shop", "web"), "update stock set n = 1", Doing::Running));
             let report = began(-9_000_000, doing(session(2, "shop", "web"), "select sum(n) from stock", Doing::Io));
             let batch = began(-9_000_000, doing(session(3, "batch", ""), "delete from history", Doing::Running));
-            let at = Duration::from_micros(now.unsigned_abs());
-            ledger.take(&Look { at, server_us: now, sessions: vec![short, report, batch], locks: None });
+            ledger.take(&look(now, vec![short, report, batch], None));
         }
         ledger
     }
@@ -113,8 +110,7 @@ mod tests {
             // A batch job in steps of 400 ms.
             let batch =
                 began(now - now % 400_000, doing(session(2, "batch", ""), "delete from history", Doing::Running));
-            let at = Duration::from_micros(now.unsigned_abs());
-            ledger.take(&Look { at, server_us: now, sessions: vec![short, batch], locks: None });
+            ledger.take(&look(now, vec![short, batch], None));
         }
         let proposals = Proposals::of(&ledger);
         assert_eq!(

@@ -134,21 +134,13 @@ fn summary(important: &Bucket, behind: &Behind, levers: &[Lever]) -> Vec<String>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{LockRow, Look, Session};
-    use crate::testing::{doing, session};
+    use crate::snapshot::{LockRow, Session};
+    use crate::testing::{self, doing, look, session};
     use plimsoll_machine::cpu_time::ThreadTimes;
     use plimsoll_workload::activity::Doing;
 
     fn lock(process: i32, object: &str, is_granted: bool) -> LockRow {
-        LockRow {
-            process,
-            object: object.to_owned(),
-            kind: "transactionid".to_owned(),
-            table: None,
-            mode: "ExclusiveLock".to_owned(),
-            is_granted,
-            wait_began_us: None,
-        }
+        LockRow { object: object.to_owned(), ..testing::lock(process, is_granted) }
     }
 
     /// A shop whose work alternates between running and waiting for a batch job that is in some state.
@@ -182,13 +174,7 @@ mod tests {
             if batch.doing == Doing::Lock {
                 locks.extend([lock(3, "b", true), lock(2, "b", false)]);
             }
-            let look = Look {
-                at: Duration::from_micros(now.unsigned_abs()),
-                server_us: now,
-                sessions: vec![shop, batch],
-                locks: Some(locks),
-            };
-            ledger.take(&look);
+            ledger.take(&look(now, vec![shop, batch], Some(locks)));
         }
         ledger.lock_waits.finish();
         ledger

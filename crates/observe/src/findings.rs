@@ -204,7 +204,6 @@ fn plan_changes(seen: &Seen<'_>) -> Option<Vec<PlanChange>> {
 fn classes(ledger: &Ledger, proposals: &Proposals) -> Vec<ProposedClass> {
     let elapsed_s = ledger.elapsed.as_secs_f64();
     let make = |login: LoginId, statement: Option<StatementId>| {
-        let who = &ledger.identity.logins()[login];
         let meant = |key: &(LoginId, StatementId)| match statement {
             Some(statement) => *key == (login, statement),
             None => key.0 == login && !proposals.statements.contains_key(key),
@@ -216,9 +215,7 @@ fn classes(ledger: &Ledger, proposals: &Proposals) -> Vec<ProposedClass> {
         };
         let named = statement.map(|statement| &ledger.identity.statements()[statement]);
         ProposedClass {
-            user: who.user.clone(),
-            database: who.database.clone(),
-            application: who.application.clone(),
+            login: ledger.identity.logins()[login].clone(),
             statement: named.and_then(|statement| statement.text.clone()),
             fingerprint: named.and_then(|statement| statement.fingerprint).map(|number| format!("{number:016x}")),
             standing: proposal.standing.to_string(),

@@ -6,7 +6,6 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use plimsoll_machine::MachineFacts;
 use plimsoll_postgres::connection::WireError;
 use plimsoll_postgres::url::ServerUrl;
 use plimsoll_workload::activity::Doing;
@@ -16,7 +15,7 @@ use crate::counted::Counted;
 use crate::findings::{Seen, findings};
 use crate::ledger::Ledger;
 use crate::pace::{BOUND, Pace};
-use crate::results::{Ended, Looking, Missing, Observation, ServerFacts};
+use crate::results::{Ended, Looking, Missing, Observation};
 pub use crate::server::ObserveError;
 use crate::server::Server;
 use crate::snapshot::Look;
@@ -199,15 +198,7 @@ impl Watcher {
             texts: &texts,
             started,
             ended,
-            server: ServerFacts {
-                url: url.to_string(),
-                version: self.server.version(),
-                role: self.server.role().to_owned(),
-                database: self.server.database().to_owned(),
-                on_this_machine: here,
-                standby: self.server.is_standby(),
-                cores: here.then(|| MachineFacts::read().cores_usable),
-            },
+            server: self.server.facts(url),
             missing,
             looking,
         })

@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::ledger::HolderState;
 pub use crate::server::rights::Missing;
+pub use crate::snapshot::Login;
 
 /// The version of this format.
 pub const FORMAT: u32 = 1;
@@ -193,8 +195,8 @@ pub struct Blocker {
     pub blocked_s: f64,
     /// Of all explained waiting time.
     pub of_explained: f64,
-    /// What it did meanwhile: parts of 1, by `ran`, `waited`, `thought`, `disk`, `other`, `prepared`, `unseen`.
-    pub did: Vec<(String, f64)>,
+    /// What it did meanwhile: parts of 1.
+    pub did: Vec<(HolderState, f64)>,
     /// The longest chain behind it. A count of those who waited one behind the other.
     pub depth: usize,
 }
@@ -202,12 +204,9 @@ pub struct Blocker {
 /// Somebody in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Who {
-    /// The user; `(not visible)` if the session was not seen.
-    pub user: String,
-    /// The database.
-    pub database: String,
-    /// The application name.
-    pub application: String,
+    /// Whose session it is; the user is `(not visible)` if it was not seen.
+    #[serde(flatten)]
+    pub login: Login,
     /// The statement without values; empty if it was not seen.
     pub statement: String,
 }
@@ -216,7 +215,7 @@ pub struct Who {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chain {
     /// From the one that waits to the one that all wait for, each with what it did.
-    pub links: Vec<(Who, String)>,
+    pub links: Vec<(Who, HolderState)>,
     /// Time of the first one.
     pub waited_s: f64,
 }
@@ -235,12 +234,9 @@ pub struct Object {
 /// Transactions of a login that waited for their clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
-    /// The user.
-    pub user: String,
-    /// The database.
-    pub database: String,
-    /// The application name.
-    pub application: String,
+    /// Who does it.
+    #[serde(flatten)]
+    pub login: Login,
     /// Time of all of them.
     pub time_s: f64,
     /// The longest stretch.
@@ -299,12 +295,9 @@ pub struct PlanChange {
 /// A group of work and the class that is proposed for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProposedClass {
-    /// The user.
-    pub user: String,
-    /// The database.
-    pub database: String,
-    /// The application name.
-    pub application: String,
+    /// Who does it.
+    #[serde(flatten)]
+    pub login: Login,
     /// The statement that all of it begins with, without values; null for everything that the login does.
     pub statement: Option<String>,
     /// The number by which a rule names that statement.

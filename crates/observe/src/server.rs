@@ -7,13 +7,15 @@ mod sql;
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use plimsoll_machine::MachineFacts;
 use plimsoll_machine::cpu_time::{ThreadTimes, process_times};
 use plimsoll_postgres::connection::{Connection, Prepared, WireError};
 use plimsoll_postgres::url::ServerUrl;
 
+use crate::results::ServerFacts;
 use crate::snapshot::{CounterKey, Counters, LockRow, Look};
 use rights::{Missing, Sight};
-use rows::{Activity, figure};
+use rows::figure;
 
 /// How the server sees us in `pg_stat_activity`.
 pub(crate) const APPLICATION_NAME: &str = "plimsoll observe";
@@ -117,19 +119,17 @@ impl Server {
         self.connection.parameter("server_version").unwrap_or_default().to_owned()
     }
 
-    /// The role that asks.
-    pub fn role(&self) -> &str {
-        &self.sight.role
-    }
-
-    /// The database that was connected to.
-    pub fn database(&self) -> &str {
-        &self.database
-    }
-
-    /// Whether it is a standby.
-    pub(crate) fn is_standby(&self) -> bool {
-        self.is_standby
+    /// What it is, reached by that URL.
+    pub fn facts(&self, url: &ServerUrl) -> ServerFacts {
+        ServerFacts {
+            url: url.to_string(),
+            version: self.version(),
+            role: self.sight.role.clone(),
+            database: self.database.clone(),
+            on_this_machine: self.is_here(),
+            standby: self.is_standby,
+            cores: self.is_here().then(|| MachineFacts::read().cores_usable),
+        }
     }
 
     /// Whether its processes are seen on this machine.
@@ -156,17 +156,20 @@ impl Server {
     /// Looks at the sessions.
     pub fn look(&mut self, at: Duration) -> Result<Look, WireError> {
         let since = (self.last_look_us - TEXT_MARGIN_US).to_string();
-        let mut found: Vec<Activity> = Vec::new();
         let parameters = [since.as_str(), &TEXT_BYTES_MAX.to_string()];
-        self.connection.prepared_text_rows(&self.look, &parameters, &mut |row| found.extend(Activity::of_row(row)))?;
         let mut look = Look { at, ..Look::default() };
-        for activity in found {
-            look.server_us = look.server_us.max(activity.server_us);
-            let user = self.name(sql::USER, &activity.user)?;
-            let database = self.name(sql::DATABASE, &activity.database)?;
-            let times = if self.is_here() { process_times(activity.process) } else { None };
-            let session = activity.session(user, database, times, self.text_bytes);
-            look.sessions.extend(session);
+        self.connection.prepared_text_rows(&self.look, &parameters, &mut |row| {
+            if let Some((server_us, session)) = rows::session(row, self.text_bytes) {
+                look.server_us = look.server_us.max(server_us);
+                look.sessions.extend(session);
+            }
+        })?;
+        for session in &mut look.sessions {
+            if session.is_of_client {
+                session.login.user = self.name(sql::USER, &session.login.user)?;
+            }
+            session.login.database = self.name(sql::DATABASE, &session.login.database)?;
+            session.times = if self.is_here() { process_times(session.process) } else { None };
         }
         // Without a session the server's clock is not known; then nothing began before that matters.
         self.last_look_us = self.last_look_us.max(look.server_us);

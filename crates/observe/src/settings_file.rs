@@ -8,7 +8,7 @@ use std::fmt::Write;
 use plimsoll_notation::toml_string;
 use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
-use crate::results::{Observation, ProposedClass};
+use crate::results::{Login, Observation, ProposedClass};
 
 /// The text of `plimsoll.toml`.
 pub fn settings_file(observation: &Observation, url: &ServerUrl) -> String {
@@ -77,8 +77,7 @@ fn classes(text: &mut String, observation: &Observation) {
         let _ = writeln!(text, "# mpl = {mpl}");
     }
     let idle = observation.idle_in_transaction.iter();
-    let thinker =
-        idle.filter(|idle| low.iter().any(|class| is_login(class, &idle.user, &idle.database, &idle.application)));
+    let thinker = idle.filter(|idle| low.iter().any(|class| class.login == idle.login));
     if let Some(idle) =
         thinker.max_by(|one, other| one.blocked_s.total_cmp(&other.blocked_s)).filter(|it| it.blocked_s > 0.0)
     {
@@ -86,7 +85,7 @@ fn classes(text: &mut String, observation: &Observation) {
             text,
             &format!(
                 "{} let others wait for {:.1} s in all while it was idle in transaction, {:.1} s at a stretch. This would end such",
-                idle.user, idle.blocked_s, idle.longest_s
+                idle.login.user, idle.blocked_s, idle.longest_s
             ),
         );
         comment(text, "sessions; with retries = true instead, the policy pow rolls their transactions back:");
@@ -99,15 +98,16 @@ fn classes(text: &mut String, observation: &Observation) {
 /// Rules for what is important or low. The first that matches decides, and one without an application matches every application: so
 /// those with one come first.
 fn rules(text: &mut String, observation: &Observation) {
-    let named = |class: &&ProposedClass| !class.application.is_empty();
+    let named = |class: &&ProposedClass| !class.login.application.is_empty();
     let (named, unnamed): (Vec<_>, Vec<_>) = observation.classes.iter().partition(named);
     for class in named.into_iter().chain(unnamed) {
         let all_s = observation.time.response_s;
+        let Login { user, database, application } = &class.login;
         let of_all = if all_s > 0.0 { class.response_s / all_s } else { 0.0 };
         text.push('\n');
         if class.standing == "undecided" {
-            let application = if class.application.is_empty() { "" } else { ", application " };
-            let who = format!("{}, database {}{application}{}", class.user, class.database, class.application);
+            let called = if application.is_empty() { "" } else { ", application " };
+            let who = format!("{user}, database {database}{called}{application}");
             comment(text, &format!("User {who} is neither clearly important nor low: {}.", class.reason));
             if !needs_rule(observation, class) {
                 continue;
@@ -123,9 +123,7 @@ fn rules(text: &mut String, observation: &Observation) {
         }
         let name = if class.standing == "low" { "low" } else { "high" };
         let _ = writeln!(text, "[[rule]]\nclass = \"{name}\"");
-        for (key, value) in
-            [("user", &class.user), ("database", &class.database), ("application_name", &class.application)]
-        {
+        for (key, value) in [("user", user), ("database", database), ("application_name", application)] {
             if !value.is_empty() {
                 let _ = writeln!(text, "{key} = {}", toml_string(&glob::Pattern::escape(value)));
             }
@@ -138,7 +136,8 @@ fn rules(text: &mut String, observation: &Observation) {
 
 /// Whether a rule for all applications of its user would make it low.
 fn needs_rule(observation: &Observation, class: &ProposedClass) -> bool {
-    let covers = |low: &ProposedClass| is_login(low, &class.user, &class.database, "") && low.statement.is_none();
+    let any_application = Login { application: String::new(), ..class.login.clone() };
+    let covers = |low: &ProposedClass| low.login == any_application && low.statement.is_none();
     of(observation, "low").any(covers)
 }
 
@@ -160,10 +159,6 @@ fn levers(text: &mut String, observation: &Observation) {
 
 fn of<'a>(observation: &'a Observation, standing: &'a str) -> impl Iterator<Item = &'a ProposedClass> {
     observation.classes.iter().filter(move |class| class.standing == standing)
-}
-
-fn is_login(class: &ProposedClass, user: &str, database: &str, application: &str) -> bool {
-    (class.user.as_str(), class.database.as_str(), class.application.as_str()) == (user, database, application)
 }
 
 /// One line of a comment, whatever is in it.
@@ -210,9 +205,11 @@ mod tests {
 
     fn class(user: &str, standing: &str, fingerprint: Option<&str>) -> ProposedClass {
         ProposedClass {
-            user: user.to_owned(),
-            database: "sh*op\"\\".to_owned(),
-            application: "night[ly]\n".to_owned(),
+            login: Login {
+                user: user.to_owned(),
+                database: "sh*op\"\\".to_owned(),
+                application: "night[ly]\n".to_owned(),
+            },
             statement: fingerprint.map(|_| "select\nsum(?)".to_owned()),
             fingerprint: fingerprint.map(str::to_owned),
             standing: standing.to_owned(),
@@ -260,7 +257,8 @@ mod tests {
     fn what_has_no_name_does_not_take_what_has_one_with_it() {
         let of = |application: &str, standing: &str| {
             let class = class("shop", standing, None);
-            ProposedClass { database: "shop".to_owned(), application: application.to_owned(), ..class }
+            let (database, application) = ("shop".to_owned(), application.to_owned());
+            ProposedClass { login: Login { database, application, ..class.login }, ..class }
         };
         let classes = vec![of("", "low"), of("web", "important"), of("new", "undecided")];
         let (text, config) = proposed(classes, "postgres://db.example/shop");

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::activity::Doing;
+use serde::{Deserialize, Serialize};
 
 /// Who a session belongs to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Login {
     /// The user.
     pub user: String,

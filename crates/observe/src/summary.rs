@@ -1,6 +1,6 @@
 //! The summary for a terminal, 80 columns wide.
 
-use crate::results::{Blocker, Observation, Part, Share};
+use crate::results::{Blocker, HolderState, Login, Observation, Part, Share};
 use crate::words::{MISSING, cut, named, one_line, percent, rate, seconds, wrapped};
 
 /// As wide as a terminal is at least.
@@ -183,25 +183,24 @@ fn locks(text: &mut String, observation: &Observation) {
 }
 
 fn who(blocker: &Blocker) -> String {
-    let who = &blocker.who;
-    let application =
-        if who.application.is_empty() { String::new() } else { format!(" ({})", one_line(&who.application)) };
-    let database = if who.database.is_empty() { String::new() } else { format!(" in {}", one_line(&who.database)) };
-    format!("{}{application}{database}", one_line(&who.user))
+    let Login { user, database, application } = &blocker.who.login;
+    let application = if application.is_empty() { String::new() } else { format!(" ({})", one_line(application)) };
+    let database = if database.is_empty() { String::new() } else { format!(" in {}", one_line(database)) };
+    format!("{}{application}{database}", one_line(user))
 }
 
 fn did(blocker: &Blocker) -> String {
-    let words = |did: &str| match did {
-        "ran" => "ran or waited for a core",
-        "waited" => "waited in a circle",
-        "thought" => "waited for its client",
-        "disk" => "waited for the disk",
-        "prepared" => "was prepared for two-phase commit",
-        "unseen" => "not visible",
-        _ => "waited for something else",
+    let words = |state: &HolderState| match state {
+        HolderState::Ran => "ran or waited for a core",
+        HolderState::Waited => "waited in a circle",
+        HolderState::Thought => "waited for its client",
+        HolderState::Disk => "waited for the disk",
+        HolderState::Other => "waited for something else",
+        HolderState::Prepared => "was prepared for two-phase commit",
+        HolderState::Unseen => "not visible",
     };
     let parts: Vec<String> =
-        blocker.did.iter().map(|(did, share)| format!("{} {}", words(did), percent(*share))).collect();
+        blocker.did.iter().map(|(state, share)| format!("{} {}", words(state), percent(*share))).collect();
     format!("{}; up to {} behind it", parts.join(", "), blocker.depth)
 }
 
@@ -216,8 +215,8 @@ fn idle(text: &mut String, observation: &Observation) {
             text,
             &format!(
                 "{} ({}): {} at a stretch, {} at once; others waited {} behind it",
-                idle.user,
-                named(&idle.application, "no application name"),
+                idle.login.user,
+                named(&idle.login.application, "no application name"),
                 seconds(idle.longest_s),
                 idle.most,
                 seconds(idle.blocked_s)
@@ -277,7 +276,7 @@ fn classes(text: &mut String, observation: &Observation) {
     }
     heading(text, "Classes that a governor could have");
     for class in observation.classes.iter().take(ROWS) {
-        let who = format!("{} ({})", class.user, named(&class.application, "no application name"));
+        let who = format!("{} ({})", class.login.user, named(&class.login.application, "no application name"));
         let statement =
             class.statement.as_ref().map_or(String::new(), |statement| format!(", `{}`", cut(statement, 40)));
         item(text, &format!("{}: {who}{statement}: {}", class.standing, class.reason));

@@ -35,6 +35,24 @@ pub fn doing(session: Session, text: &str, doing: Doing) -> Session {
     Session { text: Some(Text { bytes: text.as_bytes().to_vec(), is_cut: false }), doing, ..session }
 }
 
+/// A lock of one transaction, which the others ask for.
+pub fn lock(process: i32, is_granted: bool) -> LockRow {
+    LockRow {
+        process,
+        object: "transactionid/7".to_owned(),
+        kind: "transactionid".to_owned(),
+        table: None,
+        mode: if is_granted { "ExclusiveLock" } else { "ShareLock" }.to_owned(),
+        is_granted,
+        wait_began_us: None,
+    }
+}
+
+/// A look at that moment of the server's clock.
+pub fn look(server_us: i64, sessions: Vec<Session>, locks: Option<Vec<LockRow>>) -> Look {
+    Look { at: Duration::from_micros(server_us.unsigned_abs()), server_us, sessions, locks }
+}
+
 /// What is found in a ledger and counters, with made-up circumstances.
 pub(crate) fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation {
     findings(Seen {
@@ -78,22 +96,9 @@ pub(crate) fn rich_observation() -> Observation {
         let shop = Session { transaction_began_us: Some(now - now % 20_000), ..shop };
         let holder = doing(session(2, evil, ""), "delete from \"</table>\"", Doing::Client);
         let holder = Session { is_in_statement: false, transaction_began_us: Some(-3_000_000), ..holder };
-        let lock = |process, is_granted| LockRow {
-            process,
-            object: "o".to_owned(),
-            kind: "tuple".to_owned(),
-            table: Some("public.<t>".to_owned()),
-            mode: "ExclusiveLock".to_owned(),
-            is_granted,
-            wait_began_us: None,
-        };
-        let look = Look {
-            at: Duration::from_micros(now.unsigned_abs()),
-            server_us: now,
-            sessions: vec![shop, holder],
-            locks: Some(vec![lock(2, true), lock(1, false)]),
-        };
-        ledger.take(&look);
+        let table = Some("public.<t>".to_owned());
+        let locks = [lock(2, true), lock(1, false)].map(|row| LockRow { table: table.clone(), ..row });
+        ledger.take(&look(now, vec![shop, holder], Some(locks.to_vec())));
     }
     ledger.lock_waits.finish();
     let mut counted = Counted::default();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plimsoll_governor::config::{Surroundings, parse};
 use plimsoll_observe::observe::observe;
-use plimsoll_observe::results::{Ended, Observation};
+use plimsoll_observe::results::{Ended, HolderState, Observation};
 use plimsoll_observe::settings_file::settings_file;
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
@@ -156,9 +156,9 @@ fn the_top_blocker_of_hot_rows_is_found() {
     assert!(batch.client > 0.8, "{batch:?}");
 
     let top = &observation.locks.blockers[0];
-    assert_eq!((top.who.user.as_str(), top.who.application.as_str()), ("batch", "nightly"), "{top:?}");
+    assert_eq!((top.who.login.user.as_str(), top.who.login.application.as_str()), ("batch", "nightly"), "{top:?}");
     assert_eq!(top.who.statement, "update accounts set balance = ? where id = ?");
-    assert_eq!(top.did[0].0, "thought", "{top:?}");
+    assert_eq!(top.did[0].0, HolderState::Thought, "{top:?}");
     assert!(top.of_explained > 0.8 && top.depth >= 2, "{top:?}");
     assert!(observation.locks.explained_s > 0.8 * observation.locks.waited_s, "{:?}", observation.locks);
     assert!(observation.locks.longest_s > 0.8, "{:?}", observation.locks.longest_s);
@@ -166,7 +166,7 @@ fn the_top_blocker_of_hot_rows_is_found() {
     assert!(tables.contains(&"public.accounts"), "{:?}", observation.locks.objects);
 
     let standings: Vec<(&str, &str)> =
-        observation.classes.iter().map(|class| (class.user.as_str(), class.standing.as_str())).collect();
+        observation.classes.iter().map(|class| (class.login.user.as_str(), class.standing.as_str())).collect();
     assert_eq!(standings, [("shop", "important"), ("batch", "low")], "{:?}", observation.classes);
     // Important work waited behind a less important holder that thought: that is what a governor would change.
     let levers = &observation.governor.levers;
@@ -210,7 +210,8 @@ fn deadlocks_are_counted_and_their_circles_seen() {
     let database = observation.throughput.iter().find(|it| it.database == server.database()).unwrap();
     assert!(database.deadlocks >= 1, "{database:?}");
     // Until the server finds it, each waits for the other.
-    let is_circle = |links: &[(_, String)]| links.len() == 2 && links.iter().all(|(_, did)| did == "waited");
+    let is_circle =
+        |links: &[(_, HolderState)]| links.len() == 2 && links.iter().all(|(_, did)| *did == HolderState::Waited);
     assert!(observation.locks.chains.iter().any(|chain| is_circle(&chain.links)), "{:?}", observation.locks);
     check_shares(&observation);
 }

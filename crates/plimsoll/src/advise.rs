@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use plimsoll_lab::advise::verify::{VERIFY, Verification};
 use plimsoll_lab::advise::{Advice, Request, advise, settings_file};
-use plimsoll_lab::claim::first_result::Hashes;
 use plimsoll_lab::experiment::{parse, resolve};
 use plimsoll_lab::results::{Results, Verified};
 use plimsoll_lab::run_directory::{RunDirectory, amend, read_results};
@@ -16,7 +15,7 @@ use plimsoll_lab::table::advice;
 use crate::arguments::AdviseOptions;
 use crate::experiment::Experiment;
 use crate::failure::Failure;
-use crate::output::{print, print_json, tell};
+use crate::output::{print_result, tell};
 use crate::run::{say_how_long, terms};
 
 /// Advises and prints. Fails as a claim does if nothing keeps the promise, or if what was advised was measured and not found to keep it.
@@ -33,11 +32,7 @@ pub fn run(options: &AdviseOptions) -> Result<ExitCode, Failure> {
     if let Some(file) = &options.write {
         write(file, &advised)?;
     }
-    if options.json {
-        print_json(&advised)?;
-    } else {
-        print(&advice::render(&advised))?;
-    }
+    print_result(&advised, options.json, advice::render)?;
     let is_kept = advised.best.is_some() && advised.verified.as_ref().is_none_or(Verified::is_kept);
     Ok(if is_kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -79,16 +74,7 @@ fn verify(options: &AdviseOptions, results: &Results, advised: &Advice) -> Resul
     tell(format_args!("verifying {}", verification.words()));
     say_how_long(&plan, plan.run_count(), true)?;
     let files = experiment.workload_files();
-    let experiment = Experiment {
-        plan: &plan,
-        text,
-        files: &files,
-        quick: results.quick,
-        only: None,
-        cores: None,
-        first: Hashes::new(),
-        blocks_max: None,
-    };
+    let experiment = Experiment { files: &files, quick: results.quick, ..Experiment::of(&plan, text) };
     let ended = experiment.begin(&place)?;
     if ended.stopped {
         return Err(Failure::Interrupted(format!(

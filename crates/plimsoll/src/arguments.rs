@@ -198,7 +198,7 @@ impl FromStr for CoreCount {
 }
 
 /// How long to continue while a claim is undecided.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct UntilDecidedOptions {
     /// Run more repeats until every claim is decided or a limit is reached
     #[arg(long)]
@@ -212,7 +212,7 @@ pub struct UntilDecidedOptions {
 }
 
 /// `plimsoll run`.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct RunOptions {
     /// The experiment
     #[arg(value_name = "EXPERIMENT.toml", required_unless_present = "resume")]

@@ -8,17 +8,13 @@ use plimsoll_lab::table::comparison;
 
 use crate::arguments::CompareOptions;
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::print_result;
 
 /// Compares and prints.
 pub fn run(options: &CompareOptions) -> Result<ExitCode, Failure> {
     let base = read_results(&options.base).map_err(Failure::input)?;
     let other = read_results(&options.run).map_err(Failure::input)?;
     let compared = compare(&base, &other, options.anyway).map_err(Failure::input)?;
-    if options.json {
-        print_json(&compared)?;
-    } else {
-        print(&comparison::render(&compared))?;
-    }
+    print_result(&compared, options.json, comparison::render)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -80,7 +80,13 @@ struct Schedule {
     looks: Vec<Plan>,
 }
 
-impl Experiment<'_> {
+impl<'a> Experiment<'a> {
+    /// All of a plan that was made from that text for this machine, as often as it says.
+    pub fn of(plan: &'a Plan, text: &'a str) -> Self {
+        let first = Hashes::new();
+        Experiment { plan, text, files: &[], quick: false, only: None, cores: None, first, blocks_max: None }
+    }
+
     /// Runs it from the beginning into an empty or new folder.
     pub fn begin(&self, place: &Path) -> Result<Ended, Failure> {
         self.begin_after(place, Before::default())

@@ -10,7 +10,7 @@ use plimsoll_governor::run::{GovernError, govern, govern_beside};
 
 use crate::arguments::GovernOptions;
 use crate::failure::Failure;
-use crate::output::{print, print_json, tell, tell_as_is};
+use crate::output::{print, print_result, tell, tell_as_is};
 
 /// Runs a governor, or checks its settings.
 pub fn run(options: &GovernOptions) -> Result<ExitCode, Failure> {
@@ -31,11 +31,7 @@ pub fn run(options: &GovernOptions) -> Result<ExitCode, Failure> {
 
 fn say(config: &Path, options: &GovernOptions) -> Result<ExitCode, Failure> {
     let report = check_for(config, options.connect, options.beside).map_err(Failure::input)?;
-    if options.json {
-        print_json(&report)?;
-    } else {
-        print(&report.to_string())?;
-    }
+    print_result(&report, options.json, ToString::to_string)?;
     if report.is_good() {
         return Ok(ExitCode::SUCCESS);
     }

@@ -17,7 +17,7 @@ use serde::Serialize;
 use crate::arguments::MachineOptions;
 use crate::failure::Failure;
 use crate::memory_speed;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, print_result};
 use crate::progress::Progress;
 
 /// Says what the machine is and can do, measures its memory, or puts it back.
@@ -29,11 +29,7 @@ pub fn run(options: &MachineOptions) -> Result<ExitCode, Failure> {
         return probe(options);
     }
     let description = Description::read(&Host::real());
-    if options.json {
-        print_json(&description)?;
-    } else {
-        print(&description.to_text())?;
-    }
+    print_result(&description, options.json, Description::to_text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -78,11 +74,7 @@ fn probe(options: &MachineOptions) -> Result<ExitCode, Failure> {
     let kept_in = kept.as_ref().ok().cloned().flatten();
     let (llc_hog, why_no_llc_hog) = llc_hog.map_or_else(|why| (None, Some(why)), |found| (Some(found), None));
     let probed = Probed { memory_speed: speed, disk_speed, why_no_disk_speed, kept_in, llc_hog, why_no_llc_hog };
-    if options.json {
-        print_json(&probed)?;
-    } else {
-        print(&probed.to_string())?;
-    }
+    print_result(&probed, options.json, ToString::to_string)?;
     kept.map(|_| ExitCode::SUCCESS).map_err(Failure::world)
 }
 

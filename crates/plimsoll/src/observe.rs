@@ -15,7 +15,7 @@ use plimsoll_observe::summary::summary;
 use crate::arguments::ObserveOptions;
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::output::{print, print_json, tell, tell_as_is};
+use crate::output::{print_result, tell, tell_as_is};
 use crate::study::default_place;
 
 /// A longer observation is a service, not a look.
@@ -48,11 +48,7 @@ pub fn run(options: &ObserveOptions) -> Result<ExitCode, Failure> {
     })?;
     // Minutes of looking are not lost on a full disk: the summary is printed even if files cannot be written.
     let written = write(options, &url, &place, &observation);
-    if options.json {
-        print_json(&observation)?;
-    } else {
-        print(&summary(&observation))?;
-    }
+    print_result(&observation, options.json, summary)?;
     written?;
     Ok(code(&observation))
 }

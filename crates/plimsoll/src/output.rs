@@ -29,6 +29,11 @@ pub fn tell_as_is(text: impl Display) {
     let _ = io::stderr().write_all(text.to_string().as_bytes());
 }
 
+/// Prints a result as one JSON document, or else as a text.
+pub fn print_result<T: Serialize>(result: &T, json: bool, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+    if json { print_json(result) } else { print(&text(result)) }
+}
+
 /// Prints one JSON document.
 pub fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(document).map_err(Failure::world)?;

@@ -8,7 +8,7 @@ use plimsoll_lab::table::prediction;
 
 use crate::arguments::PredictOptions;
 use crate::failure::Failure;
-use crate::output::{print, print_json};
+use crate::output::print_result;
 
 /// Predicts and prints. Fails as a check does if no mix could be predicted.
 pub fn run(options: &PredictOptions) -> Result<ExitCode, Failure> {
@@ -20,11 +20,7 @@ pub fn run(options: &PredictOptions) -> Result<ExitCode, Failure> {
     }
     let request = Request { vary: options.vary.clone(), workloads: options.workloads.clone(), model: options.model };
     let predicted = predict(&results, against.as_ref(), &request).map_err(Failure::input)?;
-    if options.json {
-        print_json(&predicted)?;
-    } else {
-        print(&prediction::render(&predicted))?;
-    }
+    print_result(&predicted, options.json, prediction::render)?;
     let all_refused = predicted.cache.is_empty() && predicted.mixes.iter().all(|mix| mix.refused.is_some());
     Ok(if all_refused { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -25,7 +25,7 @@ use crate::arguments::ReproduceOptions;
 use crate::exhibits::{CAUSES, CLAIMS_LOCK, EXHIBITS, Source};
 use crate::experiment::Experiment;
 use crate::failure::{CHECK_FAILED, Failure, INTERRUPTED};
-use crate::output::{print, print_json, tell};
+use crate::output::{print_result, tell};
 use crate::run::{blocks_max, core_count, longest, say_how_long, terms};
 use crate::study::default_place;
 use crate::targets::TARGETS;
@@ -60,11 +60,7 @@ pub fn run(options: &ReproduceOptions) -> Result<ExitCode, Failure> {
         return Err(if stopped { Failure::Interrupted(told) } else { Failure::Input(anyhow::anyhow!(told)) });
     };
     let exhibits: Vec<Exhibit> = wanted.iter().filter_map(|exhibit| reproduction.exhibit(exhibit)).collect();
-    if options.json {
-        print_json(&exhibits)?;
-    } else {
-        print(&reproduction::render(&exhibits))?;
-    }
+    print_result(&exhibits, options.json, |exhibits| reproduction::render(exhibits))?;
     tell(format_args!("written: {written}"));
     let failed = options.page.is_none() && exhibits.iter().any(Exhibit::has_failed);
     Ok(match (stopped, failed) {

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use plimsoll_lab::claim::first_result::Hashes;
 use plimsoll_lab::experiment::{Cores, Experiment as ExperimentFile, Terms, parse, resolve};
 use plimsoll_lab::plan::Plan;
 use plimsoll_lab::results::{ClaimVerdict, Results};
@@ -40,16 +39,8 @@ pub fn run(options: &RunOptions) -> Result<ExitCode, Failure> {
         let cores = found.header.cores;
         let plan = resolve(&experiment, &terms(quick, cores)?).map_err(Failure::input)?;
         let text = found.text.clone();
-        let resumed = Experiment {
-            plan: &plan,
-            text: &text,
-            files: &[],
-            quick,
-            only: only.as_deref(),
-            cores,
-            first: Hashes::new(),
-            blocks_max: found.header.blocks_max,
-        };
+        let (only, blocks_max) = (only.as_deref(), found.header.blocks_max);
+        let resumed = Experiment { quick, only, cores, blocks_max, ..Experiment::of(&plan, &text) };
         return show(&resumed.resume(found)?, options.json);
     }
     // The command line asks for one of the two.
@@ -80,10 +71,9 @@ pub fn begin(experiment: &ExperimentFile, options: &RunOptions) -> Result<ExitCo
     say_how_long(&longest, wanted.run_count(&longest), options.yes)?;
     let place = options.out.clone().unwrap_or_else(|| default_place(&plan.name));
     let files = experiment.workload_files();
-    let (quick, first) = (options.quick, Hashes::new());
-    let text = experiment.text();
-    let ended = Experiment { plan: &plan, text, files: &files, quick, only, cores, first, blocks_max }.begin(&place)?;
-    show(&ended, options.json)
+    let whole = Experiment::of(&plan, experiment.text());
+    let wanted = Experiment { files: &files, quick: options.quick, only, cores, blocks_max, ..whole };
+    show(&wanted.begin(&place)?, options.json)
 }
 
 /// Up to how many blocks an experiment goes on until its claims are decided; `None` where that was not asked for.

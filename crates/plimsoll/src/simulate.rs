@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use plimsoll_lab::simulation::URL;
 
-use crate::arguments::{RunOptions, SimulateOptions, UntilDecidedOptions};
+use crate::arguments::{RunOptions, SimulateOptions};
 use crate::failure::Failure;
 use crate::run;
 
@@ -21,15 +21,12 @@ pub fn run(options: &SimulateOptions) -> Result<ExitCode, Failure> {
     run::begin(
         &experiment,
         &RunOptions {
-            experiment: Some(file.clone()),
-            resume: None,
             out: out.clone(),
             only: only.clone(),
             quick: *quick,
-            cores: None,
-            until_decided: UntilDecidedOptions { until_decided: false, blocks_max: None, max_time: None },
             yes: *yes,
             json: *json,
+            ..RunOptions::default()
         },
     )
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use plimsoll_lab::capacity;
-use plimsoll_lab::claim::first_result::Hashes;
 use plimsoll_lab::experiment::{Terms, parse, resolve};
 use plimsoll_lab::host_limits::HostLimits;
 use plimsoll_lab::line::{Attempt, Wanted, check_protect};
@@ -59,18 +58,8 @@ pub fn run(options: &StudyOptions) -> Result<ExitCode, Failure> {
     let plan = plan(&text, &options.target.target)?;
     say_how_long(&plan, plan.run_count(), true)?;
     let warnings = chosen.too_short.map(|why| format!("windows were too short: {why}"));
-    let experiment = Experiment {
-        plan: &plan,
-        text: &text,
-        files: &[],
-        quick: false,
-        only: None,
-        cores: None,
-        first: Hashes::new(),
-        blocks_max: None,
-    };
     let before = Before { warnings: warnings.into_iter().collect(), opened, ..Before::default() };
-    let mut ended = experiment.begin_after(&place, before)?;
+    let mut ended = Experiment::of(&plan, &text).begin_after(&place, before)?;
     if options.no_line || ended.stopped {
         return show(&ended, options.json);
     }
@@ -140,16 +129,7 @@ fn measure_line(
     let selection = Selection::parse(&only, &plan).map_err(Failure::input)?;
     tell(format_args!("what isolates {}: {}", attempt.protect(), attempt.words().join("; ")));
     say_how_long(&plan, selection.run_count(&plan), true)?;
-    let experiment = Experiment {
-        plan: &plan,
-        text: &text,
-        files: &[],
-        quick: false,
-        only: Some(&only),
-        cores: None,
-        first: Hashes::new(),
-        blocks_max: None,
-    };
+    let experiment = Experiment { only: Some(&only), ..Experiment::of(&plan, &text) };
     experiment.begin_after(&place.join(LINE), Before { opened, ..Before::default() })
 }
 

@@ -10,6 +10,12 @@ use std::path::Path;
 use program::{items, json, output, printed, run, said};
 use serde_json::Value;
 
+/// A workload on a private server, checked afterwards.
+fn bench(arguments: &str) -> Value {
+    let line = format!("bench --target postgres: --check --json {arguments}");
+    json(&output(&line.split(' ').collect::<Vec<_>>()))
+}
+
 /// The checks of a document that failed, and how many held.
 fn checks(document: &Value) -> (Vec<&Value>, usize) {
     let all = items(&document["checks"]);
@@ -31,20 +37,7 @@ fn tpcc_on_a_private_server_stays_consistent_and_leaves_nothing() {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path(), mode).unwrap();
     let option = format!("folder={}", folder.path().display());
-    let document = json(&output(&[
-        "bench",
-        "tpcc:1",
-        "--target",
-        "postgres:",
-        "--option",
-        &option,
-        "--clients",
-        "8",
-        "--seconds",
-        "3",
-        "--check",
-        "--json",
-    ]));
+    let document = bench(&format!("tpcc:1 --option {option} --clients 8 --seconds 3"));
     let (failed, held) = checks(&document);
     assert!(failed.is_empty() && held > 20, "{held} held, failed: {failed:?}");
     let workload = &document["points"][0]["workloads"][0];
@@ -60,20 +53,7 @@ fn tpcc_on_a_private_server_stays_consistent_and_leaves_nothing() {
 
 #[test]
 fn every_query_of_ch_returns_rows_after_transactions_have_run() {
-    let document = json(&output(&[
-        "bench",
-        "ch:1",
-        "--target",
-        "postgres:",
-        "--parameter",
-        "mix=transactions",
-        "--clients",
-        "2",
-        "--seconds",
-        "2",
-        "--check",
-        "--json",
-    ]));
+    let document = bench("ch:1 --parameter mix=transactions --clients 2 --seconds 2");
     let (failed, held) = checks(&document);
     assert!(failed.is_empty() && held >= 22, "{held} held, failed: {failed:?}");
 }

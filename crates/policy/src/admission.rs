@@ -129,7 +129,6 @@ pub struct Waiting {
     pub why: Obstacle,
 }
 
-/// One in a queue.
 #[derive(Debug, Clone, Copy)]
 struct Waiter {
     ticket: Ticket,
@@ -139,7 +138,6 @@ struct Waiter {
     since: Duration,
 }
 
-/// A class and who is there.
 #[derive(Debug)]
 struct Class {
     limits: ClassLimits,

@@ -25,8 +25,9 @@
 
 pub mod server_plan;
 
-use std::error::Error;
 use std::fmt;
+
+use thiserror::Error;
 
 #[cfg(test)]
 mod tests;
@@ -90,10 +91,8 @@ pub enum CacheOperator {
     Other,
 }
 
-/// What decides the class of an operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// Always this one.
     Always(CacheClass),
     /// The size of the structure that it looks up.
     BySize,
@@ -321,77 +320,29 @@ impl CacheWays {
     }
 }
 
-/// Why masks cannot be put in force.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Why masks cannot be put in force. `of` is a class, the allowed ways, or who is to have the mask.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]
 pub enum CacheClassError {
-    /// A mask without ways.
-    Empty {
-        /// A class, the allowed ways, or who is to have the mask.
-        of: String,
-    },
-    /// A single way, which slows even scans down.
-    FewWays {
-        /// A class, the allowed ways, or who is to have the mask.
-        of: String,
-        /// With one way.
-        mask: WayMask,
-    },
-    /// A mask with holes, which this processor does not take.
-    Holes {
-        /// A class, the allowed ways, or who is to have the mask.
-        of: String,
-        /// With holes.
-        mask: WayMask,
-    },
-    /// Ways that may not be used, or do not exist.
-    Outside {
-        /// A class, the allowed ways, or who is to have the mask.
-        of: String,
-        /// As asked for.
-        mask: WayMask,
-        /// What it must be part of.
-        outer: WayMask,
-        /// What that is: `the cache`, `llc_ways`, or whose ways these are.
-        outer_name: &'static str,
-    },
-    /// More masks than groups that can still be made.
-    FewGroups {
-        /// Different masks.
-        needed: u32,
-        /// Groups that can still be made.
-        free: u32,
-    },
+    #[error("the mask of {of} has no way; give it {WAYS_LEAST} at least, such as 0x3")]
+    Empty { of: String },
+    #[error("the mask {mask} of {of} has 1 way, which slows even scans down; give it {WAYS_LEAST} at least")]
+    FewWays { of: String, mask: WayMask },
+    #[error(
+        "the mask {mask} of {of} has holes, and this processor takes neighbouring ways only; use {}",
+        mask.filled()
+    )]
+    Holes { of: String, mask: WayMask },
+    #[error(
+        "the mask {mask} of {of} has the ways {} outside of {outer_name} ({outer}, {} ways); leave them out",
+        WayMask(mask.0 & !outer.0),
+        outer.ways()
+    )]
+    Outside { of: String, mask: WayMask, outer: WayMask, outer_name: &'static str },
+    #[error(
+        "the classes have {needed} different masks, and {free} groups (CLOSIDs) are free; give classes equal masks, or remove \
+         groups of others below /sys/fs/resctrl"
+    )]
+    FewGroups { needed: u32, free: u32 },
 }
-
-impl fmt::Display for CacheClassError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Empty { of } => {
-                write!(out, "the mask of {of} has no way; give it {WAYS_LEAST} at least, such as 0x3")
-            }
-            Self::FewWays { of, mask } => write!(
-                out,
-                "the mask {mask} of {of} has 1 way, which slows even scans down; give it {WAYS_LEAST} at least"
-            ),
-            Self::Holes { of, mask } => write!(
-                out,
-                "the mask {mask} of {of} has holes, and this processor takes neighbouring ways only; use {}",
-                mask.filled()
-            ),
-            Self::Outside { of, mask, outer, outer_name } => write!(
-                out,
-                "the mask {mask} of {of} has the ways {} outside of {outer_name} ({outer}, {} ways); leave them out",
-                WayMask(mask.0 & !outer.0),
-                outer.ways()
-            ),
-            Self::FewGroups { needed, free } => write!(
-                out,
-                "the classes have {needed} different masks, and {free} groups (CLOSIDs) are free; give classes equal masks, or remove \
-                 groups of others below /sys/fs/resctrl"
-            ),
-        }
-    }
-}
-
-impl Error for CacheClassError {}

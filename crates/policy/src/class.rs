@@ -62,16 +62,9 @@ impl Serialize for Priority {
 }
 
 /// The word given is no priority.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no priority; write `high`, `low`, or `level2` to `level254` for what is above high")]
 pub struct ParsePriorityError(String);
-
-impl fmt::Display for ParsePriorityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no priority; write `high`, `low`, or `level2` to `level254` for what is above high", self.0)
-    }
-}
-
-impl std::error::Error for ParsePriorityError {}
 
 impl FromStr for Priority {
     type Err = ParsePriorityError;

@@ -19,7 +19,6 @@ use std::time::Duration;
 
 /// The first weight: a tenth of what a process or group has by default, which is 100.
 const WEIGHT_FIRST: f64 = 10.0;
-/// The smallest.
 const WEIGHT_MIN: f64 = 1.0;
 /// The largest: ten processes.
 const WEIGHT_MAX: f64 = 1000.0;

@@ -131,13 +131,6 @@ impl CpuScheduler for ByPriority {
 }
 
 /// Every thread is equal. The "Default" of MW 2.7.3.
-///
-/// ```
-/// use plimsoll_policy::{Priority, cpu_scheduler};
-///
-/// let none = cpu_scheduler("none").expect("listed");
-/// assert_eq!(none.nice(Priority::LOW), none.nice(Priority::HIGH));
-/// ```
 static NONE: ByPriority =
     ByPriority { name: "none", about: "every thread is equal", nice_of_low: 0, on_lower_holder: CpuVerdict::Wait };
 
@@ -145,16 +138,6 @@ static NONE: ByPriority =
 ///
 /// A high-priority transaction that waits for a lock gains nothing: its holder may be a thread that gets no core.
 /// `cpu-prio-inherit` solves this.
-///
-/// ```
-/// use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, cpu_scheduler};
-///
-/// let cpu_prio = cpu_scheduler("cpu-prio").expect("listed");
-/// assert_eq!((cpu_prio.nice(Priority::LOW), cpu_prio.nice(Priority::HIGH)), (19, 0));
-/// let requester = Requester { priority: Priority::HIGH, rollbacks: 0 };
-/// let holder = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
-/// assert_eq!(cpu_prio.verdict(&requester, &holder), CpuVerdict::Wait);
-/// ```
 static CPU_PRIO: ByPriority = ByPriority {
     name: "cpu-prio",
     about: "high-priority threads first",
@@ -164,17 +147,6 @@ static CPU_PRIO: ByPriority = ByPriority {
 
 /// As `cpu-prio`, but a low-priority holder that blocks a high-priority transaction gets its share of the cores.
 /// CPU-Prio-Inherit of MW 2.7.2.
-///
-/// ```
-/// use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, cpu_scheduler};
-///
-/// let inherit = cpu_scheduler("cpu-prio-inherit").expect("listed");
-/// let requester = Requester { priority: Priority::HIGH, rollbacks: 0 };
-/// let holder = |priority| Stance { priority, waiting: false, rollbacks: 0 };
-/// assert_eq!(inherit.verdict(&requester, &holder(Priority::LOW)), CpuVerdict::Inherit);
-/// // It has what it is to get.
-/// assert_eq!(inherit.verdict(&requester, &holder(Priority::HIGH)), CpuVerdict::Wait);
-/// ```
 static CPU_PRIO_INHERIT: ByPriority = ByPriority {
     name: "cpu-prio-inherit",
     about: "high-priority threads first; a thread that blocks one becomes one",
@@ -183,16 +155,6 @@ static CPU_PRIO_INHERIT: ByPriority = ByPriority {
 };
 
 /// As `cpu-prio`, but a low-priority holder that blocks a high-priority transaction is rolled back. P-CPU of MW 2.7.2.
-///
-/// ```
-/// use plimsoll_policy::{CpuVerdict, Priority, Requester, Stance, cpu_scheduler};
-///
-/// let p_cpu = cpu_scheduler("p-cpu").expect("listed");
-/// let requester = |priority| Requester { priority, rollbacks: 0 };
-/// let holder = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
-/// assert_eq!(p_cpu.verdict(&requester(Priority::HIGH), &holder), CpuVerdict::Preempt);
-/// assert_eq!(p_cpu.verdict(&requester(Priority::LOW), &holder), CpuVerdict::Wait);
-/// ```
 static P_CPU: ByPriority = ByPriority {
     name: "p-cpu",
     about: "high-priority threads first; a transaction that blocks one is rolled back",
@@ -223,6 +185,26 @@ mod tests {
                 (0..=254).filter_map(Priority::of_level).map(|level| scheduler.nice(level)).collect();
             assert!(values.iter().all(|value| (0..=19).contains(value)), "{scheduler:?}");
             assert!(values.is_sorted_by(|low, high| low >= high), "{scheduler:?}");
+        }
+    }
+
+    #[test]
+    fn each_has_its_nice_value_of_low_and_its_verdict_where_low_blocks_high() {
+        let [low, high] = Priority::USUAL;
+        for (name, nice_of_low, on_low) in [
+            ("none", 0, CpuVerdict::Wait),
+            ("cpu-prio", 19, CpuVerdict::Wait),
+            ("cpu-prio-inherit", 19, CpuVerdict::Inherit),
+            ("p-cpu", 19, CpuVerdict::Preempt),
+        ] {
+            let scheduler = cpu_scheduler(name).expect("listed");
+            assert_eq!((scheduler.nice(low), scheduler.nice(high)), (nice_of_low, 0), "{name}");
+            let verdict = |requester: Priority, holder: Priority| {
+                let holder = Stance { priority: holder, waiting: false, rollbacks: 0 };
+                scheduler.verdict(&Requester { priority: requester, rollbacks: 0 }, &holder)
+            };
+            assert_eq!(verdict(high, low), on_low, "{name}");
+            assert_eq!([verdict(low, low), verdict(high, high)], [CpuVerdict::Wait; 2], "{name}");
         }
     }
 

@@ -112,7 +112,6 @@ pub struct DiskShare {
     word: DiskWord,
 }
 
-/// A limit in force.
 #[derive(Debug, Clone)]
 struct Limited {
     bytes_per_s: f64,

@@ -26,33 +26,21 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What must not be run twice in one transaction, or is not undone by rolling back. The documentation of the module has the
-/// list.
+/// What must not be run twice in one transaction, or is not undone by rolling back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs, reason = "the table of the module says what each is")]
 pub enum Unsafe {
-    /// COPY, in either direction.
     Copy,
-    /// LISTEN or UNLISTEN.
     Listen,
-    /// A temporary table.
     TempTable,
-    /// An advisory lock of the session.
     SessionLock,
-    /// An advisory lock of the transaction: a mutual exclusion that the application relies on.
     AdvisoryLock,
-    /// A cursor of an earlier transaction (WITH HOLD) is moved or closed.
     Cursor,
-    /// A function, trigger or view has effects that are not known to end with the transaction.
     Function,
-    /// PREPARE, DEALLOCATE, DISCARD, or a named statement closed that is older than the transaction.
     PreparedStatement,
-    /// Something beyond the transaction.
     OutsideEffect,
-    /// The governor has refused a statement in it, and made it fail.
     Refused,
-    /// A function called through the protocol's own message.
     FunctionCall,
-    /// Unknown, because the message was too large to be looked at.
     Unread,
 }
 
@@ -189,26 +177,6 @@ impl fmt::Display for NoReplay {
 }
 
 /// Whether a transaction may be run again. If several reasons forbid it, the gravest is returned.
-///
-/// ```
-/// use plimsoll_policy::{NoReplay, ReplayFacts, Unsafe, may_replay};
-///
-/// let facts = ReplayFacts {
-///     is_off: false,
-///     commit_sent: false,
-///     answered: false,
-///     units_outstanding: 1,
-///     bytes: 300,
-///     bytes_max: 1 << 20,
-///     attempts: 0,
-///     attempts_max: 5,
-///     unsafe_because: None,
-///     could_go_on: false,
-/// };
-/// assert_eq!(may_replay(&facts), Ok(()));
-/// let facts = ReplayFacts { unsafe_because: Some(Unsafe::Listen), ..facts };
-/// assert_eq!(may_replay(&facts), Err(NoReplay::Unsafe(Unsafe::Listen)));
-/// ```
 pub fn may_replay(facts: &ReplayFacts) -> Result<(), NoReplay> {
     if facts.is_off {
         return Err(NoReplay::Off);

@@ -100,16 +100,9 @@ impl fmt::Display for Target {
 }
 
 /// The text given is not a target. The message says why, and how to write one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct ParseTargetError(String);
-
-impl fmt::Display for ParseTargetError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ParseTargetError {}
 
 impl FromStr for Target {
     type Err = ParseTargetError;

@@ -1,25 +1,18 @@
 //! The search for an `mpl` against simulated servers: closed loops on cores and disks, locks, think times, noise, steps of load.
 
+#[path = "common/random.rs"]
+mod random;
+
 use std::time::Duration;
 
 use plimsoll_policy::{EndedWork, MplBounds, MplMove, MplSearch, MplSeen, MplWhy};
+use random::Random;
 
 const SEEDS: std::ops::Range<u64> = 1..9;
 
 const BOUNDS: MplBounds = MplBounds { floor: 1, cores: 2 };
 
-/// Random numbers of a seed (splitmix64).
-struct Random(u64);
-
 impl Random {
-    fn share(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + f64::EPSILON
-    }
-
     /// Normally distributed, of the mean 0 and the deviation 1: twelve shares.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.share()).sum::<f64>() - 6.0

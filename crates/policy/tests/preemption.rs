@@ -32,7 +32,6 @@ use plimsoll_policy::{
 };
 use proptest::prelude::*;
 
-/// One table.
 #[derive(Debug)]
 struct Case<'a> {
     title: &'a str,

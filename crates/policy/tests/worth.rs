@@ -2,22 +2,13 @@
 //!
 //! A look comes every 2 ms. What a strategy costs is the waiting of the important transaction and the work that was thrown away.
 
+#[path = "common/random.rs"]
+mod random;
+
 use std::time::Duration;
 
 use plimsoll_policy::{Price, StayTimes};
-
-/// Random numbers of a seed (splitmix64), between 0 and 1.
-struct Random(u64);
-
-impl Random {
-    fn share(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1u64 << 53) as f64 + f64::EPSILON
-    }
-}
+use random::Random;
 
 /// How long holders stay from the first look on, in milliseconds.
 #[derive(Debug, Clone, Copy)]

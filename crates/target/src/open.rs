@@ -39,48 +39,31 @@ enum TargetKind {
 /// A target or an option that cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
+#[allow(missing_docs, reason = "the messages say it")]
 pub enum TargetError {
-    /// This version has no such kind of target.
     #[error(
         "there is no target `{0}`; use `{DEFAULT_URL}` (the engine in this process), `{PRIVATE_URL}` (a PostgreSQL server of its own, \
          removed afterwards) or `postgres://user@host:port/database` (a server of yours)"
     )]
     NoSuchTarget(String),
-    /// The URL of a server cannot be understood.
     #[error(transparent)]
     Url(#[from] UrlError),
     /// A PostgreSQL server has no such option, or it cannot have that value.
     #[error("{0}")]
     ServerOption(String),
-    /// The option is one of servers that are started for the purpose.
     #[error(
         "option `{0}` is only for a server of our own (`{PRIVATE_URL}`); on yours it is its administrator's to set"
     )]
     NotOurs(String),
-    /// An option without a value.
     #[error("option `{0}` has no value; write KEY=VALUE")]
     NoValue(String),
-    /// The target has no such option.
     #[error("`embedded:` has no option `{name}`{}", meant_or_all(nearest, embedded::options::known()))]
-    NoSuchOption {
-        /// The name given.
-        name: String,
-        /// The nearest name there is, if one is near.
-        nearest: Option<&'static str>,
-    },
+    NoSuchOption { name: String, nearest: Option<&'static str> },
     /// Options that contradict each other.
     #[error("{0}")]
     Conflict(String),
-    /// The option cannot have that value.
     #[error("option `{name}` cannot be `{value}`; it can be {possible}")]
-    BadValue {
-        /// The option.
-        name: &'static str,
-        /// The value given.
-        value: String,
-        /// What it can be.
-        possible: String,
-    },
+    BadValue { name: &'static str, value: String, possible: String },
 }
 
 /// Why a target cannot be opened.
@@ -249,6 +232,16 @@ mod tests {
 
     use super::*;
 
+    /// What is said of the embedded engine is in its record as it was said.
+    fn assert_recorded(said: &[&str]) {
+        let settings = Target::parse("embedded:", said.iter().copied()).expect("good").settings();
+        for setting in said {
+            let (name, value) = setting.split_once('=').expect("a pair");
+            let found = &settings[&format!("target.{name}")];
+            assert_eq!(found.as_str().map_or_else(|| found.to_string(), str::to_owned), value, "{name}");
+        }
+    }
+
     #[test]
     fn options_are_set_and_recorded() {
         let target = Target::parse("embedded:", ["dop=3", "lock_policy=nprio", "durability=sync"]).expect("good");
@@ -277,11 +270,7 @@ mod tests {
             "early_lock_release=on",
             "undo_delay=12ms",
         ];
-        let settings = Target::parse("embedded:", locks).expect("good").settings();
-        for setting in locks {
-            let (name, value) = setting.split_once('=').expect("a pair");
-            assert_eq!(settings[&format!("target.{name}")], value);
-        }
+        assert_recorded(&locks);
         let target = Target::parse("embedded:", ["column_store=file", "column_folder=/data", "memory_grant_mib=64"])
             .expect("good");
         let settings = target.settings();
@@ -332,12 +321,7 @@ mod tests {
             "propagation_cores=all",
             "propagation_oversubscribe=on",
         ];
-        let settings = Target::parse("embedded:", said).expect("good").settings();
-        for setting in said {
-            let (name, value) = setting.split_once('=').expect("a pair");
-            let found = &settings[&format!("target.{name}")];
-            assert_eq!(found.as_str().map_or_else(|| found.to_string(), str::to_owned), value, "{name}");
-        }
+        assert_recorded(&said);
         assert_eq!(Target::parse("embedded:", []).expect("good").settings()["target.propagation"], "off");
         for (said, expect) in [
             (["propagation=paused", "freshness=snapshot"], "propagation `paused` has no rounds of its own"),

@@ -5,32 +5,17 @@ use std::time::Duration;
 
 use super::{sorted, statement_text};
 use crate::ledger::{HolderState, Ledger, Link};
-use crate::results::{Blocker, Chain, Idle, Locks, Object, Who};
+use crate::results::{Blocker, Chain, Idle, Locks, Login, Object, Who};
 
 /// Blockers, chains and objects that are listed.
 const LISTED_MAX: usize = 20;
-
-/// Every state, and the word for it.
-const STATES: [(HolderState, &str); 7] = [
-    (HolderState::Ran, "ran"),
-    (HolderState::Waited, "waited"),
-    (HolderState::Thought, "thought"),
-    (HolderState::Disk, "disk"),
-    (HolderState::Other, "other"),
-    (HolderState::Prepared, "prepared"),
-    (HolderState::Unseen, "unseen"),
-];
-
-fn word(state: HolderState) -> &'static str {
-    STATES.iter().find(|(known, _)| *known == state).map_or("other", |(_, word)| word)
-}
 
 /// Who waited behind whom.
 pub(super) fn locks(ledger: &Ledger) -> Locks {
     let waits = &ledger.lock_waits;
     let explained = waits.explained();
     let chains = waits.chains.iter().map(|(links, time)| Chain {
-        links: links.iter().map(|link| (who(ledger, link), word(link.state).to_owned())).collect(),
+        links: links.iter().map(|link| (who(ledger, link), link.state)).collect(),
         waited_s: time.as_secs_f64(),
     });
     let objects = waits.objects.iter().map(|((kind, table), time)| Object {
@@ -73,7 +58,7 @@ fn blockers(ledger: &Ledger, explained: Duration) -> Vec<Blocker> {
     let blocker = |(who, sum): (Who, Sum)| {
         let part =
             |time: Duration, of: Duration| if of.is_zero() { 0.0 } else { time.as_secs_f64() / of.as_secs_f64() };
-        let did = sum.did.iter().map(|(state, time)| (word(*state).to_owned(), part(*time, sum.time)));
+        let did = sum.did.iter().map(|(state, time)| (*state, part(*time, sum.time)));
         Blocker {
             who,
             blocked_s: sum.time.as_secs_f64(),
@@ -88,20 +73,9 @@ fn blockers(ledger: &Ledger, explained: Duration) -> Vec<Blocker> {
 fn who(ledger: &Ledger, link: &Link) -> Who {
     let Some((login, statement)) = link.party else {
         let user = if link.state == HolderState::Prepared { "(prepared transaction)" } else { "(not visible)" };
-        return Who {
-            user: user.to_owned(),
-            database: String::new(),
-            application: String::new(),
-            statement: String::new(),
-        };
+        return Who { login: Login { user: user.to_owned(), ..Login::default() }, statement: String::new() };
     };
-    let login = &ledger.identity.logins()[login];
-    Who {
-        user: login.user.clone(),
-        database: login.database.clone(),
-        application: login.application.clone(),
-        statement: statement_text(&ledger.identity, statement),
-    }
+    Who { login: ledger.identity.logins()[login].clone(), statement: statement_text(&ledger.identity, statement) }
 }
 
 /// Transactions that waited for their clients, with the waiting time of others behind them.
@@ -114,17 +88,12 @@ pub(super) fn idle(ledger: &Ledger) -> Vec<Idle> {
         });
         ends.map(|(_, time)| *time).sum()
     };
-    let of_login = |(login, idle): (&usize, &crate::ledger::IdleInTransaction)| {
-        let who = &ledger.identity.logins()[*login];
-        Idle {
-            user: who.user.clone(),
-            database: who.database.clone(),
-            application: who.application.clone(),
-            time_s: idle.time.as_secs_f64(),
-            longest_s: idle.longest.as_secs_f64(),
-            most: idle.most,
-            blocked_s: behind(*login).as_secs_f64(),
-        }
+    let of_login = |(login, idle): (&usize, &crate::ledger::IdleInTransaction)| Idle {
+        login: ledger.identity.logins()[*login].clone(),
+        time_s: idle.time.as_secs_f64(),
+        longest_s: idle.longest.as_secs_f64(),
+        most: idle.most,
+        blocked_s: behind(*login).as_secs_f64(),
     };
     listed(sorted(ledger.transactions.idle.iter().map(of_login).collect(), |idle| idle.time_s))
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_workload::activity::Doing;
+use serde::{Deserialize, Serialize};
 
 use super::transactions::since;
 use crate::identity::{LoginId, StatementId};
@@ -14,7 +15,8 @@ use crate::lock_graph::{Wait, chain, waits};
 use crate::snapshot::{Look, Session};
 
 /// What somebody in a chain did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum HolderState {
     /// It was on a core, or waited for one.
     Ran,
@@ -82,17 +84,10 @@ impl LockWaits {
             .filter(|session| session.is_of_client && session.leader.is_none() && session.doing == Doing::Lock)
             .map(|session| (session.process, session))
             .collect();
-        let ended: Vec<i32> = self
-            .pending
-            .iter()
-            .filter(|(process, pending)| {
-                waiting.get(process).is_none_or(|session| session.transaction_began_us != pending.transaction_began_us)
-            })
-            .map(|(process, _)| *process)
-            .collect();
-        for process in ended {
-            self.unexplained += self.pending.remove(&process).map_or(Duration::ZERO, |pending| pending.time);
-        }
+        let ended = self.pending.extract_if(.., |process, pending| {
+            waiting.get(process).is_none_or(|session| session.transaction_began_us != pending.transaction_began_us)
+        });
+        self.unexplained += ended.map(|(_, pending)| pending.time).sum::<Duration>();
         for (process, session) in &waiting {
             let transaction_began_us = session.transaction_began_us;
             let pending = self.pending.entry(*process).or_insert_with(|| {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::snapshot::LockRow;
-use crate::testing::{doing, session};
+use crate::testing::{doing, lock, session};
 
 const MS: u64 = 1_000;
 
@@ -28,18 +28,6 @@ impl Watcher {
 
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap()
-}
-
-fn lock(process: i32, mode: &str, is_granted: bool) -> LockRow {
-    LockRow {
-        process,
-        object: "transactionid/7".to_owned(),
-        kind: "transactionid".to_owned(),
-        table: None,
-        mode: mode.to_owned(),
-        is_granted,
-        wait_began_us: None,
-    }
 }
 
 #[test]
@@ -108,7 +96,7 @@ fn time_behind_a_thinking_holder_is_put_down_to_it() {
     let holder = Session { is_in_statement: false, ..holder };
     let sessions = [waits.clone(), holder.clone()];
     watcher.look(&sessions, None);
-    watcher.look(&sessions, Some(vec![lock(2, "ExclusiveLock", true), lock(1, "ShareLock", false)]));
+    watcher.look(&sessions, Some(vec![lock(2, true), lock(1, false)]));
     // The last 10 ms are in nobody's chain: the wait ends before locks are looked at again.
     watcher.look(&sessions, None);
     watcher.look(&[holder], None);
@@ -129,7 +117,7 @@ fn holders_that_cannot_be_seen_are_named_as_such() {
     let mut watcher = Watcher::new();
     let waits = doing(session(1, "ann", "web"), "update t set a = 2", Doing::Lock);
     for holder in [9, 0] {
-        let rows = vec![lock(holder, "ExclusiveLock", true), lock(1, "ShareLock", false)];
+        let rows = vec![lock(holder, true), lock(1, false)];
         watcher.look(std::slice::from_ref(&waits), Some(rows));
     }
     let ends: Vec<Link> = watcher.ledger.lock_waits.chains.keys().map(|chain| chain[1]).collect();
@@ -142,7 +130,7 @@ fn processes_of_the_server_hold_locks_but_have_no_response_time() {
     let mut watcher = Watcher::new();
     let vacuum = Session { is_of_client: false, ..session(5, "autovacuum", "") };
     let waits = doing(session(1, "ann", "web"), "alter table t add b int", Doing::Lock);
-    let rows = vec![lock(5, "ExclusiveLock", true), lock(1, "ShareLock", false)];
+    let rows = vec![lock(5, true), lock(1, false)];
     watcher.look(&[waits, vacuum], Some(rows));
     assert_eq!(watcher.ledger.sum(|_| true).response(), Duration::from_millis(10));
     let chain = watcher.ledger.lock_waits.chains.keys().next().unwrap();

@@ -25,7 +25,6 @@ pub struct IdleInTransaction {
     pub most: usize,
 }
 
-/// An open transaction.
 #[derive(Debug, Clone, Copy)]
 struct Open {
     began_us: i64,

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::results::{Blocker, Chain, Observation, Part, Share, Who};
+use crate::results::{Blocker, Chain, HolderState, Observation, Part, Share, Who};
 use crate::words::{MISSING, named, percent, rate, seconds};
 
 /// The parts of response time: a word, the style sheet's colour, and the figure.
@@ -106,28 +106,29 @@ pub(super) fn times(observation: &Observation) -> Markup {
 }
 
 fn who(who: &Who) -> Markup {
+    let login = &who.login;
     html! {
-        (who.user)
-        @if !who.application.is_empty() { " (" (who.application) ")" }
-        @if !who.database.is_empty() { " in " (who.database) }
+        (login.user)
+        @if !login.application.is_empty() { " (" (login.application) ")" }
+        @if !login.database.is_empty() { " in " (login.database) }
         @if !who.statement.is_empty() { " " div { code { (who.statement) } } }
     }
 }
 
-fn did(word: &str) -> &'static str {
-    match word {
-        "ran" => "ran or waited for a core",
-        "waited" => "waited for a lock",
-        "thought" => "waited for its client",
-        "disk" => "waited for the disk",
-        "prepared" => "was prepared for two-phase commit",
-        "unseen" => "was not visible",
-        _ => "waited for something else",
+fn did(state: HolderState) -> &'static str {
+    match state {
+        HolderState::Ran => "ran or waited for a core",
+        HolderState::Waited => "waited for a lock",
+        HolderState::Thought => "waited for its client",
+        HolderState::Disk => "waited for the disk",
+        HolderState::Other => "waited for something else",
+        HolderState::Prepared => "was prepared for two-phase commit",
+        HolderState::Unseen => "was not visible",
     }
 }
 
 fn blocker(blocker: &Blocker) -> Markup {
-    let words = |(word, share): &(String, f64)| format!("{} {}", did(word), percent(*share));
+    let words = |(state, share): &(HolderState, f64)| format!("{} {}", did(*state), percent(*share));
     let words: Vec<String> = blocker.did.iter().map(words).collect();
     html! {
         tr {
@@ -143,7 +144,7 @@ fn blocker(blocker: &Blocker) -> Markup {
 fn chain(chain: &Chain) -> Markup {
     html! {
         tr {
-            td class="words" { ol { @for (member, word) in &chain.links { li { (who(member)) " " em { (did(word)) } } } } }
+            td class="words" { ol { @for (member, state) in &chain.links { li { (who(member)) " " em { (did(*state)) } } } } }
             (figure(Some(seconds(chain.waited_s))))
         }
     }
@@ -184,7 +185,7 @@ pub(super) fn locks(observation: &Observation) -> Markup {
                 html! {
                     @for it in &observation.idle_in_transaction {
                         tr {
-                            td { (it.user) } td { (it.application) }
+                            td { (it.login.user) } td { (it.login.application) }
                             (figure(Some(seconds(it.time_s)))) (figure(Some(seconds(it.longest_s))))
                             (figure(Some(it.most.to_string()))) (figure(Some(seconds(it.blocked_s))))
                         }
@@ -279,9 +280,9 @@ pub(super) fn classes(observation: &Observation) -> Markup {
         html! {
             @for class in &observation.classes {
                 tr {
-                    td { (class.user) } td { (class.database) }
+                    td { (class.login.user) } td { (class.login.database) }
                     td class="words" {
-                        (class.application)
+                        (class.login.application)
                         @if let Some(statement) = &class.statement { div { code { (statement) } } }
                     }
                     td { (class.standing) }

@@ -3,7 +3,6 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_postgres::activity::doing;
 use plimsoll_workload::activity::Doing;
 
@@ -11,80 +10,37 @@ use crate::snapshot::{DatabaseCounter, LockRow, Login, Session, StatementCounter
 
 type Row<'a> = [Option<&'a str>];
 
-/// A session as the server tells it, with numbers for names.
-#[derive(Debug, Clone)]
-pub(super) struct Activity {
-    pub(super) process: i32,
-    pub(super) user: String,
-    pub(super) database: String,
-    pub(super) server_us: i64,
-    leader: Option<i32>,
-    application: String,
-    state: String,
-    doing: Doing,
-    transaction_began_us: Option<i64>,
-    statement_began_us: Option<i64>,
-    state_changed_us: Option<i64>,
-    query_id: Option<i64>,
-    text: Option<Vec<u8>>,
-    backend_type: String,
-}
-
-impl Activity {
-    /// `None` for a row that makes no sense.
-    pub(super) fn of_row(row: &Row<'_>) -> Option<Activity> {
-        let word = |column| word(row, column).unwrap_or_default().to_owned();
-        let state = word(5);
-        Some(Activity {
-            process: figure(row, 0)?,
-            leader: figure(row, 1),
-            user: word(2),
-            database: word(3),
-            application: word(4),
-            // A worker has no state of its own before its query runs.
-            doing: doing(if state.is_empty() { "active" } else { &state }, self::word(row, 6), self::word(row, 7)),
-            state,
-            transaction_began_us: figure(row, 8),
-            statement_began_us: figure(row, 9),
-            state_changed_us: figure(row, 10),
-            query_id: figure(row, 11).filter(|id| *id != 0),
-            text: self::word(row, 12).and_then(bytes),
-            backend_type: word(13),
-            server_us: figure(row, 14)?,
-        })
+/// The server's clock, and the session with numbers for names, if it has something to do; `None` for a row that makes no sense. The server cuts
+/// texts off at `text_bytes`.
+pub(super) fn session(row: &Row<'_>, text_bytes: usize) -> Option<(i64, Option<Session>)> {
+    let (process, server_us) = (figure(row, 0)?, figure(row, 14)?);
+    let text = |column| word(row, column).unwrap_or_default();
+    let (leader, state, backend_type) = (figure(row, 1), text(5), text(13));
+    let is_worker = backend_type == "parallel worker";
+    let is_vacuum = backend_type == "autovacuum worker";
+    // A worker has no state of its own before its query runs.
+    let doing = doing(if state.is_empty() { "active" } else { state }, word(row, 6), word(row, 7));
+    if state == "disabled" || doing == Doing::Idle || is_worker && leader.is_none() {
+        return Some((server_us, None));
     }
-
-    /// With names; `None` if it has nothing to do.
-    pub(super) fn session(
-        self,
-        user: String,
-        database: String,
-        times: Option<ThreadTimes>,
-        text_bytes: usize,
-    ) -> Option<Session> {
-        let is_worker = self.backend_type == "parallel worker";
-        let is_vacuum = self.backend_type == "autovacuum worker";
-        if self.state == "disabled" || self.doing == Doing::Idle || is_worker && self.leader.is_none() {
-            return None;
-        }
-        // The server cuts at a whole character, of at most four bytes.
-        let is_cut = |bytes: &[u8]| bytes.len() + 4 >= text_bytes || bytes.len() >= 8_192;
-        let user = if is_vacuum { "(autovacuum)".to_owned() } else { user };
-        Some(Session {
-            process: self.process,
-            leader: if is_worker { self.leader } else { None },
-            login: Login { user, database, application: self.application },
-            is_of_client: !is_vacuum,
-            doing: self.doing,
-            is_in_statement: !self.state.starts_with("idle"),
-            transaction_began_us: self.transaction_began_us,
-            statement_began_us: self.statement_began_us,
-            state_changed_us: self.state_changed_us,
-            query_id: self.query_id,
-            text: self.text.map(|bytes| Text { is_cut: is_cut(&bytes), bytes }),
-            times,
-        })
-    }
+    // The server cuts at a whole character, of at most four bytes.
+    let is_cut = |bytes: &[u8]| bytes.len() + 4 >= text_bytes || bytes.len() >= 8_192;
+    let user = if is_vacuum { "(autovacuum)" } else { text(2) };
+    let session = Session {
+        process,
+        leader: leader.filter(|_| is_worker),
+        login: Login { user: user.to_owned(), database: text(3).to_owned(), application: text(4).to_owned() },
+        is_of_client: !is_vacuum,
+        doing,
+        is_in_statement: !state.starts_with("idle"),
+        transaction_began_us: figure(row, 8),
+        statement_began_us: figure(row, 9),
+        state_changed_us: figure(row, 10),
+        query_id: figure(row, 11).filter(|id| *id != 0),
+        text: word(row, 12).and_then(bytes).map(|bytes| Text { is_cut: is_cut(&bytes), bytes }),
+        times: None,
+    };
+    Some((server_us, Some(session)))
 }
 
 /// A row of `pg_locks`.
@@ -167,7 +123,7 @@ mod tests {
     }
 
     fn session(row: &Row<'_>) -> Option<Session> {
-        Activity::of_row(row)?.session("ann".to_owned(), "shop".to_owned(), None, 1024)
+        super::session(row, 1024)?.1
     }
 
     #[test]

@@ -80,10 +80,8 @@ pub(crate) fn locks(major_version: u32) -> String {
     )
 }
 
-/// The name of a user.
 pub(crate) const USER: &str = "select r.rolname from pg_catalog.pg_roles as r where r.oid = $1::pg_catalog.oid";
 
-/// The name of a database.
 pub(crate) const DATABASE: &str = "select d.datname from pg_catalog.pg_database as d where d.oid = $1::pg_catalog.oid";
 
 /// Sessions of which this role may see no more than that they are there.

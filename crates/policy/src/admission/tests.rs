@@ -152,7 +152,6 @@ fn classes_without_bounds_are_known() {
     assert!(low_and_high(Some(9), None, None).bounds(LOW));
 }
 
-/// What a history is made of.
 #[derive(Debug, Clone)]
 enum HistoryStep {
     Ask(u16),

@@ -11,21 +11,7 @@ use crate::length::{parse_length, write_length};
 /// The conditional restart of real-time databases (MW 3.4) rolls back at once, if its estimate of what the holder has
 /// left is long; a reprieve needs no estimate.
 ///
-/// High H begins to wait for a row that low L holds; 300 ms later L has not ended, and is rolled back:
-///
-/// ```
-/// use std::time::Duration;
-/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
-///
-/// let conditional_restart = lock_scheduler("cr(300ms)").expect("listed");
-/// let requester = |priority| Requester { priority, rollbacks: 0 };
-/// let low = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
-///
-/// let verdict = conditional_restart.verdict(&requester(Priority::HIGH), &low);
-/// assert_eq!(verdict, Verdict::PreemptAfter(Duration::from_millis(300)));
-/// assert_eq!(conditional_restart.verdict(&requester(Priority::LOW), &low), Verdict::Wait);
-/// assert!(conditional_restart.rank(&requester(Priority::HIGH)) < conditional_restart.rank(&requester(Priority::LOW)));
-/// ```
+/// High H begins to wait for a row that low L holds; 300 ms later L has not ended, and is rolled back.
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "cr(d)",
     about: "the most urgent waiter first; a transaction that blocks a more urgent one for longer than d is rolled back",

@@ -7,17 +7,6 @@ use super::{ByPriority, LockSchedulerKind, Verdict};
 ///
 /// Low L holds a row, another low transaction waits for it, and high H asks for it too: H is served second, when L
 /// ends.
-///
-/// ```
-/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
-///
-/// let nprio = lock_scheduler("nprio").expect("listed");
-/// let requester = |priority| Requester { priority, rollbacks: 0 };
-/// let holder = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
-///
-/// assert!(nprio.rank(&requester(Priority::HIGH)) < nprio.rank(&requester(Priority::LOW)));
-/// assert_eq!(nprio.verdict(&requester(Priority::HIGH), &holder), Verdict::Wait);
-/// ```
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "nprio",
     about: "the most urgent waiter first",

@@ -10,22 +10,6 @@ use super::{ByPriority, LockSchedulerKind, Verdict};
 ///
 /// Low L2 holds a row, low L1 holds another and waits for L2's, and high H begins to wait for L1's: L1 becomes high and
 /// goes ahead of every low waiter for L2's row, and then L2 becomes high.
-///
-/// ```
-/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
-///
-/// let inherit = lock_scheduler("nprio-inherit").expect("listed");
-/// let requester = |priority| Requester { priority, rollbacks: 0 };
-/// let holder = |priority, waiting| Stance { priority, waiting, rollbacks: 0 };
-/// let (low, high) = (Priority::LOW, Priority::HIGH);
-///
-/// assert_eq!(inherit.verdict(&requester(high), &holder(low, true)), Verdict::Inherit);
-/// // L1, high by now, and L2.
-/// assert!(inherit.rank(&requester(high)) < inherit.rank(&requester(low)));
-/// assert_eq!(inherit.verdict(&requester(high), &holder(low, false)), Verdict::Inherit);
-/// // A transaction does not inherit the priority that it has.
-/// assert_eq!(inherit.verdict(&requester(high), &holder(high, false)), Verdict::Wait);
-/// ```
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "nprio-inherit",
     about: "the most urgent waiter first; a transaction that blocks a more urgent one becomes as urgent",

@@ -8,19 +8,7 @@ use crate::PreemptionKind;
 ///
 /// What it costs is work thrown away: a victim had done 75 to 90 % of a mean life (MW 3.7.2).
 ///
-/// High H begins to wait for a row that low L holds. It makes no difference that L runs and may be nearly through:
-///
-/// ```
-/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
-///
-/// let pabort = lock_scheduler("pabort").expect("listed");
-/// let requester = |priority| Requester { priority, rollbacks: 0 };
-/// let running = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
-///
-/// assert_eq!(pabort.verdict(&requester(Priority::HIGH), &running), Verdict::Preempt);
-/// assert_eq!(pabort.verdict(&requester(Priority::LOW), &running), Verdict::Wait);
-/// assert!(pabort.rank(&requester(Priority::HIGH)) < pabort.rank(&requester(Priority::LOW)));
-/// ```
+/// High H begins to wait for a row that low L holds. It makes no difference that L runs and may be nearly through.
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "pabort",
     about: "the most urgent waiter first; a transaction that blocks a more urgent one is rolled back at once",

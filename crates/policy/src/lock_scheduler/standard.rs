@@ -22,17 +22,6 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// Serves every lock's queue in order of arrival and lets holders be. Standard of MW 3.6.1, the baseline of the others.
 ///
 /// Low L holds a row, another low transaction waits for it, and high H asks for it too: H is served third.
-///
-/// ```
-/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
-///
-/// let standard = lock_scheduler("standard").expect("listed");
-/// let requester = |priority| Requester { priority, rollbacks: 0 };
-/// let holder = Stance { priority: Priority::LOW, waiting: false, rollbacks: 0 };
-///
-/// assert_eq!(standard.rank(&requester(Priority::HIGH)), standard.rank(&requester(Priority::LOW)));
-/// assert_eq!(standard.verdict(&requester(Priority::HIGH), &holder), Verdict::Wait);
-/// ```
 #[derive(Debug)]
 pub(super) struct Standard;
 

@@ -19,20 +19,7 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// Under contention every transaction is rolled back again and again: more than 50 times each in MW.
 ///
 /// T2 holds a row and waits for T3; T1 begins to wait for T2's row. It makes no difference which of the two waits came
-/// first, nor who is more urgent:
-///
-/// ```
-/// use plimsoll_policy::{Priority, Requester, Stance, Verdict, lock_scheduler};
-///
-/// let wdl = lock_scheduler("wdl").expect("listed");
-/// let requester = |priority| Requester { priority, rollbacks: 0 };
-/// let holder = |priority| Stance { priority, waiting: true, rollbacks: 0 };
-/// let (low, high) = (Priority::LOW, Priority::HIGH);
-///
-/// assert_eq!(wdl.verdict(&requester(high), &holder(low)), Verdict::PreemptIfWaiting);
-/// assert_eq!(wdl.verdict(&requester(low), &holder(high)), Verdict::PreemptIfWaiting);
-/// assert_eq!(wdl.rank(&requester(high)), wdl.rank(&requester(low)));
-/// ```
+/// first, nor who is more urgent.
 #[derive(Debug)]
 pub(super) struct WaitDepthLimited;
 

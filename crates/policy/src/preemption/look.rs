@@ -64,7 +64,6 @@ pub fn waiters_behind(graph: &WaitGraph, rules: &Rules<'_>) -> Vec<u32> {
     behind
 }
 
-/// A graph as a look needs it.
 #[derive(Debug)]
 struct Look<'a> {
     transactions: &'a [Standing],

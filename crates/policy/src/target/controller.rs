@@ -1,6 +1,5 @@
 //! The controller: state and what was seen in, moves out.
 
-use std::fmt;
 use std::time::Duration;
 
 use super::evidence::Evidence;
@@ -63,17 +62,14 @@ impl ClassSeen {
 }
 
 /// Bounds between which no amount lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{}: the floor {} is above the limit {}",
+    .0.kind,
+    .0.kind.written(Some(.0.floor)),
+    .0.kind.written(.0.open)
+)]
 pub struct Contradiction(pub LeverBounds);
-
-impl fmt::Display for Contradiction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LeverBounds { kind, open, floor, .. } = self.0;
-        write!(f, "{kind}: the floor {} is above the limit {}", kind.written(Some(floor)), kind.written(open))
-    }
-}
-
-impl std::error::Error for Contradiction {}
 
 /// Keeps the targets of all classes. The documentation of the module has the rules.
 #[derive(Debug, Clone, Default)]

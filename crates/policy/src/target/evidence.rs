@@ -89,8 +89,8 @@ impl Window {
             self.seconds.push_back(Second { ended: ended.count(), beyond, beyond_comfort });
         }
         self.latest.push_back(ended.clone());
-        self.seconds.truncate_front_to(SECONDS_MAX);
-        self.latest.truncate_front_to(SHOWN);
+        keep_last(&mut self.seconds, SECONDS_MAX);
+        keep_last(&mut self.latest, SHOWN);
     }
 
     /// Forgets the evidence: something has moved.
@@ -155,15 +155,8 @@ impl Window {
     }
 }
 
-/// Keeps the end of a queue.
-trait TruncateFront {
-    fn truncate_front_to(&mut self, length: usize);
-}
-
-impl<T> TruncateFront for VecDeque<T> {
-    fn truncate_front_to(&mut self, length: usize) {
-        self.drain(..self.len().saturating_sub(length));
-    }
+fn keep_last<T>(queue: &mut VecDeque<T>, length: usize) {
+    queue.drain(..queue.len().saturating_sub(length));
 }
 
 /// Whether `hits` of `count` are more than that share but for that chance: exactly for few, by Wilson's interval for many.

@@ -1,5 +1,7 @@
 //! The controller of targets against a simulated server: known response curves, noise, steps of load, several seeds.
 
+#[path = "../common/random.rs"]
+mod random;
 mod server;
 
 use std::time::Duration;
@@ -299,7 +301,7 @@ fn another_plan_keeps_what_stays_the_same() {
 fn no_amount_is_ever_outside_its_bounds() {
     for seed in SEEDS {
         let mut server = Server::new(Bottleneck::Locks, seed);
-        let mut random = server::Random(seed * 7919);
+        let mut random = random::Random(seed * 7919);
         server.clients = 12;
         let mut play = Play::new(server, "p95 < 20ms");
         for _ in 0..60 {

@@ -20,7 +20,6 @@ pub struct HighParallelism {
     pub parallelism: Option<Arc<dyn ParallelismPolicy>>,
 }
 
-/// The engines.
 #[derive(Debug, Clone)]
 pub(super) struct QueryEngines {
     /// That of all clients, or of all others.

@@ -19,13 +19,11 @@ use super::parallelism::{parallelism, parallelism_name};
 use super::{EmbeddedOptions, HighParallelism};
 use crate::open::TargetError;
 
-/// An option of the embedded engine.
 struct TargetOption {
     name: &'static str,
     about: &'static str,
     /// Sets it, or says which values there are.
     set: fn(&mut EmbeddedOptions, &str) -> Result<(), String>,
-    /// Its present value.
     get: fn(&EmbeddedOptions) -> Value,
 }
 
@@ -35,38 +33,26 @@ static OPTIONS: &[TargetOption] = &[
         name: "cache_classes",
         about: "`on`: operators of queries run on threads of their cache class, which may fill only the ways of the cache that the class uses again; \
                 unbound where the cache cannot be shared out",
-        set: |options, value| {
-            options.cache_classes = on_or_off(value)?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.cache_classes, on_or_off(value)),
         get: |options| on_off(options.cache_classes),
     },
     TargetOption {
         name: "cache_switch",
         about: "with `cache_classes`: when a thread is bound to a class: `per_task`, before work of another class than the last, for all share threads; \
                 `per_pool`, once, for each class has threads of its own",
-        set: |options, value| {
-            options.cache_switch = choice(value, &CacheSwitch::ALL, |switch| switch.name())?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.cache_switch, choice(value, &CacheSwitch::ALL, |switch| switch.name())),
         get: |options| options.cache_switch.name().into(),
     },
     TargetOption {
         name: "checkpoint_mib",
         about: "with `data_folder`: MiB of log from one checkpoint to the next",
-        set: |options, value| {
-            options.log.checkpoint_bytes = count::<u64>(value, MIB_MAX)? << 20;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.log.checkpoint_bytes, count(value, MIB_MAX).map(|mib: u64| mib << 20)),
         get: |options| (options.log.checkpoint_bytes >> 20).into(),
     },
     TargetOption {
         name: "column_folder",
         about: "where the files of `column_store=file` are made, on a real disk",
-        set: |options, value| {
-            options.column_folder = path(value)?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.column_folder, path(value)),
         get: |options| options.column_folder.display().to_string().into(),
     },
     TargetOption {
@@ -95,28 +81,19 @@ static OPTIONS: &[TargetOption] = &[
     TargetOption {
         name: "data_folder",
         about: "the folder in which the database outlives the process, with `durability=sync` or `async`; by default there is none",
-        set: |options, value| {
-            options.log.data_folder = Some(path(value)?);
-            Ok(())
-        },
+        set: |options, value| put(&mut options.log.data_folder, path(value).map(Some)),
         get: |options| options.log.data_folder.as_ref().map(|path| path.display().to_string()).into(),
     },
     TargetOption {
         name: "delta_full",
         about: "with `propagation`: what happens when `delta_mib` is reached: `stall`, commits wait for propagation, or `grow`",
-        set: |options, value| {
-            options.delta.when_full = choice(value, &WhenFull::ALL, |when| when.name())?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.delta.when_full, choice(value, &WhenFull::ALL, |when| when.name())),
         get: |options| options.delta.when_full.name().into(),
     },
     TargetOption {
         name: "delta_mib",
         about: "with `propagation`: MiB of changes that may wait to be brought to the columns",
-        set: |options, value| {
-            options.delta.bytes_max = count::<u64>(value, MIB_MAX)? << 20;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.delta.bytes_max, count(value, MIB_MAX).map(|mib: u64| mib << 20)),
         get: |options| (options.delta.bytes_max >> 20).into(),
     },
     TargetOption {
@@ -146,10 +123,7 @@ static OPTIONS: &[TargetOption] = &[
     TargetOption {
         name: "early_lock_release",
         about: "`on`: with a log, locks are released before the commit is on disk; `off`: held until then",
-        set: |options, value| {
-            options.engine.early_lock_release = on_or_off(value)?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.engine.early_lock_release, on_or_off(value)),
         get: |options| on_off(options.engine.early_lock_release),
     },
     TargetOption {
@@ -208,10 +182,7 @@ static OPTIONS: &[TargetOption] = &[
         name: "parallelism",
         about: "what decides the degree of each pipeline of a query: `planner`, DataFusion, `dop` for all of it; `static(n)`; `adaptive`, \
                 learned from runs of the same query; `cost`, by cores, active queries and rows",
-        set: |options, value| {
-            options.queries.parallelism = parallelism(value, &[])?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.queries.parallelism, parallelism(value, &[])),
         get: |options| parallelism_name(options.queries.parallelism.as_ref()).into(),
     },
     TargetOption {
@@ -234,10 +205,7 @@ static OPTIONS: &[TargetOption] = &[
         name: "propagation",
         about: "when changes of transactions are brought to the columns that queries read: `off`, not at all; `background`; \
                 `before_query`; `blocking`, as `before_query` while commits wait; `paused`, never, so that queries merge all of them",
-        set: |options, value| {
-            options.delta.propagation = choice(value, &Propagation::ALL, |mode| mode.name())?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.delta.propagation, choice(value, &Propagation::ALL, |mode| mode.name())),
         get: |options| options.delta.propagation.name().into(),
     },
     TargetOption {
@@ -254,31 +222,25 @@ static OPTIONS: &[TargetOption] = &[
         name: "propagation_cores",
         about: "which cores of this process threads of `propagation` run on: `all`; a list such as `0-1`, counted from 0; \
                 `siblings:0`, the other hardware threads of core 0",
-        set: |options, value| core_set(&mut options.placement.propagation, value),
+        set: |options, value| put(&mut options.placement.propagation, core_set(value)),
         get: |options| options.placement.propagation.to_string().into(),
     },
     TargetOption {
         name: "propagation_oversubscribe",
         about: "`on`: there may be more threads of propagation than cores, which take turns",
-        set: |options, value| {
-            options.propagation_oversubscribe = on_or_off(value)?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.propagation_oversubscribe, on_or_off(value)),
         get: |options| on_off(options.propagation_oversubscribe),
     },
     TargetOption {
         name: "propagation_threads",
         about: "threads that bring changes to the columns",
-        set: |options, value| {
-            options.delta.threads = count(value, THREADS_MAX)?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.delta.threads, count(value, THREADS_MAX)),
         get: |options| options.delta.threads.into(),
     },
     TargetOption {
         name: "query_cores",
         about: "which cores workers of queries and clients that send queries run on, as `propagation_cores`",
-        set: |options, value| core_set(&mut options.placement.queries, value),
+        set: |options, value| put(&mut options.placement.queries, core_set(value)),
         get: |options| options.placement.queries.to_string().into(),
     },
     TargetOption {
@@ -286,18 +248,14 @@ static OPTIONS: &[TargetOption] = &[
         about: "the threads that a query runs on: `shared`, the same for all queries, which take turns; `own`, that many for each query, and \
                 the kernel divides the cores among them",
         set: |options, value| {
-            options.queries.query_threads = choice(value, &QueryThreads::ALL, |threads| threads.name())?;
-            Ok(())
+            put(&mut options.queries.query_threads, choice(value, &QueryThreads::ALL, |threads| threads.name()))
         },
         get: |options| options.queries.query_threads.name().into(),
     },
     TargetOption {
         name: "spill_folder",
         about: "where queries with a memory grant spill to, on a real disk",
-        set: |options, value| {
-            options.queries.spill_folder = path(value)?;
-            Ok(())
-        },
+        set: |options, value| put(&mut options.queries.spill_folder, path(value)),
         get: |options| options.queries.spill_folder.display().to_string().into(),
     },
     TargetOption {
@@ -316,7 +274,7 @@ static OPTIONS: &[TargetOption] = &[
     TargetOption {
         name: "transaction_cores",
         about: "which cores clients that run transactions are on, as `propagation_cores`",
-        set: |options, value| core_set(&mut options.placement.transactions, value),
+        set: |options, value| put(&mut options.placement.transactions, core_set(value)),
         get: |options| options.placement.transactions.to_string().into(),
     },
     TargetOption {
@@ -375,6 +333,11 @@ fn count<T: TryFrom<u64>>(value: &str, most: u64) -> Result<T, String> {
     count.and_then(|count| T::try_from(count).ok()).ok_or_else(|| format!("a number from 1 to {most}"))
 }
 
+fn put<T>(place: &mut T, value: Result<T, String>) -> Result<(), String> {
+    *place = value?;
+    Ok(())
+}
+
 fn on_or_off(value: &str) -> Result<bool, String> {
     match value {
         "on" => Ok(true),
@@ -387,9 +350,9 @@ fn on_off(is_on: bool) -> Value {
     if is_on { "on" } else { "off" }.into()
 }
 
-fn core_set(set: &mut CoreSet, value: &str) -> Result<(), String> {
-    *set = CoreSet::parse(value).ok_or("`all`, a list of cores such as `0-1,3`, or `siblings:` and a list")?;
-    Ok(())
+fn core_set(value: &str) -> Result<CoreSet, String> {
+    let wrong = "`all`, a list of cores such as `0-1,3`, or `siblings:` and a list";
+    CoreSet::parse(value).ok_or_else(|| wrong.to_owned())
 }
 
 fn path(value: &str) -> Result<PathBuf, String> {
@@ -401,7 +364,6 @@ pub(crate) fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     OPTIONS.iter().map(|option| (option.name, option.about))
 }
 
-/// The names of all options.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     OPTIONS.iter().map(|option| option.name)
 }
@@ -411,7 +373,6 @@ pub(crate) fn settings(options: &EmbeddedOptions) -> BTreeMap<String, Value> {
     OPTIONS.iter().map(|option| (option.name.to_owned(), (option.get)(options))).collect()
 }
 
-/// Sets one option.
 pub(crate) fn set(options: &mut EmbeddedOptions, name: &str, value: &str) -> Result<(), TargetError> {
     let known = OPTIONS
         .iter()

@@ -1,8 +1,6 @@
 //! What only the embedded engine has: tables that outlive the process, and statements that it refuses.
 
-use std::fs;
-
-use crate::{all_hold, cell, embedded, load, run, workload};
+use crate::{all_hold, cell, embedded, load, prepared, run, workload, written};
 
 /// A database that outlives its process knows the tables of a workload that is read from its file again.
 #[test]
@@ -26,8 +24,6 @@ fn tables_are_found_again_after_the_database_was_closed() {
 /// Values of every type go in and out, as parameters, from queries, and as results of earlier statements.
 #[test]
 fn parameters_fit_columns_of_any_type() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("types.toml");
     let text = r#"
 setup = """
 CREATE TABLE kinds (id bigint PRIMARY KEY, whole integer, exact numeric(10, 3), word text, day date, at timestamp);
@@ -57,8 +53,7 @@ weight = 0.001
 parameters.word = { constant = "it's" }
 statements = ["SELECT sum(whole) FROM kinds WHERE word = :word GROUP BY word"]
 "#;
-    fs::write(&file, text).unwrap();
-    let (database, kinds) = (embedded(&[]), workload(&format!("file:{}", file.display()), 1.0));
+    let (database, kinds) = (embedded(&[]), written("types.toml", text));
     load(&*kinds, &database).unwrap();
     assert_eq!(run(&*kinds, &database, 1, 1), [1, 0]);
     all_hold(&*kinds, &database);
@@ -67,19 +62,11 @@ statements = ["SELECT sum(whole) FROM kinds WHERE word = :word GROUP BY word"]
 /// A mistake is told before anything runs, with the place of the statement and the place in it.
 #[test]
 fn what_cannot_be_compiled_is_told_with_its_place() {
-    let folder = tempfile::tempdir().unwrap();
     let database = embedded(&[]);
-    let prepared = |name: &str, text: &str| {
-        let file = folder.path().join(name);
-        fs::write(&file, text).unwrap();
-        let made = workload(&format!("file:{}", file.display()), 1.0);
-        load(&*made, &database)?;
-        made.prepare(&database).map_err(|error| error.to_string())
-    };
     let table = "setup = \"CREATE TABLE t (a int PRIMARY KEY, b int)\"\n[[transaction]]\nname = \"x\"\n";
     let good =
         format!("{table}read_only = true\nstatements = [\"SELECT b FROM t WHERE a = 1\", \"SELECT sum(b) FROM t\"]");
-    assert_eq!(prepared("good.toml", &good), Ok(()));
+    assert_eq!(prepared(&database, "good.toml", &good), Ok(()));
     for (name, text, expect) in [
         (
             "b.toml",
@@ -113,7 +100,7 @@ fn what_cannot_be_compiled_is_told_with_its_place() {
             "h.toml:1: the setup failed: null in column `a`",
         ),
     ] {
-        let error = prepared(name, &text).unwrap_err();
+        let error = prepared(&database, name, &text).unwrap_err();
         assert!(error.contains(expect), "{error}");
     }
 }

@@ -6,6 +6,7 @@ mod embedded;
 mod server;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_postgres::database::PostgresDatabase;
@@ -30,10 +31,25 @@ fn workload(kind: &str, scale: f64) -> Box<dyn Benchmark> {
     made.unwrap_or_else(|error| panic!("{error}")).0
 }
 
+/// The workload of a file with this name and text.
+fn written(name: &str, text: &str) -> Box<dyn Benchmark> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join(name);
+    fs::write(&file, text).unwrap();
+    workload(&format!("file:{}", file.display()), 1.0)
+}
+
 fn load(benchmark: &dyn Benchmark, database: &dyn Database) -> Result<(), String> {
     database.drop_tables(benchmark.schema()).unwrap();
     let progress = LoadProgress { report: &|_, _, _| {}, stop: &AtomicBool::new(false) };
     benchmark.load(database, &progress).map_err(|error| error.to_string())
+}
+
+/// Whether the workload of such a file can be loaded and its statements prepared.
+fn prepared(database: &dyn Database, name: &str, text: &str) -> Result<(), String> {
+    let made = written(name, text);
+    load(&*made, database)?;
+    made.prepare(database).map_err(|error| error.to_string())
 }
 
 /// Runs clients at the same time, each with this number of requests. Returns how often each transaction was done.

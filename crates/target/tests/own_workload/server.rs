@@ -1,17 +1,13 @@
 //! What only a PostgreSQL server has: its types, its errors, its users, and tables that were there before.
 
-use std::fs;
-
 use plimsoll_workload::database::{Database, DatabaseError};
 use plimsoll_workload::statement::{Rows, Statement, sql_only};
 
-use crate::{all_hold, cell, load, run, server, workload};
+use crate::{all_hold, cell, load, prepared, run, server, written};
 
 /// Values of every type go in and out, as parameters, from queries, and as results of earlier statements.
 #[test]
 fn parameters_fit_columns_of_any_type() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("types.toml");
     let text = r#"
 setup = """
 CREATE TABLE kinds (id bigint PRIMARY KEY, small smallint, whole integer, exact numeric(10, 3), rough double precision,
@@ -46,9 +42,7 @@ statements = [
   "SELECT list[:small: :whole], list[1:2], :word::text || ':x', $$ :y $$ FROM kinds -- :z",
 ]
 "#;
-    fs::write(&file, text).unwrap();
-    let kind = format!("file:{}", file.display());
-    let (database, kinds) = (server(), workload(&kind, 1.0));
+    let (database, kinds) = (server(), written("types.toml", text));
     load(&*kinds, &database).unwrap();
     assert_eq!(run(&*kinds, &database, 1, 1), [1]);
     all_hold(&*kinds, &database);
@@ -57,17 +51,9 @@ statements = [
 /// A mistake is told before anything runs, with the place of the statement.
 #[test]
 fn mistakes_in_sql_are_told_with_their_place() {
-    let folder = tempfile::tempdir().unwrap();
     let database = server();
-    let prepared = |name: &str, text: &str| {
-        let file = folder.path().join(name);
-        fs::write(&file, text).unwrap();
-        let made = workload(&format!("file:{}", file.display()), 1.0);
-        load(&*made, &database)?;
-        made.prepare(&database).map_err(|error| error.to_string())
-    };
     let table = "setup = \"CREATE TABLE t (a int)\"\n[[transaction]]\nname = \"a\"\n";
-    let good = prepared("good.toml", &format!("{table}statements = [\"SELECT a FROM t\"]"));
+    let good = prepared(&database, "good.toml", &format!("{table}statements = [\"SELECT a FROM t\"]"));
     assert_eq!(good, Ok(()));
     for (name, text, expect) in [
         ("b.toml", format!("{table}statements = [\n\"SELECT b FROM t\"]"), "b.toml:5: statement `a.1`: "),
@@ -76,7 +62,7 @@ fn mistakes_in_sql_are_told_with_their_place() {
         ("e.sql", "\n\nSELECT 1 FROM nowhere;".to_owned(), "e.sql:3: statement `e.1`"),
         ("f.toml", "[[transaction]]\nname = \"a\"\nparameters.x = { query = \"SELECT 1 FROM nowhere\" }\nstatements = [\"SELECT :x::int\"]".to_owned(), "f.toml:3: the values of a parameter"),
     ] {
-        let error = prepared(name, &text).unwrap_err();
+        let error = prepared(&database, name, &text).unwrap_err();
         assert!(error.contains(expect), "{error}");
     }
 }
@@ -85,15 +71,9 @@ fn mistakes_in_sql_are_told_with_their_place() {
 /// counted in that text, so that its author looked for it in vain in the file.
 #[test]
 fn errors_show_the_statement_as_the_file_has_it() {
-    let folder = tempfile::tempdir().unwrap();
     let database = server();
-    let made = |name: &str, text: &str| {
-        let file = folder.path().join(name);
-        fs::write(&file, text).unwrap();
-        workload(&format!("file:{}", file.display()), 1.0)
-    };
     let head = "setup = \"CREATE TABLE t (a int); INSERT INTO t VALUES (0)\"\n[parameters]\nfirst = { constant = 1 }\nlast = { constant = 7 }\n[[transaction]]\nname = \"a\"\n";
-    let wrong = made("wrong.toml", &format!("{head}statements = [\"SELECT :first::int, :last::int, b FROM t\"]"));
+    let wrong = written("wrong.toml", &format!("{head}statements = [\"SELECT :first::int, :last::int, b FROM t\"]"));
     load(&*wrong, &database).unwrap();
     let error = wrong.prepare(&database).unwrap_err().to_string();
     let expect = "wrong.toml:7: statement `a.1`: ERROR 42703: column \"b\" does not exist, at `b FROM t`; it is \
@@ -101,7 +81,7 @@ fn errors_show_the_statement_as_the_file_has_it() {
     assert!(error.ends_with(expect), "{error}");
 
     let division =
-        made("division.toml", &format!("{head}statements = [\"SELECT :first::int, :last::int / a FROM t\"]"));
+        written("division.toml", &format!("{head}statements = [\"SELECT :first::int, :last::int / a FROM t\"]"));
     load(&*division, &database).unwrap();
     division.prepare(&database).unwrap();
     let mut client = division.client(0, 7);
@@ -116,13 +96,10 @@ fn errors_show_the_statement_as_the_file_has_it() {
 /// makes the user that a workload asks for, who may use its tables.
 #[test]
 fn clients_log_in_as_the_user_that_is_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
     let database = server();
-    let file = folder.path().join("users.toml");
     let text = "setup = \"CREATE TABLE t (a int); INSERT INTO t VALUES (1)\"\n[[transaction]]\nname = \"a\"\n\
                 statements = [\"UPDATE t SET a = 1 / (session_user = 'shop')::int\"]";
-    fs::write(&file, text).unwrap();
-    let made = workload(&format!("file:{}", file.display()), 1.0);
+    let made = written("users.toml", text);
     load(&*made, &database).unwrap();
     made.prepare(&database).unwrap();
     let mut client = made.client(0, 7);
@@ -139,12 +116,9 @@ fn clients_log_in_as_the_user_that_is_asked_for() {
 /// Tables that are there are used and left alone; nothing is made.
 #[test]
 fn tables_of_the_user_are_used_as_they_are() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("mine.toml");
     let text = "writes = \"in place\"\n[[transaction]]\nname = \"a\"\ntransaction = false\nparameters.a = { query = \"SELECT a FROM mine\" }\n\
                 statements = [\"UPDATE mine SET b = b + 1 WHERE a = :a\"]\n[[check]]\nwhat = \"sum\"\nsql = \"SELECT sum(b) FROM mine\"\nexpect = 20";
-    fs::write(&file, text).unwrap();
-    let (database, mine) = (server(), workload(&format!("file:{}", file.display()), 1.0));
+    let (database, mine) = (server(), written("mine.toml", text));
     let script = "CREATE TABLE public.mine (a int PRIMARY KEY, b int); INSERT INTO public.mine SELECT id, 0 FROM generate_series(1, 5) id";
     database.run_script(mine.schema(), script).unwrap();
     load(&*mine, &database).unwrap();
@@ -165,18 +139,12 @@ fn tables_of_the_user_are_used_as_they_are() {
 /// Statements of later workloads have the names of earlier ones, and may lie where those lay.
 #[test]
 fn a_session_outlives_a_workload() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("mine.sql");
-    let database = server();
-    fs::write(&file, "INSERT INTO public.seen VALUES (0);").unwrap();
-    let kind = format!("file:{}", file.display());
-    let mine = workload(&kind, 1.0);
+    let (database, mine) = (server(), written("mine.sql", "INSERT INTO public.seen VALUES (0);"));
     database.run_script(mine.schema(), "CREATE TABLE public.seen (number int)").unwrap();
     let mut session = database.session(mine.schema()).unwrap();
     for number in 10..60 {
         // Of the same length as the one before, whose memory it may get.
-        fs::write(&file, format!("INSERT INTO public.seen VALUES ({number});")).unwrap();
-        let next = workload(&kind, 1.0);
+        let next = written("mine.sql", &format!("INSERT INTO public.seen VALUES ({number});"));
         let mut client = next.client(0, 7);
         // Prepared the first time, found the second.
         for _ in 0..2 {
@@ -191,8 +159,6 @@ fn a_session_outlives_a_workload() {
 /// Names of result columns are told from the text as the server tells them.
 #[test]
 fn columns_are_called_what_the_server_calls_them() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("names.sql");
     let items = [
         "a",
         "t.a",
@@ -222,8 +188,7 @@ fn columns_are_called_what_the_server_calls_them() {
     for (number, name) in names.iter().enumerate() {
         text += &format!("SELECT :v{number}_{name}::text;\n");
     }
-    fs::write(&file, text).unwrap();
-    let (database, made) = (server(), workload(&format!("file:{}", file.display()), 1.0));
+    let (database, made) = (server(), written("names.sql", &text));
     load(&*made, &database).unwrap();
     run(&*made, &database, 1, 1);
     let mut session = database.session(made.schema()).unwrap();
