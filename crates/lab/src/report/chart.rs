@@ -88,7 +88,7 @@ pub(super) enum Span {
 }
 
 /// As [`CurvePanel`], of lines.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct LinePanel {
     pub row: String,
     pub title: String,
@@ -97,7 +97,7 @@ pub(super) struct LinePanel {
 }
 
 /// Points in the order of x.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Line {
     /// Its name in the legend; lines of one name have one colour.
     pub name: String,
@@ -112,10 +112,11 @@ pub(super) struct Line {
 }
 
 /// How points are joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LineStyle {
     /// By straight lines.
+    #[default]
     Straight,
     /// Not at all.
     Dots,
@@ -165,7 +166,7 @@ pub(super) struct CurvePoint {
 }
 
 /// A line through points.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Series {
     pub name: String,
     /// Position in the palette.
@@ -197,7 +198,7 @@ pub(super) struct Gap {
 }
 
 /// One of several plots side by side: those with equal `row` stand under it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct CurvePanel {
     pub row: String,
     pub title: String,
@@ -208,7 +209,7 @@ pub(super) struct CurvePanel {
 }
 
 /// As [`CurvePanel`], of rows.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct IntervalPanel {
     pub row: String,
     pub title: String,

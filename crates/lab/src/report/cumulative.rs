@@ -55,7 +55,7 @@ impl Distribution {
         let is_known = |share: f64| share == 1.0 || count as f64 * (1.0 - share) >= 1.0 - 1e-9;
         let points =
             SHARES.into_iter().filter(|share| is_known(*share)).map(|share| (short(at(share)), share)).collect();
-        let line = Line { name, detail: String::new(), colour, style: LineStyle::Straight, run: None, points };
+        let line = Line { name, colour, points, ..Line::default() };
         let tail = [(0.5, 20), (0.9, 100), (0.99, 1000)].map(|(share, least)| (count >= least).then(|| at(share)));
         Distribution { measure, setting, line, count, tail }
     }
@@ -184,8 +184,8 @@ fn drawn(
         found.chunk_by(|one, next| one.measure == next.measure && one.setting == next.setting).map(|group| LinePanel {
             row: group[0].measure.to_owned(),
             title: group[0].setting.clone(),
-            note: String::new(),
             lines: group.iter().map(|one| one.line.clone()).collect(),
+            ..LinePanel::default()
         });
     let chart = Chart::Lines {
         label: heading.to_owned(),

@@ -83,11 +83,10 @@ fn panel(page: &Page, workload: &str, runs: &[Beside]) -> LinePanel {
     let means = by_block(runs).iter().map(|(block, runs)| (f64::from(*block), short(mean(runs)))).collect();
     let line = |name: &str, colour, style, points| Line {
         name: name.to_owned(),
-        detail: String::new(),
         colour,
         style,
-        run: None,
         points,
+        ..Line::default()
     };
     let mut lines = vec![line("mean of the block", 5, LineStyle::Straight, means)];
     // A line for each run: it leads to its row.
@@ -102,7 +101,7 @@ fn panel(page: &Page, workload: &str, runs: &[Beside]) -> LinePanel {
             vec![(f64::from(run.block), short(run.ratio))],
         )
     }));
-    LinePanel { row: String::new(), title: workload.to_owned(), note: String::new(), lines }
+    LinePanel { title: workload.to_owned(), lines, ..LinePanel::default() }
 }
 
 fn numbers_table(all: &[(&str, Vec<Beside>)]) -> Markup {

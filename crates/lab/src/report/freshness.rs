@@ -48,7 +48,7 @@ fn lags(page: &Page, label: &str) -> Option<Chart> {
         let of_setting = page.results.points.iter().enumerate().filter(|(_, point)| point.setting == *setting);
         let lines: Vec<Line> = of_setting.filter_map(|(run, point)| line(page, run, point)).collect();
         let title = setting_label(setting, &page.keys(), None);
-        (!lines.is_empty()).then(|| LinePanel { row: String::new(), title, note: String::new(), lines })
+        (!lines.is_empty()).then(|| LinePanel { title, lines, ..LinePanel::default() })
     });
     let panels: Vec<LinePanel> = panels.collect();
     (!panels.is_empty()).then(|| Chart::Lines {

@@ -68,7 +68,7 @@ fn rows(page: &Page, settings: &[&Setting]) -> Markup {
             }
         }
         if !rows.is_empty() {
-            panels.push(IntervalPanel { row: String::new(), title: workload.to_owned(), rows });
+            panels.push(IntervalPanel { title: workload.to_owned(), rows, ..IntervalPanel::default() });
         }
     }
     if panels.is_empty() {

@@ -90,7 +90,7 @@ fn chart(page: &Page, used: &[Used], gb_s: f64) -> Chart {
     let at = || used.iter().map(|one| one.intensity);
     let (least, most) = (at().fold(f64::INFINITY, f64::min) / 2.0, at().fold(0.0, f64::max) * 2.0);
     let line =
-        |name: String, colour, style, points| Line { name, detail: String::new(), colour, style, run: None, points };
+        |name: String, colour, style, points| Line { name, colour, style, points, ..Line::default() };
     let roof = [least, most].map(|intensity| (short(intensity), short(intensity * gb_s)));
     let mut lines = vec![line("memory bandwidth".to_owned(), 0, LineStyle::Bound, roof.into())];
     let workloads = page.workloads();
@@ -110,6 +110,6 @@ fn chart(page: &Page, used: &[Used], gb_s: f64) -> Chart {
         x: scale("instructions per byte read from memory"),
         y: scale("10⁹ instructions per second"),
         reference: None,
-        panels: vec![LinePanel { row: String::new(), title: String::new(), note: String::new(), lines }],
+        panels: vec![LinePanel { lines, ..LinePanel::default() }],
     }
 }

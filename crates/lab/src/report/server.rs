@@ -59,16 +59,9 @@ fn over_time(page: &Page, run: usize, point: &Point, server: &Server) -> Markup 
             Some(CurvePoint { at: second as f64 + 0.5, figure: Figure::new(bare(*throughput), Vec::new())? })
         });
         let points: Vec<CurvePoint> = points.collect();
-        let series = Series {
-            name: workload.name.clone(),
-            colour: 1,
-            faint: false,
-            points,
-            fit: vec![],
-            fit_name: String::new(),
-        };
+        let series = Series { name: workload.name.clone(), colour: 1, points, ..Series::default() };
         let (row, title) = (workload.name.clone(), workload.name.clone());
-        Some(CurvePanel { row, title, note: String::new(), series: vec![series], flags: flags.clone(), gaps: vec![] })
+        Some(CurvePanel { row, title, series: vec![series], flags: flags.clone(), ..CurvePanel::default() })
     };
     let chart = Chart::Curve {
         label: format!("Throughput over time in run {run}"),

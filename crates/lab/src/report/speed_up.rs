@@ -48,15 +48,12 @@ fn drawn(page: &Page, group: &[SpeedUp]) -> Markup {
             Some(CurvePoint { at: short(point.at), figure: Figure::new(point.times, samples)? })
         });
         let series = Series {
-            name: String::new(),
             colour: page.colour(one.arm, one.workload).max(1),
-            faint: false,
             points: points.collect(),
-            fit: Vec::new(),
-            fit_name: String::new(),
+            ..Series::default()
         };
         let (row, note) = (String::new(), String::new());
-        CurvePanel { row, title: query.query.to_owned(), note, series: vec![series], flags: vec![], gaps: vec![] }
+        CurvePanel { row, title: query.query.to_owned(), note, series: vec![series], ..CurvePanel::default() }
     };
     let chart = Chart::Curve {
         label: format!("Speed-up of the queries of {} over {}", one.workload, one.axis),
