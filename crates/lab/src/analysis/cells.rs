@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::figures::Reading;
 use crate::histograms::WorkloadHistograms;
 use crate::results::{Device, Estimate, Point, WorkloadResult, mean};
+use crate::units::distinct;
 
 /// The swept values of a setting, by key.
 pub(crate) type SettingValues = BTreeMap<String, Value>;
@@ -96,13 +97,7 @@ impl<'a> Cells<'a> {
 
     /// The names of all workloads, in the order in which they first ran.
     pub(crate) fn workloads(&self) -> Vec<&'a str> {
-        let mut names: Vec<&str> = Vec::new();
-        for cell in &self.cells {
-            if !names.contains(&cell.workload) {
-                names.push(cell.workload);
-            }
-        }
-        names
+        distinct(self.cells.iter().map(|cell| cell.workload))
     }
 
     /// How many there are.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::figures::{self, Read};
+use crate::units::distinct;
 
 /// Bytes of the expression.
 pub type Span = Range<usize>;
@@ -133,13 +134,8 @@ pub enum Function {
 
 /// Every function of measurements: those of figures in the order of their list, then those that compare cells.
 pub fn functions() -> Vec<Function> {
-    let mut all: Vec<Function> = Vec::new();
-    for asked in figures::figures().filter_map(|figure| figure.claim) {
-        let function = Function::Figure(asked.function);
-        if !all.contains(&function) {
-            all.push(function);
-        }
-    }
+    let asked = figures::figures().filter_map(|figure| figure.claim);
+    let mut all = distinct(asked.map(|asked| Function::Figure(asked.function)));
     all.extend([Function::Ratio, Function::Gain, Function::Penalty, Function::Knee]);
     all
 }

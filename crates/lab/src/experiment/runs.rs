@@ -32,8 +32,7 @@ const TRIES: u32 = 3;
 
 const NO_REPEATS: &str = "0 repeats run nothing; write 1 or, to know the noise, at least 2";
 const NO_TRIES: &str = "0 tries run nothing; write 1, so that no run is repeated, or more";
-const NO_OTHERS: &str =
-    "`others_max` is a number of cores above 0, for each that can be used; write for example 0.1";
+const NO_OTHERS: &str = "`others_max` is a number of cores above 0, for each that can be used; write for example 0.1";
 
 /// How runs are run. `quick` is given where the experiment is to be quick.
 pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mut Problems) -> RunPlan {
@@ -89,11 +88,7 @@ fn window(text: &str) -> Result<Duration, String> {
 }
 
 /// A number that must be above 0; `refusal` is what is said of another.
-fn above_0<T: Copy + Default + PartialOrd>(
-    given: &Option<At<T>>,
-    refusal: &str,
-    problems: &mut Problems,
-) -> Option<T> {
+fn above_0<T: Copy + Default + PartialOrd>(given: &Option<At<T>>, refusal: &str, problems: &mut Problems) -> Option<T> {
     let given = given.as_ref()?;
     let value = Some(*given.value()).filter(|value| *value > T::default());
     if value.is_none() {

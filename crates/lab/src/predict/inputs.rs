@@ -13,6 +13,7 @@ use super::points::{Asked, AskedMember};
 use super::window::{Clients, DISK_LIMITS, DiskModel, DiskRate, block, own_cpu_s, response};
 use crate::analysis::cells::{Cell, Cells};
 use crate::results::{Point, Results, WorkloadResult};
+use crate::units::distinct;
 
 /// By how much windows may be off Little's law, so that the model still learns from them: twice what claims allow, since it averages them.
 const LITTLES_DIFFERENCE_MAX: f64 = 0.1;
@@ -33,14 +34,7 @@ impl<'a> Inputs<'a> {
 
     /// The swept settings that are not loads, each once, in the order in which they ran.
     pub(super) fn bases(&self) -> Vec<Setting> {
-        let mut bases: Vec<Setting> = Vec::new();
-        for point in &self.results.points {
-            let base = base_of(&point.setting);
-            if !bases.contains(&base) {
-                bases.push(base);
-            }
-        }
-        bases
+        distinct(self.results.points.iter().map(|point| base_of(&point.setting)))
     }
 
     /// The cells of a workload alone at these settings, valid runs or not.

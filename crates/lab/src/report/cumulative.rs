@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::chart::{Chart, Line, LinePanel, LineStyle, Scale, Span, Unit, figure, numbers, short};
+use super::chart::{Chart, Line, LinePanel, Scale, Span, Unit, figure, numbers, short};
 use super::layout::{figure_cell, number, section, table, text};
 use super::page::{Page, Setting, arm_label, setting_label};
 use crate::histograms::{Latencies, LockHistograms, merged};
 use crate::record::RunRecord;
 use crate::results::{Device, most_urgent_first};
-use crate::units::{count, duration_us, significant};
+use crate::units::{count, duration_us, joined, significant};
 
 /// Settings that are drawn; the tables of other sections have the rest.
 const SETTINGS_MAX: usize = 8;
@@ -98,7 +98,7 @@ fn by_class(
     let histograms: Vec<_> = histograms.collect();
     let classes = most_urgent_first(histograms.iter().flat_map(|one| of(&one.locks).keys()));
     let place = [workload.to_owned(), arm_label(arm, workload), setting_label(setting, &page.keys(), None)];
-    let place = place.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", ");
+    let place = joined(place);
     let class = |(number, class): (usize, &str)| {
         let all = merged(histograms.iter().filter_map(|one| of(&one.locks).get(class)))?;
         // A logarithmic axis has no 0; waits are in whole microseconds.

@@ -81,13 +81,8 @@ fn mean(runs: &[&Beside]) -> f64 {
 
 fn panel(page: &Page, workload: &str, runs: &[Beside]) -> LinePanel {
     let means = by_block(runs).iter().map(|(block, runs)| (f64::from(*block), short(mean(runs)))).collect();
-    let line = |name: &str, colour, style, points| Line {
-        name: name.to_owned(),
-        colour,
-        style,
-        points,
-        ..Line::default()
-    };
+    let line =
+        |name: &str, colour, style, points| Line { name: name.to_owned(), colour, style, points, ..Line::default() };
     let mut lines = vec![line("mean of the block", 5, LineStyle::Straight, means)];
     // A line for each run: it leads to its row.
     let drawn = runs.iter().filter(|_| runs.len() <= RUNS_MAX);

@@ -94,7 +94,7 @@ fn of_runs(page: &Page) -> Markup {
                     @let changes = |rate: Option<f64>| rate.map(|rate| amount(copy.unit, rate));
                     @let lag = |us: Option<f64>| us.map(duration_us);
                     tr class=[(!point.valid).then_some("invalid")] {
-                        th scope="row" class="n" { a href={ "#" (page.run()) (run) } { (run) } }
+                        th scope="row" class="n" { (page.run_link(run)) }
                         td { (point.arm) }
                         (page.setting_cells(&point.setting))
                         (figure_cell(changes(copy.lambda)))

@@ -111,8 +111,7 @@ fn curve(label: &str, (x, x_unit): (&str, Option<Unit>), points: &[(f64, &memory
     if points.is_empty() {
         return None;
     }
-    let series =
-        Series { colour: 1, points, ..Series::default() };
+    let series = Series { colour: 1, points, ..Series::default() };
     let (row, title, note) = (String::new(), String::new(), String::new());
     Some(Chart::Curve {
         label: label.to_owned(),

@@ -189,7 +189,7 @@ fn run_cells(page: &Page, run: usize, point: &Point) -> Markup {
     let set = setting_label(&point.setting, &page.keys(), None);
     let name = if set.is_empty() { point.arm.clone() } else { format!("{set}, {}", point.arm) };
     html! {
-        td class="n" { a href={ "#" (page.run()) (run) } { (run) } }
+        td class="n" { (page.run_link(run)) }
         td { (name) }
     }
 }

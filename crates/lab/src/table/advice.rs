@@ -4,7 +4,7 @@ use super::{sweep, wrap};
 use crate::advise::{Advice, Standing, Tried};
 use crate::predict::{CachePair, CacheShared};
 use crate::results::{Interval, Verified};
-use crate::units::{MISSING, duration_us, percent, plain, rate};
+use crate::units::{MISSING, duration_us, joined, percent, plain, rate};
 
 /// Columns for what was tried.
 const WIDTH: usize = 30;
@@ -131,7 +131,7 @@ fn lines(advice: &Advice, at: usize, tried: &Tried) -> Vec<String> {
     let setting = sweep::setting(&tried.setting);
     let mark = if tried.is_extrapolated { " *" } else { "" };
     let what = [format!("{}={}{mark}", advice.key, tried.value), setting];
-    let what = what.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    let what = joined(what);
     if let Some(why) = &tried.refused {
         return wrap(&format!("{what}: not predicted: {why}"), "  ", "    ");
     }

@@ -4,7 +4,7 @@ use super::{sweep, wrap};
 use crate::predict::cache::cautions;
 use crate::predict::{ALL, Accuracy, CachePair, CacheShared, MIX, PredictedMix, PredictedWorkload, Predictions};
 use crate::results::Interval;
-use crate::units::{MISSING, duration_us, percent, rate, significant};
+use crate::units::{MISSING, duration_us, joined, percent, rate, significant};
 
 /// Columns for the mix.
 const WIDTH: usize = 24;
@@ -48,9 +48,7 @@ pub(super) fn cache(pairs: &[CachePair]) -> Vec<String> {
     let mut out = vec![String::new(), head];
     for pair in pairs {
         let names: Vec<&str> = pair.workloads.iter().map(|one| one.name.as_str()).collect();
-        let setting = sweep::setting(&pair.setting);
-        let parts = [names.join(" + "), setting].into_iter().filter(|part| !part.is_empty());
-        out.extend(wrap(&parts.collect::<Vec<_>>().join(", "), "", "  "));
+        out.extend(wrap(&joined([names.join(" + "), sweep::setting(&pair.setting)]), "", "  "));
         out.extend(pair.workloads.iter().map(cache_shared));
     }
     out.extend(cache_accuracy(pairs));
@@ -95,8 +93,7 @@ fn cache_shared(one: &CacheShared) -> String {
 fn lines(mix: &PredictedMix) -> Vec<String> {
     let who: Vec<String> = mix.workloads.iter().map(|one| format!("{} x {}", one.clients, one.name)).collect();
     let setting = sweep::setting(&mix.setting);
-    let mut head =
-        [who.join(" + "), setting].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    let mut head = joined([who.join(" + "), setting]);
     if let Some(why) = &mix.refused {
         let head = if head.is_empty() { "mix".to_owned() } else { head };
         return wrap(&format!("{head}: not predicted: {why}"), "", "  ");

@@ -57,12 +57,8 @@ pub(super) fn curves(page: &Page, axis: &Axis, workload: &str, measures: &[Measu
             let colour = colour(page, workload, &place, measures, position);
             series.push(line(page, axis, workload, &place, (measure, colour)));
         }
-        let mut panel = CurvePanel {
-            row: place.row.clone(),
-            title: place.title.clone(),
-            series,
-            ..CurvePanel::default()
-        };
+        let mut panel =
+            CurvePanel { row: place.row.clone(), title: place.title.clone(), series, ..CurvePanel::default() };
         if is_throughput {
             panel.gaps = gaps_of(page, axis, workload, &place);
         }
@@ -248,12 +244,7 @@ pub(super) fn ratios(page: &Page, axis: &Axis, workload: &str) -> (Vec<CurvePane
         let colour = page.colour(place.arm, workload);
         let name = arm_label(place.arm, workload);
         let series = Series { name, colour, points, ..Series::default() };
-        CurvePanel {
-            row: place.row,
-            title: place.title,
-            series: vec![series],
-            ..CurvePanel::default()
-        }
+        CurvePanel { row: place.row, title: place.title, series: vec![series], ..CurvePanel::default() }
     });
     (panels.filter(|panel| !panel.series[0].points.is_empty()).collect(), left_out)
 }

@@ -9,12 +9,13 @@ use plimsoll_workload::activity::{Activity, ActivityWatch, Doing};
 use plimsoll_workload::database::{
     Database, DatabaseError, OptionChange, QueryAnswer, QueryPlan, Session, SessionUsage,
 };
-use plimsoll_workload::freshness::{ChangeUnit, CopyState, CopyWatch};
+use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::memory::MemoryDatabase;
 use plimsoll_workload::schema::{Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value as StatementValue};
 use serde_json::Value;
 
+use crate::copy_sampling::tests::Copy;
 use crate::targets::Targets;
 
 /// The target. It has the options `dop`, which can be changed in place, and `policy`, which cannot; under the policy
@@ -55,30 +56,6 @@ pub(in crate::runner) struct SessionSeen {
     pub options: BTreeMap<String, String>,
     /// The parameters of its first statements.
     pub inputs: Vec<String>,
-}
-
-/// A copy to which changes are applied two looks after they were published, or never.
-struct Copy {
-    looks: u64,
-    stands_still: bool,
-}
-
-impl CopyWatch for Copy {
-    fn look(&mut self) -> Result<CopyState, DatabaseError> {
-        self.looks += 1;
-        let applied = if self.stands_still { 0 } else { self.looks.saturating_sub(2) };
-        Ok(CopyState {
-            unit: ChangeUnit::LogBytes,
-            published: self.looks * 1000,
-            applied: applied * 1000,
-            readable: applied * 1000,
-            applying: None,
-            merged: None,
-            delta_bytes: None,
-            versions: None,
-            blocked: None,
-        })
-    }
 }
 
 /// Always finds the session waiting for a lock.
@@ -238,12 +215,14 @@ impl Database for WatchedDatabase {
     }
 
     fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
-        Ok(match self.watch().as_deref() {
-            Some("copied") => Some(Box::new(Copy { looks: 0, stands_still: false })),
-            Some("stuck") => Some(Box::new(Copy { looks: 0, stands_still: true })),
+        let applied: fn(u64) -> u64 = match self.watch().as_deref() {
+            // Two looks after they were published, or never.
+            Some("copied") => |published| published.saturating_sub(200),
+            Some("stuck") => |_| 0,
             Some("unseen") => return Err(DatabaseError::Failed("too many connections".to_owned())),
-            _ => None,
-        })
+            _ => return Ok(None),
+        };
+        Ok(Some(Box::new(Copy { looks: 0, applied, gone_after: u64::MAX })))
     }
 
     fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
