@@ -4,7 +4,6 @@
 //! reads one of them, `compare` compares the arms, and `advice` puts the result into words. Invalid points are left out, but
 //! counted ([`Arm::left_out`]).
 
-
 use crate::results::{Finding, Interval, Point, Results};
 use crate::units::distinct;
 

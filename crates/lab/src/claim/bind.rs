@@ -240,7 +240,7 @@ fn listed(function: &str, subject: Option<&Word>) -> Result<(&'static Listed, As
             let limit = limit.ok_or_else(|| unknown(crate::limits::names().collect()))?;
             Ok((first, Asking::Limit(limit)))
         }
-        Read::Plain(_) => {
+        Read::Plain(_) | Read::OfDevice(_) => {
             let name = |figure: &&'static Listed| figure.claim.and_then(|asked| asked.subject);
             let found = figures.iter().find(|figure| name(figure) == Some(&word.text));
             let found = found.ok_or_else(|| unknown(figures.iter().filter_map(name).collect()))?;

@@ -185,7 +185,7 @@ impl Function {
         match first.read {
             Read::OfTimes(_) => Some("TIMES"),
             Read::OfLimit(_) => Some("LIMIT"),
-            Read::Plain(_) => first.claim?.subject.map(|_| match name {
+            Read::Plain(_) | Read::OfDevice(_) => first.claim?.subject.map(|_| match name {
                 "per_request" => "EVENT",
                 "device" => "FIGURE",
                 "aborted" => "CAUSE",

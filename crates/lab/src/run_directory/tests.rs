@@ -5,24 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use super::*;
+use crate::journal::tests::header;
 use crate::record::RunId;
 use crate::report::fixture;
-
-fn header() -> JournalHeader {
-    JournalHeader {
-        format: FORMAT,
-        plimsoll: "0.1.0".to_owned(),
-        commit: None,
-        settings_hash: "5e1f".to_owned(),
-        machine_fingerprint: "41c6".to_owned(),
-        started: "2026-03-14T09:26:53Z".to_owned(),
-        quick: false,
-        only: None,
-        cores: None,
-        claims: Default::default(),
-        blocks_max: None,
-    }
-}
 
 fn create(place: &Path) -> Result<RunDirectory, RunDirectoryError> {
     RunDirectory::create(place, "name = \"x\"", &fixture::study().machine, &header())

@@ -115,15 +115,10 @@ fn a_run_directory_takes_what_is_simulated() {
     let header = JournalHeader {
         format: results.format,
         plimsoll: results.plimsoll.clone(),
-        commit: None,
         settings_hash: results.experiment.settings_hash.clone(),
         machine_fingerprint: results.machine_fingerprint.clone(),
         started: results.started.clone(),
-        quick: false,
-        only: None,
-        cores: None,
-        claims: BTreeMap::new(),
-        blocks_max: None,
+        ..JournalHeader::default()
     };
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("run");
