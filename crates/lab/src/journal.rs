@@ -203,7 +203,7 @@ pub(crate) mod tests {
         }
     }
 
-    fn record(setting: usize) -> RunRecord {
+    pub(crate) fn record(setting: usize) -> RunRecord {
         let id = RunId { setting, arm: 0, repeat: 1, is_again: false };
         RunRecord {
             id,

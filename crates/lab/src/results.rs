@@ -261,6 +261,18 @@ pub enum Finding {
     NotDetermined,
 }
 
+impl Finding {
+    /// In words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Finding::Faster => "faster",
+            Finding::Slower => "slower",
+            Finding::NoDifference => "no difference seen",
+            Finding::NotDetermined => "not determined",
+        }
+    }
+}
+
 /// What a policy does to the response time of one class, against the first value of its sweep key (MW tab. 3.3).
 ///
 /// Settings in which some policy has no valid run are left out for all policies, so that all are averaged over the same ones.

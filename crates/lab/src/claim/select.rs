@@ -58,10 +58,8 @@ impl<'a> Selection<'a> {
                     let runs_over = variables[depth].1;
                     if axis != runs_over {
                         let axis = &names.plan.axes[runs_over].key;
-                        return error(
-                            &selector.value.span,
-                            format!("`{}` is a value of `{axis}`", selector.value.text),
-                        );
+                        let Word { text, span, .. } = &selector.value;
+                        return error(span, format!("`{text}` is a value of `{axis}`"));
                     }
                     Meaning::Value(axis, Pin::Variable(depth))
                 }
@@ -150,19 +148,18 @@ impl<'a> Selection<'a> {
         let name = |workload: &usize| plan.base.workloads[*workload].name.as_str();
         let mut fit: Vec<usize> =
             self.workload.map_or_else(|| (0..plan.base.workloads.len()).collect(), |only| vec![only]);
-        let before = fit.clone();
         if let Some(arm) = self.arm {
             let Arm { name: arm, members } = &plan.arms[arm];
+            let who = choices(fit.iter().map(name));
             fit.retain(|workload| members.contains(workload));
             if fit.is_empty() {
-                return error(span, format!("{} does not run in arm `{arm}`", choices(before.iter().map(name))));
+                return error(span, format!("{who} does not run in arm `{arm}`"));
             }
         }
         if let Some(class) = self.class {
-            let before = fit.clone();
+            let who = choices(fit.iter().map(name));
             fit.retain(|workload| self.has_class(*workload, class));
             if fit.is_empty() {
-                let who = choices(before.iter().map(name));
                 let message = format!(
                     "{who} has no requests of class `{class}`; give the workload a priority, as in priority = \"high:0.1\""
                 );
