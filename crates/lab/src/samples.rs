@@ -48,11 +48,9 @@ pub fn write(into: &mut (impl Write + Send), results: &Results, records: &[RunRe
     })
 }
 
-/// A column.
 struct Column {
     name: &'static str,
     unit: &'static str,
-    /// What it means.
     meaning: &'static str,
     values: Values,
 }

@@ -31,9 +31,7 @@ pub struct Summary<'a> {
 /// One workload alone and together.
 #[derive(Debug, Clone)]
 pub struct Workload<'a> {
-    /// Its name in the experiment.
     pub name: &'a str,
-    /// The benchmark.
     pub kind: &'a str,
     /// Its runs without the others.
     pub alone: Arm<'a>,

@@ -27,7 +27,6 @@ pub(crate) struct Cell<'a> {
     pub workload: &'a str,
     /// Valid runs, in the order they ran.
     pub runs: Vec<usize>,
-    /// Invalid runs.
     pub left_out: Vec<usize>,
     /// Valid second runs of the setting that runs twice (A/A).
     pub again: Vec<usize>,
@@ -36,7 +35,6 @@ pub(crate) struct Cell<'a> {
 /// What runs of a cell measured together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Measured {
-    /// What the workload did.
     pub workload: WorkloadResult,
     /// What the devices did, mean over runs.
     pub device: Device,
@@ -100,12 +98,10 @@ impl<'a> Cells<'a> {
         distinct(self.cells.iter().map(|cell| cell.workload))
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// The cells of one workload.
     pub(crate) fn of_workload(&self, workload: &str) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.workload == workload)
     }

@@ -12,9 +12,7 @@ pub type Span = Range<usize>;
 /// A part of a claim. Equality does not look at places.
 #[derive(Debug, Clone)]
 pub struct Expression {
-    /// Where it stands.
     pub span: Span,
-    /// What it is.
     pub form: Form,
 }
 
@@ -46,7 +44,6 @@ pub enum Form {
 pub struct Over {
     /// The name of the current value.
     pub variable: Word,
-    /// The sweep key.
     pub axis: Word,
     /// Which values count; all, if there is none.
     pub condition: Option<Expression>,
@@ -57,14 +54,12 @@ pub struct Over {
 /// A function of measurements with what it is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// The function.
     pub function: Function,
     /// What a function that [takes one](Function::takes_subject) is asked for: the part of response time of `share`, the sweep
     /// key of `knee`, the number of times of `waited`; for all other functions none.
     pub subject: Option<Word>,
     /// The share of `knee`; for all other functions none.
     pub level: Option<f64>,
-    /// Which measurements.
     pub selectors: Vec<Selector>,
 }
 
@@ -73,7 +68,6 @@ pub struct Call {
 pub struct Selector {
     /// The sweep key, or one of the words `workload`, `arm`, `class`, `transaction`.
     pub key: Option<Word>,
-    /// The value.
     pub value: Word,
 }
 
@@ -109,11 +103,8 @@ pub enum Operator {
 /// A function of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calculation {
-    /// The least of several.
     Minimum,
-    /// The greatest of several.
     Maximum,
-    /// Without its sign.
     Absolute,
 }
 
@@ -143,14 +134,12 @@ pub fn functions() -> Vec<Function> {
 /// A mean of a number over the values of a sweep key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mean {
-    /// The sum over the count.
     Arithmetic,
     /// Of numbers above 0: what all of them multiplied together would be made of by equal factors.
     Geometric,
 }
 
 impl Mean {
-    /// Both.
     pub const ALL: [Mean; 2] = [Mean::Arithmetic, Mean::Geometric];
 
     /// The name of its function.

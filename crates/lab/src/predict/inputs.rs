@@ -307,7 +307,6 @@ impl<'a> Inputs<'a> {
         text.and_then(|text| text.parse::<Delay>().ok()).map_or(0.0, |delay| delay.mean().as_secs_f64())
     }
 
-    /// The cores that a run could use.
     fn cores(&self, point: &Point) -> u32 {
         self.cores_at(&point.setting)
     }
@@ -318,7 +317,6 @@ impl<'a> Inputs<'a> {
         limited.and_then(Value::as_u64).map_or(usable, |cores| cores as u32)
     }
 
-    /// What the workloads share.
     pub(super) fn machine(&self, asked: &Asked) -> Machine {
         Machine { cores: asked.cores.unwrap_or_else(|| self.cores_at(&asked.base)), ..self.machine_of(&asked.base) }
     }

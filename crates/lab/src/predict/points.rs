@@ -123,7 +123,6 @@ impl Measured {
     }
 }
 
-/// A mix that is asked for.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     /// Swept settings that are not loads.
@@ -144,7 +143,6 @@ pub(super) struct AskedMember {
     pub(super) measured: Option<Measured>,
 }
 
-/// The mixes to predict.
 pub(super) fn asked(
     inputs: &Inputs<'_>,
     against: Option<&Results>,

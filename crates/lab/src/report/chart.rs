@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::results::{Finding, Interval};
 
-/// One chart.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Chart {
@@ -46,7 +45,6 @@ pub(super) enum Unit {
     Duration,
     /// A ratio to something else.
     Ratio,
-    /// Bytes.
     Bytes,
     /// A ratio of which half is as far from 1 as double: its axis is logarithmic.
     Times,
@@ -83,7 +81,6 @@ pub(super) enum Span {
     Whole,
     /// Around the values, for differences that are small beside them.
     Close,
-    /// Logarithmic.
     Log,
 }
 
@@ -115,7 +112,6 @@ pub(super) struct Line {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LineStyle {
-    /// By straight lines.
     #[default]
     Straight,
     /// Not at all.
@@ -256,7 +252,6 @@ pub(super) struct DistributionSeries {
     pub points: Vec<(f64, u64)>,
 }
 
-/// One bar of parts.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ShareBar {
     pub group: String,

@@ -17,7 +17,6 @@ pub(super) type Setting = BTreeMap<String, Value>;
 /// One document on the page.
 #[derive(Debug, Clone)]
 pub(super) struct Page<'a> {
-    /// What it tells.
     pub results: &'a Results,
     /// Its runs as they were measured; empty if they are not available.
     records: &'a [RunRecord],
@@ -39,7 +38,6 @@ impl<'a> Page<'a> {
         self.records.get(run).filter(|record| record.point.arm == point.arm && record.point.at_s == point.at_s)
     }
 
-    /// The id of a section.
     pub(super) fn id(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }

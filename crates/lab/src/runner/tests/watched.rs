@@ -26,14 +26,12 @@ use crate::targets::Targets;
 pub(in crate::runner) struct Watched {
     /// Whether it does not open.
     pub closed: bool,
-    /// What was done to it.
     pub seen: Arc<Mutex<Seen>>,
 }
 
 /// What was done to a target.
 #[derive(Debug, Clone, Default)]
 pub(in crate::runner) struct Seen {
-    /// How often it was opened.
     pub opened: usize,
     /// How often tables were loaded, by schema.
     pub loaded: BTreeMap<String, usize>,
@@ -50,9 +48,7 @@ pub(in crate::runner) struct SessionSeen {
     pub schema: String,
     /// Rows in the table that tells how much data there is: orders or pairs.
     pub rows: u64,
-    /// Schemas that have tables.
     pub present: BTreeSet<String>,
-    /// The options in force.
     pub options: BTreeMap<String, String>,
     /// The parameters of its first statements.
     pub inputs: Vec<String>,
