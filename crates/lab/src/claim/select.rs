@@ -17,7 +17,6 @@ use crate::units;
 /// What the selectors of one function say.
 pub(super) struct Selection<'a> {
     names: &'a Names<'a>,
-    /// Which value of each axis.
     pub pins: Vec<Pin>,
     /// The axis of the first swept value.
     pub first_axis: Option<usize>,
@@ -38,7 +37,6 @@ enum Meaning {
 }
 
 impl<'a> Selection<'a> {
-    /// Understands selectors.
     pub fn new(
         names: &'a Names<'a>,
         variables: &[Variable],
@@ -231,7 +229,6 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Which requests of the workload.
     pub fn part(&self) -> Part {
         match (self.class, &self.transaction) {
             (Some(class), _) => Part::Class(class),

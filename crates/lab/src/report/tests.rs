@@ -42,7 +42,6 @@ fn named<'a, 'i>(node: Node<'a, 'i>, names: &[&str]) -> Vec<Node<'a, 'i>> {
     node.descendants().filter(|node| names.contains(&node.tag_name().name())).collect()
 }
 
-/// The element with this id.
 fn by_id<'a, 'i>(page: &'a Document<'i>, id: &str) -> Node<'a, 'i> {
     page.descendants().find(|node| node.attribute("id") == Some(id)).unwrap_or_else(|| panic!("no {id}"))
 }
@@ -58,7 +57,6 @@ fn chart(page: &Document, label: &str) -> Value {
     found.unwrap_or_else(|| panic!("no chart of {label}"))
 }
 
-/// The ids of a page's sections.
 fn sections<'a>(source: impl Into<Source<'a>>) -> Vec<String> {
     let page = parse(&render(source));
     named(page.root(), &["section"]).iter().filter_map(|s| s.attribute("id").map(str::to_owned)).collect()

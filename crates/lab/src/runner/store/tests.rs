@@ -74,14 +74,7 @@ fn setting(count: usize) -> Setting {
         parameters: BTreeMap::new(),
         clients: Default::default(),
     };
-    Setting {
-        swept: BTreeMap::new(),
-        url: "memory:".to_owned(),
-        options: BTreeMap::new(),
-        limits: BTreeMap::new(),
-        workloads: (0..count).map(workload).collect(),
-        folder: Default::default(),
-    }
+    Setting { url: "memory:".to_owned(), workloads: (0..count).map(workload).collect(), ..Setting::default() }
 }
 
 /// Runs arms one after the other; tells which workloads were loaded before each.

@@ -44,7 +44,6 @@ pub(in crate::runner) struct Seen {
 /// What a session found.
 #[derive(Debug, Clone)]
 pub(in crate::runner) struct SessionSeen {
-    /// Whose tables it is for.
     pub schema: String,
     /// Rows in the table that tells how much data there is: orders or pairs.
     pub rows: u64,
@@ -83,7 +82,6 @@ impl ActivityWatch for LockWatch {
 const INPUTS_NOTED: usize = 5;
 
 impl Watched {
-    /// What was done so far.
     pub(in crate::runner) fn seen(&self) -> Seen {
         self.seen.lock().expect("nobody panicked").clone()
     }
