@@ -130,6 +130,21 @@ impl<'a> Cells<'a> {
         cell.runs.iter().map(|run| self.result(cell, *run).all.completed).min().unwrap_or(0)
     }
 
+    /// A figure of some runs of a cell in each block; `None` where none ran or it is not known.
+    pub(crate) fn row<T: Clone>(
+        &self,
+        cell: &Cell<'_>,
+        runs: &[usize],
+        blocks: usize,
+        figure: impl Fn(&WorkloadResult) -> Option<T>,
+    ) -> Vec<Option<T>> {
+        let mut row = vec![None; blocks];
+        for run in runs {
+            row[self.block(*run)] = figure(self.result(cell, *run));
+        }
+        row
+    }
+
     /// The block of a run, from 0.
     pub(crate) fn block(&self, run: usize) -> usize {
         self.points[run].repeat.saturating_sub(1) as usize

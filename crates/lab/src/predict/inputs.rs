@@ -205,16 +205,10 @@ impl<'a> Inputs<'a> {
         };
         let members = cells.iter().map(member).collect::<Option<Vec<Member>>>()?;
         let responses = |cell: &&Cell<'a>| {
-            let results = || cell.runs.iter().map(|run| self.cells.result(cell, *run));
             let blocks = cell.runs.iter().map(|run| self.cells.block(*run) + 1).max().unwrap_or(0);
-            let mut responses = vec![None; blocks];
             // Windows that are too short for its responses teach nothing.
-            if self.is_steady(cell) {
-                for (run, result) in cell.runs.iter().zip(results()) {
-                    responses[self.cells.block(*run)] = response(result);
-                }
-            }
-            responses
+            let runs: &[usize] = if self.is_steady(cell) { &cell.runs } else { &[] };
+            self.cells.row(cell, runs, blocks, response)
         };
         Some(Lesson {
             slowdown: self.slowdown(base, &members),
