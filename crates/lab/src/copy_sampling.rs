@@ -112,16 +112,16 @@ impl Looked {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use plimsoll_workload::freshness::{ChangeUnit, CopyState};
 
     use super::*;
 
-    /// A copy that applies a part of what is published, and is gone after so many looks.
-    struct Copy {
-        looks: u64,
-        applied: fn(u64) -> u64,
-        gone_after: u64,
+    /// A copy of which each look finds 100 bytes more published, that applies a part of them, and is gone after so many looks.
+    pub(crate) struct Copy {
+        pub looks: u64,
+        pub applied: fn(u64) -> u64,
+        pub gone_after: u64,
     }
 
     impl CopyWatch for Copy {

@@ -128,6 +128,8 @@ pub type Found = Result<f64, String>;
 pub enum Read {
     /// From what it is [of](Of).
     Plain(fn(&Reading<'_>) -> Found),
+    /// From the devices; `None` where it was not measured.
+    OfDevice(fn(&Device) -> Option<f64>),
     /// The same for so many times.
     OfTimes(fn(&Reading<'_>, Times) -> Found),
     /// The same for a limit by its name.
@@ -197,6 +199,7 @@ impl Figure {
     pub fn read(&self, reading: &Reading<'_>, asking: Asking) -> Found {
         let found = match (self.read, asking) {
             (Read::Plain(read), _) => read(reading),
+            (Read::OfDevice(read), _) => known(read(reading.device), "it was not measured"),
             (Read::OfTimes(read), Asking::Times(times)) => read(reading, times),
             (Read::OfLimit(read), Asking::Limit(name)) => read(reading, name),
             _ => panic!("{} is asked for without what it is of", self.key),

@@ -20,11 +20,9 @@ use serde::{Deserialize, Serialize};
 /// Latency, in microseconds, of one workload in one run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadHistograms {
-    /// The workload.
     pub workload: String,
     /// By kind of transaction or query, those that completed.
     pub transactions: BTreeMap<String, Latencies>,
-    /// By priority class.
     pub classes: BTreeMap<String, Latencies>,
     /// Of lock waits, by priority class.
     #[serde(default)]
@@ -49,14 +47,12 @@ pub struct LockHistograms {
 pub struct Latencies(Vec<u8>);
 
 impl Latencies {
-    /// Packs a histogram.
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let mut bytes = Vec::new();
         V2DeflateSerializer::new().serialize(histogram, &mut bytes).expect("memory takes any histogram");
         Latencies(bytes)
     }
 
-    /// The histogram.
     pub fn histogram(&self) -> Histogram<u64> {
         Deserializer::new().deserialize(&mut self.0.as_slice()).expect("it was packed here, or tried when it was read")
     }
@@ -124,7 +120,6 @@ pub struct LoggedRun<'a> {
     pub at_s: f64,
     /// The window's length, seconds.
     pub window_s: f64,
-    /// Its workloads.
     pub workloads: &'a [WorkloadHistograms],
 }
 

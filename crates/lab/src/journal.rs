@@ -16,7 +16,7 @@ use crate::results::FORMAT;
 use crate::run_directory::disk::sync_folder;
 
 /// What a journal is of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JournalHeader {
     /// [`FORMAT`] of the program that began it.
     pub format: u32,
@@ -184,30 +184,26 @@ fn parse(place: &Path, text: &[u8]) -> Result<(JournalHeader, Vec<RunRecord>), J
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::fs;
 
     use super::*;
     use crate::record::RunId;
     use crate::report::fixture;
 
-    fn header() -> JournalHeader {
+    pub(crate) fn header() -> JournalHeader {
         JournalHeader {
             format: FORMAT,
             plimsoll: "0.1.0".to_owned(),
-            commit: None,
             settings_hash: "5e1f".to_owned(),
             machine_fingerprint: "41c6".to_owned(),
             started: "2026-03-14T09:26:53Z".to_owned(),
             quick: true,
-            only: None,
-            cores: None,
-            claims: Default::default(),
-            blocks_max: None,
+            ..JournalHeader::default()
         }
     }
 
-    fn record(setting: usize) -> RunRecord {
+    pub(crate) fn record(setting: usize) -> RunRecord {
         let id = RunId { setting, arm: 0, repeat: 1, is_again: false };
         RunRecord {
             id,

@@ -67,14 +67,8 @@ impl Attempt {
         let own = BTreeMap::new();
         let kept = measured::kept(results, &protect, (&own, &own), 1)?;
         let standing = measured::standing(&kept, wanted.slo);
-        let as_it_is = Isolation {
-            words: "as they are".to_owned(),
-            options: BTreeMap::new(),
-            predicted: BTreeMap::new(),
-            kept,
-            standing: Some(standing),
-            how: Vec::new(),
-        };
+        let as_it_is =
+            Isolation { words: "as they are".to_owned(), kept, standing: Some(standing), ..Isolation::default() };
         let levers = if standing == LineStanding::Kept { Vec::new() } else { levers::of(results, &protect) };
         let ranked = forecast::ranked(results, &protect, wanted.slo, levers);
         let count = ranked.len().min(wanted.measured_max);
@@ -83,9 +77,8 @@ impl Attempt {
             words: lever.words,
             options: lever.options,
             predicted,
-            kept: Vec::new(),
-            standing: None,
             how: lever.how,
+            ..Isolation::default()
         });
         let tried = std::iter::once(as_it_is).chain(tried).collect();
         let line = Line { protect, slo: wanted.slo, tried, best: Some(0), sentence: String::new() };

@@ -52,7 +52,7 @@ pub struct Plan {
 }
 
 /// One setting of an experiment, complete.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Setting {
     /// The swept values by sweep key; empty where nothing is swept.
     pub swept: BTreeMap<String, Value>,

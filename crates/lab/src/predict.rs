@@ -34,6 +34,7 @@ use points::{Asked, Measured};
 pub use points::{Vary, VaryError, hold_out};
 
 use crate::results::{Interval, Results};
+use crate::units::distinct;
 
 /// How mixes are predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -101,13 +102,7 @@ pub struct Predictions {
 impl Predictions {
     /// What to know of all mixes together, each sentence once.
     pub(crate) fn cautions(&self) -> Vec<&String> {
-        let mut once: Vec<&String> = Vec::new();
-        for caution in self.mixes.iter().flat_map(|mix| &mix.cautions) {
-            if !once.contains(&caution) {
-                once.push(caution);
-            }
-        }
-        once
+        distinct(self.mixes.iter().flat_map(|mix| &mix.cautions))
     }
 }
 

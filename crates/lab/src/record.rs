@@ -36,7 +36,7 @@ pub struct RunRecord {
 }
 
 /// What one workload did in one second of a window, and the devices meanwhile.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampleRow {
     /// The workload.
     pub workload: String,

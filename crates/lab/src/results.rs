@@ -122,7 +122,7 @@ impl Results {
 }
 
 /// What was run.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Experiment {
     /// Its name.
     pub name: String,
@@ -207,7 +207,7 @@ pub struct Estimate {
 }
 
 /// The noise of one workload's throughput. All figures are relative, so that 0.05 is 5 %.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct NoiseFloor {
     /// The least relative difference between the means of two settings that is not taken for noise; `None` with fewer than
     /// two repeats.
@@ -259,6 +259,18 @@ pub enum Finding {
     NoDifference,
     /// Too little was measured to tell.
     NotDetermined,
+}
+
+impl Finding {
+    /// In words.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Finding::Faster => "faster",
+            Finding::Slower => "slower",
+            Finding::NoDifference => "no difference seen",
+            Finding::NotDetermined => "not determined",
+        }
+    }
 }
 
 /// What a policy does to the response time of one class, against the first value of its sweep key (MW tab. 3.3).
@@ -354,7 +366,7 @@ pub struct LeverUse {
 }
 
 /// One claim, judged.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClaimResult {
     /// What is claimed, in words.
     pub text: String,
@@ -391,7 +403,7 @@ pub struct ClaimResult {
 }
 
 /// What an experiment says of a claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimVerdict {
     /// True, beyond noise.
@@ -401,6 +413,7 @@ pub enum ClaimVerdict {
     /// Within the noise.
     Undecided,
     /// Something it speaks of was not measured.
+    #[default]
     NotJudged,
 }
 

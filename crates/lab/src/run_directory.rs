@@ -133,15 +133,11 @@ impl RunDirectory {
     /// Whether a folder for results can be made at `place`, for callers with long work to do before the first result. Leaves at
     /// most the folders above it.
     pub fn check_place(place: &Path) -> Result<(), RunDirectoryError> {
-        let io_error = |error| RunDirectoryError::Io { place: place.to_owned(), error };
-        match fs::read_dir(place).map(|mut entries| entries.next().is_some()) {
-            Ok(true) => Err(RunDirectoryError::Exists(place.to_owned())),
-            Ok(false) => Ok(()),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                fs::create_dir_all(place).and_then(|()| fs::remove_dir(place)).map_err(io_error)
-            }
-            Err(error) => Err(io_error(error)),
+        if is_missing(place)? {
+            let made = fs::create_dir_all(place).and_then(|()| fs::remove_dir(place));
+            made.map_err(|error| RunDirectoryError::Io { place: place.to_owned(), error })?;
         }
+        Ok(())
     }
 
     /// Makes sure that results can be written to `place`, before anything is measured, and writes what was asked for.
@@ -151,12 +147,7 @@ impl RunDirectory {
         machine: &MachineFacts,
         header: &JournalHeader,
     ) -> Result<Self, RunDirectoryError> {
-        let is_made = match fs::read_dir(place).map(|mut entries| entries.next().is_some()) {
-            Ok(true) => return Err(RunDirectoryError::Exists(place.to_owned())),
-            Ok(false) => false,
-            Err(error) if error.kind() == ErrorKind::NotFound => true,
-            Err(error) => return Err(RunDirectoryError::Io { place: place.to_owned(), error }),
-        };
+        let is_made = is_missing(place)?;
         let made = fs::create_dir_all(place).and_then(|()| place.parent().map_or(Ok(()), sync_folder));
         made.map_err(|error| RunDirectoryError::Io { place: place.to_owned(), error })?;
         let journal = Journal::create(&place.join(JOURNAL), header);
@@ -170,17 +161,15 @@ impl RunDirectory {
                 error.into()
             }
         })?;
-        let directory = RunDirectory {
-            place: place.to_owned(),
-            journal,
-            is_worth_keeping: false,
-            is_made,
-            kept: Vec::new(),
-            disk: Box::new(RealDisk),
-        };
+        let directory = RunDirectory::of(place, journal, is_made);
         write(place, EXPERIMENT, |file| file.write_all(text.as_bytes()))?;
         write(place, MACHINE, |file| write_json(file, machine))?;
         Ok(directory)
+    }
+
+    fn of(place: &Path, journal: Journal, is_made: bool) -> Self {
+        let (place, disk) = (place.to_owned(), Box::new(RealDisk));
+        RunDirectory { place, journal, is_worth_keeping: false, is_made, kept: Vec::new(), disk }
     }
 
     /// Keeps the files of workloads beside the experiment's text, so that it can be resumed and run again from here.
@@ -220,14 +209,8 @@ impl RunDirectory {
         if torn > 0 {
             warnings.push(format!("the last line of {JOURNAL} was torn ({torn} bytes); its run ran again"));
         }
-        let directory = RunDirectory {
-            place: place.to_owned(),
-            journal,
-            is_worth_keeping: true,
-            is_made: false,
-            kept: Vec::new(),
-            disk: Box::new(RealDisk),
-        };
+        let mut directory = RunDirectory::of(place, journal, false);
+        directory.is_worth_keeping = true;
         Ok(Begun { directory, header, text, records, warnings })
     }
 
@@ -272,6 +255,16 @@ impl RunDirectory {
 impl From<Failed> for RunDirectoryError {
     fn from((place, error): Failed) -> Self {
         RunDirectoryError::Io { place, error }
+    }
+}
+
+/// Whether there is no folder yet; one with something in it is refused.
+fn is_missing(place: &Path) -> Result<bool, RunDirectoryError> {
+    match fs::read_dir(place).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => Err(RunDirectoryError::Exists(place.to_owned())),
+        Ok(false) => Ok(false),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(RunDirectoryError::Io { place: place.to_owned(), error }),
     }
 }
 

@@ -48,11 +48,9 @@ pub fn write(into: &mut (impl Write + Send), results: &Results, records: &[RunRe
     })
 }
 
-/// A column.
 struct Column {
     name: &'static str,
     unit: &'static str,
-    /// What it means.
     meaning: &'static str,
     values: Values,
 }
@@ -244,7 +242,7 @@ mod tests {
     use super::*;
     use crate::record::RunId;
     use crate::report::fixture;
-    use crate::results::{Aborted, AxisRole, Device};
+    use crate::results::{AxisRole, Device};
 
     fn record(dop: u64, policy: &str, seconds: usize) -> RunRecord {
         let mut point = fixture::study().points.swap_remove(0);
@@ -256,18 +254,13 @@ mod tests {
             completed: 10 * dop,
             throughput_per_s: 10.0 * dop as f64,
             latency_mean_us: (second > 0).then_some(1.5),
-            latency_max_us: None,
-            aborted: Aborted::default(),
-            lock_wait_s: None,
-            cpu_run_s: None,
-            cpu_wait_s: None,
-            block_io_s: None,
             device: Device { busy_cores_others: Some(second as f64), ..Device::default() },
             marks: if second == 1 {
                 vec!["checkpoint begins".to_owned(), "vacuum of t ends".to_owned()]
             } else {
                 Vec::new()
             },
+            ..SampleRow::default()
         };
         let id = RunId { setting: 0, arm: 0, repeat: 1, is_again: false };
         RunRecord { id, point, histograms: vec![], samples: (0..seconds).map(sample).collect(), warnings: vec![] }

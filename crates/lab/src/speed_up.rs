@@ -12,15 +12,11 @@ use crate::results::{AxisRole, Interval, Results, SweptAxis, WorkloadResult};
 /// One kind of query of a workload in an arm, along one sweep key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeedUp<'a> {
-    /// The sweep key.
     pub axis: &'a str,
     /// The values of all other swept settings.
     pub setting: BTreeMap<String, Value>,
-    /// The arm.
     pub arm: &'a str,
-    /// The workload.
     pub workload: &'a str,
-    /// The query's name.
     pub query: &'a str,
     /// At each value of the key, ascending, where it ran with the least value in the same block.
     pub points: Vec<SpeedUpPoint>,

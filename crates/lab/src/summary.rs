@@ -4,9 +4,8 @@
 //! reads one of them, `compare` compares the arms, and `advice` puts the result into words. Invalid points are left out, but
 //! counted ([`Arm::left_out`]).
 
-use std::collections::BTreeMap;
-
 use crate::results::{Finding, Interval, Point, Results};
+use crate::units::distinct;
 
 mod advice;
 mod arm;
@@ -32,9 +31,7 @@ pub struct Summary<'a> {
 /// One workload alone and together.
 #[derive(Debug, Clone)]
 pub struct Workload<'a> {
-    /// Its name in the experiment.
     pub name: &'a str,
-    /// The benchmark.
     pub kind: &'a str,
     /// Its runs without the others.
     pub alone: Arm<'a>,
@@ -54,12 +51,8 @@ impl<'a> Summary<'a> {
     pub fn of(results: &'a Results) -> Self {
         let points = &results.points;
         let setting = points.first().map(|point| &point.setting);
-        let mut others: Vec<&BTreeMap<_, _>> = Vec::new();
-        for point in points.iter().filter(|point| Some(&point.setting) != setting) {
-            if !others.contains(&&point.setting) {
-                others.push(&point.setting);
-            }
-        }
+        let others = points.iter().map(|point| &point.setting).filter(|other| Some(*other) != setting);
+        let others = distinct(others);
         let points = points.iter().filter(|point| Some(&point.setting) == setting && !point.is_again);
         let points = points.filter(|point| is_together(point) || point.arm.starts_with("alone:")).collect::<Vec<_>>();
         let mut workloads: Vec<Workload<'a>> = Vec::new();

@@ -1,9 +1,32 @@
-//! Numbers as people read them: three significant digits and a unit that fits.
+//! Numbers as people read them: three significant digits and a unit that fits; and lists of what differs.
 
 use serde_json::Value;
 
 /// What stands where there is no figure.
 pub(crate) const MISSING: &str = "–";
+
+/// Those that differ, in order of first appearance.
+pub(crate) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut found = Vec::new();
+    for one in all {
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// Those parts that say something, with commas between them.
+pub(crate) fn joined<T: AsRef<str>>(parts: impl IntoIterator<Item = T>) -> String {
+    let mut all = String::new();
+    for part in parts.into_iter().filter(|part| !part.as_ref().is_empty()) {
+        if !all.is_empty() {
+            all.push_str(", ");
+        }
+        all.push_str(part.as_ref());
+    }
+    all
+}
 
 /// Three significant digits; whole numbers from 100 up.
 pub(crate) fn significant(value: f64) -> String {

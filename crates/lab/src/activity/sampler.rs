@@ -30,7 +30,6 @@ pub struct Sampled {
     pub server: Option<Server>,
     /// By workload, in the order given.
     pub workloads: Vec<SeenWorkload>,
-    /// Why figures are missing.
     pub warnings: Vec<String>,
 }
 
@@ -102,7 +101,6 @@ impl Pace for RealTime {
     }
 }
 
-/// What the looks cost.
 #[derive(Default)]
 struct Cost {
     looks: u64,

@@ -17,7 +17,6 @@ const EXCESS_MAX: f64 = 0.05;
 /// What is known of a workload whose sessions are served by processes of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct OnServer<'a> {
-    /// What looks saw.
     pub seen: &'a SeenWorkload,
     /// Looks in all. A count.
     pub looks: u64,
@@ -43,7 +42,6 @@ pub struct ServerShares {
 }
 
 impl ServerShares {
-    /// Fills in all of it.
     pub(crate) fn fill_in(self, result: &mut WorkloadResult) {
         result.all.time_share = self.whole;
         result.classes.iter_mut().for_each(|(class, part)| self.of_class(class, part));
@@ -51,7 +49,6 @@ impl ServerShares {
         result.server = Some(self.known);
     }
 
-    /// Fills in the shares of a class.
     pub fn of_class(&self, class: &str, part: &mut Part) {
         fill_in(&self.classes, class, part);
     }

@@ -25,7 +25,6 @@ pub struct SeenWorkload {
 /// What looks saw of the processes of clients with a request of one kind and priority under way.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PartSeen {
-    /// What the processes were doing.
     pub seen: Seen,
     /// Of those, how often the client had another request, or none, when the look was over. A count.
     pub changed: u64,
@@ -36,7 +35,6 @@ pub struct PartSeen {
 pub struct SeenWorkers {
     /// Each of them at each look.
     pub seen: Seen,
-    /// How many different ones there were.
     pub different: u64,
     /// Their time, up to the last look at each; `None` if it is unknown of any.
     pub times: Option<ThreadTimes>,
@@ -51,7 +49,6 @@ pub(super) struct Tally {
     /// The last known time of each worker that is there, by its process.
     workers: HashMap<i32, ThreadTimes>,
     pub(super) workloads: Vec<SeenWorkload>,
-    /// Looks counted so far.
     pub(super) looks: u64,
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::figures::Reading;
 use crate::histograms::WorkloadHistograms;
 use crate::results::{Device, Estimate, Point, WorkloadResult, mean};
+use crate::units::distinct;
 
 /// The swept values of a setting, by key.
 pub(crate) type SettingValues = BTreeMap<String, Value>;
@@ -26,7 +27,6 @@ pub(crate) struct Cell<'a> {
     pub workload: &'a str,
     /// Valid runs, in the order they ran.
     pub runs: Vec<usize>,
-    /// Invalid runs.
     pub left_out: Vec<usize>,
     /// Valid second runs of the setting that runs twice (A/A).
     pub again: Vec<usize>,
@@ -35,7 +35,6 @@ pub(crate) struct Cell<'a> {
 /// What runs of a cell measured together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Measured {
-    /// What the workload did.
     pub workload: WorkloadResult,
     /// What the devices did, mean over runs.
     pub device: Device,
@@ -96,21 +95,13 @@ impl<'a> Cells<'a> {
 
     /// The names of all workloads, in the order in which they first ran.
     pub(crate) fn workloads(&self) -> Vec<&'a str> {
-        let mut names: Vec<&str> = Vec::new();
-        for cell in &self.cells {
-            if !names.contains(&cell.workload) {
-                names.push(cell.workload);
-            }
-        }
-        names
+        distinct(self.cells.iter().map(|cell| cell.workload))
     }
 
-    /// How many there are.
     pub(crate) fn len(&self) -> usize {
         self.cells.len()
     }
 
-    /// The cells of one workload.
     pub(crate) fn of_workload(&self, workload: &str) -> impl Iterator<Item = &Cell<'a>> {
         self.cells.iter().filter(move |cell| cell.workload == workload)
     }
@@ -137,6 +128,21 @@ impl<'a> Cells<'a> {
     /// The fewest requests that the workload of a cell completed in a valid run; 0 without one.
     pub(crate) fn completed_min(&self, cell: &Cell<'_>) -> u64 {
         cell.runs.iter().map(|run| self.result(cell, *run).all.completed).min().unwrap_or(0)
+    }
+
+    /// A figure of some runs of a cell in each block; `None` where none ran or it is not known.
+    pub(crate) fn row<T: Clone>(
+        &self,
+        cell: &Cell<'_>,
+        runs: &[usize],
+        blocks: usize,
+        figure: impl Fn(&WorkloadResult) -> Option<T>,
+    ) -> Vec<Option<T>> {
+        let mut row = vec![None; blocks];
+        for run in runs {
+            row[self.block(*run)] = figure(self.result(cell, *run));
+        }
+        row
     }
 
     /// The block of a run, from 0.

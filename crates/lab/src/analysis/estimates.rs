@@ -7,7 +7,7 @@ use plimsoll_model::statistics::{self, Samples};
 use super::cells::{Cell, Cells};
 use super::noise::WorkloadNoise;
 use crate::histograms::WorkloadHistograms;
-use crate::results::Estimate;
+use crate::results::{Estimate, WorkloadResult};
 
 /// An estimate of each cell of a workload that has a valid run.
 pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[WorkloadHistograms]]) -> Vec<Estimate> {
@@ -36,12 +36,6 @@ pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, histograms: &[&[W
 
 /// Mean latency of each cell's runs, in rows like those of the throughput.
 fn latency_samples(cells: &Cells<'_>, own: &[&Cell<'_>], blocks: usize) -> Samples {
-    let rows = own.iter().map(|cell| {
-        let mut row = vec![None; blocks];
-        for run in &cell.runs {
-            row[cells.block(*run)] = cells.result(cell, *run).all.latency_us.map(|latency| latency.mean);
-        }
-        row
-    });
-    Samples::new(rows.collect())
+    let mean = |result: &WorkloadResult| result.all.latency_us.map(|latency| latency.mean);
+    Samples::new(own.iter().map(|cell| cells.row(cell, &cell.runs, blocks, mean)).collect())
 }

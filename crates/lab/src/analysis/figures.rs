@@ -220,7 +220,6 @@ fn is_of_responses(metric: Metric) -> bool {
     }
 }
 
-/// Runs by setting and arm.
 fn cells_of<'a>(plan: &Plan, records: impl Iterator<Item = &'a RunRecord>) -> BTreeMap<(usize, usize), CellRuns<'a>> {
     let mut cells: BTreeMap<(usize, usize), CellRuns<'a>> = BTreeMap::new();
     for record in records {

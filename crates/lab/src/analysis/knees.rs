@@ -6,7 +6,7 @@ use plimsoll_model::statistics::Samples;
 use super::cells::{Cell, Cells, SettingValues};
 use super::noise::WorkloadNoise;
 use crate::analysis::equal_mix::{Costs, speed};
-use crate::results::{AxisRole, Knee, KneeLevel, SweptAxis};
+use crate::results::{AxisRole, Knee, KneeLevel, SweptAxis, WorkloadResult};
 
 /// Resampling within the model follows from this; knees of equal points are equal.
 const SEED: u64 = 7;
@@ -75,16 +75,11 @@ impl Curve<'_, '_> {
         let full = self.cells.last().map(|(_, _, cell)| results(cell)).unwrap_or_default();
         let all: Vec<_> = self.cells.iter().flat_map(|(_, _, cell)| results(cell)).collect();
         let costs = Costs::of(&full, &all);
-        let total = |of: &dyn Fn(&crate::results::WorkloadResult) -> f64| full.iter().map(|run| of(run)).sum::<f64>();
+        let total = |of: &dyn Fn(&WorkloadResult) -> f64| full.iter().map(|run| of(run)).sum::<f64>();
         let unit = total(&|run| run.all.throughput_per_s) / total(&|run| speed(run, costs.as_ref()));
         let unit = if unit.is_finite() { unit } else { 1.0 };
-        let row = |cell: &Cell<'_>| {
-            let mut row = vec![None; blocks];
-            for run in &cell.runs {
-                row[cells.block(*run)] = Some(speed(cells.result(cell, *run), costs.as_ref()) * unit);
-            }
-            row
-        };
+        let in_units = |run: &WorkloadResult| Some(speed(run, costs.as_ref()) * unit);
+        let row = |cell: &Cell<'_>| cells.row(cell, &cell.runs, blocks, in_units);
         Samples::new(self.cells.iter().map(|(_, _, cell)| row(cell)).collect())
     }
 }

@@ -39,7 +39,6 @@ impl Targets for Paper {
     }
 }
 
-/// The plan of an experiment file.
 pub(crate) fn plan(text: &str) -> Plan {
     let resolved = parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &Terms::here(&Paper, false)));
     resolved.unwrap_or_else(|error| panic!("{error}"))

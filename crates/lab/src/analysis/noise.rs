@@ -31,11 +31,7 @@ impl<'a> WorkloadNoise<'a> {
         let repeated: Vec<usize> = repeated.map(|(row, _)| row).collect();
         let rows = |figure: &dyn Fn(usize, &WorkloadResult) -> f64| {
             let row = |position: usize, runs: &[usize]| {
-                let mut row = vec![None; blocks];
-                for run in runs {
-                    row[cells.block(*run)] = Some(figure(position, cells.result(own[position], *run)));
-                }
-                row
+                cells.row(own[position], runs, blocks, |result| Some(figure(position, result)))
             };
             let first = own.iter().enumerate().map(|(position, cell)| row(position, &cell.runs));
             let again = repeated.iter().map(|position| row(*position, &own[*position].again));

@@ -27,17 +27,14 @@ pub struct Names<'a> {
 /// A variable of a `for all` or an average, and the axis that it runs over. Its depth is its position in a list of these.
 pub(super) type Variable = (String, usize);
 
-/// Binds a claim.
 pub(super) fn bind(expression: &Expression, names: &Names<'_>) -> Result<Condition, ClaimError> {
     Binder { names, variables: Vec::new() }.condition(expression)
 }
 
-/// Binds a number.
 pub(super) fn bind_number(expression: &Expression, names: &Names<'_>) -> Result<Formula, ClaimError> {
     Binder { names, variables: Vec::new() }.number(expression)
 }
 
-/// An error at a place.
 pub(super) fn error<T>(span: &Span, message: impl Into<String>) -> Result<T, ClaimError> {
     Err(ClaimError { span: span.clone(), message: message.into() })
 }
@@ -240,7 +237,7 @@ fn listed(function: &str, subject: Option<&Word>) -> Result<(&'static Listed, As
             let limit = limit.ok_or_else(|| unknown(crate::limits::names().collect()))?;
             Ok((first, Asking::Limit(limit)))
         }
-        Read::Plain(_) => {
+        Read::Plain(_) | Read::OfDevice(_) => {
             let name = |figure: &&'static Listed| figure.claim.and_then(|asked| asked.subject);
             let found = figures.iter().find(|figure| name(figure) == Some(&word.text));
             let found = found.ok_or_else(|| unknown(figures.iter().filter_map(name).collect()))?;

@@ -45,13 +45,11 @@ pub(super) fn number(formula: &Formula, plan: &Plan, figures: &dyn Figures) -> M
 /// A condition that was decided.
 #[derive(Debug, Clone)]
 struct Judgement {
-    /// Whether it holds.
     holds: bool,
     /// How far it is from being decided otherwise: the difference of the two sides relative to the larger one.
     margin: f64,
     /// The left side of what was compared; `None` of two comparisons.
     left: Option<f64>,
-    /// What was compared.
     shown: String,
 }
 
@@ -61,11 +59,8 @@ pub(super) type Measurement<T> = Result<T, String>;
 /// Which number stands for a knee.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum KneeEnd {
-    /// The knee itself.
     Knee,
-    /// The lower end of its interval.
     Low,
-    /// The upper end.
     High,
 }
 

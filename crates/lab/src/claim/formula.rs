@@ -6,13 +6,9 @@ use super::syntax::{Mean, Operator};
 /// Something that is true or false.
 #[derive(Debug, Clone)]
 pub(super) enum Condition {
-    /// One of the six comparisons.
     Compare(Operator, Formula, Formula),
-    /// The opposite.
     Not(Box<Condition>),
-    /// Both.
     And(Box<Condition>, Box<Condition>),
-    /// At least one.
     Or(Box<Condition>, Box<Condition>),
     /// For every value of an axis that meets a condition.
     ForAll {
@@ -20,7 +16,6 @@ pub(super) enum Condition {
         axis: usize,
         /// Which values count.
         condition: Option<Box<Condition>>,
-        /// What must hold.
         body: Box<Condition>,
     },
 }
@@ -28,32 +23,23 @@ pub(super) enum Condition {
 /// Something that is a number.
 #[derive(Debug, Clone)]
 pub(super) enum Formula {
-    /// A constant.
     Number(f64),
     /// The current value of the `for all` or average at this depth, the outermost being 0. All values of its axis are numbers.
     Variable(usize),
-    /// With the other sign.
     Negative(Box<Formula>),
-    /// One of the four.
     Arithmetic(Operator, Box<Formula>, Box<Formula>),
-    /// The least.
     Minimum(Vec<Formula>),
-    /// The greatest.
     Maximum(Vec<Formula>),
-    /// Without sign.
     Absolute(Box<Formula>),
     /// The mean over every value of an axis that meets a condition.
     Average {
-        /// Which mean.
         mean: Mean,
         /// Position of the axis in the plan.
         axis: usize,
         /// Which values count.
         condition: Option<Box<Condition>>,
-        /// What is averaged.
         body: Box<Formula>,
     },
-    /// Measured.
     Measured(Box<Measured>),
 }
 
@@ -74,7 +60,6 @@ impl Formula {
 /// Measurements and what is made of them.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
-    /// What is made of them.
     pub figure: Figure,
     /// Which value of each axis, in the order of the plan.
     pub pins: Vec<Pin>,
@@ -82,7 +67,6 @@ pub(super) struct Measured {
     pub arm: usize,
     /// Position of the workload.
     pub workload: usize,
-    /// Which of its requests.
     pub part: Part,
 }
 
@@ -102,9 +86,7 @@ pub(super) enum Figure {
 /// Which value of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pin {
-    /// Each of them.
     Each,
-    /// The one at this position.
     At(usize),
     /// The current value of the `for all` or average at this depth.
     Variable(usize),

@@ -17,7 +17,6 @@ use crate::units;
 /// What the selectors of one function say.
 pub(super) struct Selection<'a> {
     names: &'a Names<'a>,
-    /// Which value of each axis.
     pub pins: Vec<Pin>,
     /// The axis of the first swept value.
     pub first_axis: Option<usize>,
@@ -38,7 +37,6 @@ enum Meaning {
 }
 
 impl<'a> Selection<'a> {
-    /// Understands selectors.
     pub fn new(
         names: &'a Names<'a>,
         variables: &[Variable],
@@ -58,10 +56,8 @@ impl<'a> Selection<'a> {
                     let runs_over = variables[depth].1;
                     if axis != runs_over {
                         let axis = &names.plan.axes[runs_over].key;
-                        return error(
-                            &selector.value.span,
-                            format!("`{}` is a value of `{axis}`", selector.value.text),
-                        );
+                        let Word { text, span, .. } = &selector.value;
+                        return error(span, format!("`{text}` is a value of `{axis}`"));
                     }
                     Meaning::Value(axis, Pin::Variable(depth))
                 }
@@ -150,19 +146,18 @@ impl<'a> Selection<'a> {
         let name = |workload: &usize| plan.base.workloads[*workload].name.as_str();
         let mut fit: Vec<usize> =
             self.workload.map_or_else(|| (0..plan.base.workloads.len()).collect(), |only| vec![only]);
-        let before = fit.clone();
         if let Some(arm) = self.arm {
             let Arm { name: arm, members } = &plan.arms[arm];
+            let who = choices(fit.iter().map(name));
             fit.retain(|workload| members.contains(workload));
             if fit.is_empty() {
-                return error(span, format!("{} does not run in arm `{arm}`", choices(before.iter().map(name))));
+                return error(span, format!("{who} does not run in arm `{arm}`"));
             }
         }
         if let Some(class) = self.class {
-            let before = fit.clone();
+            let who = choices(fit.iter().map(name));
             fit.retain(|workload| self.has_class(*workload, class));
             if fit.is_empty() {
-                let who = choices(before.iter().map(name));
                 let message = format!(
                     "{who} has no requests of class `{class}`; give the workload a priority, as in priority = \"high:0.1\""
                 );
@@ -234,7 +229,6 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// Which requests of the workload.
     pub fn part(&self) -> Part {
         match (self.class, &self.transaction) {
             (Some(class), _) => Part::Class(class),

@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::figures::{self, Read};
+use crate::units::distinct;
 
 /// Bytes of the expression.
 pub type Span = Range<usize>;
@@ -11,9 +12,7 @@ pub type Span = Range<usize>;
 /// A part of a claim. Equality does not look at places.
 #[derive(Debug, Clone)]
 pub struct Expression {
-    /// Where it stands.
     pub span: Span,
-    /// What it is.
     pub form: Form,
 }
 
@@ -45,7 +44,6 @@ pub enum Form {
 pub struct Over {
     /// The name of the current value.
     pub variable: Word,
-    /// The sweep key.
     pub axis: Word,
     /// Which values count; all, if there is none.
     pub condition: Option<Expression>,
@@ -56,14 +54,12 @@ pub struct Over {
 /// A function of measurements with what it is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
-    /// The function.
     pub function: Function,
     /// What a function that [takes one](Function::takes_subject) is asked for: the part of response time of `share`, the sweep
     /// key of `knee`, the number of times of `waited`; for all other functions none.
     pub subject: Option<Word>,
     /// The share of `knee`; for all other functions none.
     pub level: Option<f64>,
-    /// Which measurements.
     pub selectors: Vec<Selector>,
 }
 
@@ -72,7 +68,6 @@ pub struct Call {
 pub struct Selector {
     /// The sweep key, or one of the words `workload`, `arm`, `class`, `transaction`.
     pub key: Option<Word>,
-    /// The value.
     pub value: Word,
 }
 
@@ -108,11 +103,8 @@ pub enum Operator {
 /// A function of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Calculation {
-    /// The least of several.
     Minimum,
-    /// The greatest of several.
     Maximum,
-    /// Without its sign.
     Absolute,
 }
 
@@ -133,13 +125,8 @@ pub enum Function {
 
 /// Every function of measurements: those of figures in the order of their list, then those that compare cells.
 pub fn functions() -> Vec<Function> {
-    let mut all: Vec<Function> = Vec::new();
-    for asked in figures::figures().filter_map(|figure| figure.claim) {
-        let function = Function::Figure(asked.function);
-        if !all.contains(&function) {
-            all.push(function);
-        }
-    }
+    let asked = figures::figures().filter_map(|figure| figure.claim);
+    let mut all = distinct(asked.map(|asked| Function::Figure(asked.function)));
     all.extend([Function::Ratio, Function::Gain, Function::Penalty, Function::Knee]);
     all
 }
@@ -147,14 +134,12 @@ pub fn functions() -> Vec<Function> {
 /// A mean of a number over the values of a sweep key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mean {
-    /// The sum over the count.
     Arithmetic,
     /// Of numbers above 0: what all of them multiplied together would be made of by equal factors.
     Geometric,
 }
 
 impl Mean {
-    /// Both.
     pub const ALL: [Mean; 2] = [Mean::Arithmetic, Mean::Geometric];
 
     /// The name of its function.
@@ -189,7 +174,7 @@ impl Function {
         match first.read {
             Read::OfTimes(_) => Some("TIMES"),
             Read::OfLimit(_) => Some("LIMIT"),
-            Read::Plain(_) => first.claim?.subject.map(|_| match name {
+            Read::Plain(_) | Read::OfDevice(_) => first.claim?.subject.map(|_| match name {
                 "per_request" => "EVENT",
                 "device" => "FIGURE",
                 "aborted" => "CAUSE",

@@ -47,12 +47,9 @@ fn plan() -> Plan {
         differs: Vec::new(),
         text: None,
         base: Setting {
-            swept: BTreeMap::new(),
             url: "embedded:".to_owned(),
-            options: BTreeMap::new(),
-            limits: BTreeMap::new(),
             workloads: vec![workload("oltp", "high:0.1"), workload("olap", "low")],
-            folder: Default::default(),
+            ..Setting::default()
         },
         axes: vec![
             axis("lock_policy", option("lock_policy"), json!(["standard", "pabort", "pow"])),

@@ -75,7 +75,6 @@ impl Claim {
 #[derive(Debug, Clone)]
 struct Part {
     margin: Margin,
-    /// What was compared.
     shown: String,
     interval: Option<ClaimInterval>,
     /// Why something was not measured, without which it may be undecided.

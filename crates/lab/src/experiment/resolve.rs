@@ -284,7 +284,6 @@ impl Resolver<'_> {
         self.targets.check(url, &anchored.collect())
     }
 
-    /// Refuses users where a target has none.
     fn check_users(&self, urls: &[(String, Range<usize>)], problems: &mut Problems) {
         let Some((url, _)) = urls.iter().find(|(url, _)| !self.targets.has_users(url)) else { return };
         for user in self.typed.workloads.iter().filter_map(|workload| workload.value().user.as_ref()) {

@@ -30,12 +30,16 @@ const OTHERS_MAX: f64 = 0.1;
 /// Tries of a run while others are busy.
 const TRIES: u32 = 3;
 
+const NO_REPEATS: &str = "0 repeats run nothing; write 1 or, to know the noise, at least 2";
+const NO_TRIES: &str = "0 tries run nothing; write 1, so that no run is repeated, or more";
+const NO_OTHERS: &str = "`others_max` is a number of cores above 0, for each that can be used; write for example 0.1";
+
 /// How runs are run. `quick` is given where the experiment is to be quick.
 pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mut Problems) -> RunPlan {
     let mut plan = RunPlan {
         warmup: read(&run.warmup, warmup, problems).unwrap_or(WARMUP),
         measure: read(&run.measure, window, problems).unwrap_or(MEASURE),
-        repeats: read_repeats(&run.repeats, problems).unwrap_or(REPEATS),
+        repeats: above_0(&run.repeats, NO_REPEATS, problems).unwrap_or(REPEATS),
         seed: seed(run),
         reload: match run.reload {
             TypedReload::WhenGrown => Reload::WhenGrown,
@@ -47,8 +51,8 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
             TypedServerLost::GoOn => ServerLost::GoOn,
             TypedServerLost::Stop => ServerLost::Stop,
         },
-        others_max: read_others_max(&run.others_max, problems).unwrap_or(OTHERS_MAX),
-        tries: read_tries(&run.tries, problems).unwrap_or(TRIES),
+        others_max: above_0(&run.others_max, NO_OTHERS, problems).unwrap_or(OTHERS_MAX),
+        tries: above_0(&run.tries, NO_TRIES, problems).unwrap_or(TRIES),
         search: match run.search.as_ref().map(At::value) {
             None | Some(TypedSearch::Grid) => Search::Grid,
             Some(TypedSearch::Knee) => Search::Knee,
@@ -61,7 +65,7 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
         };
         plan.warmup = read(&quick.warmup, warmup, problems).unwrap_or(shorter);
         plan.measure = read(&quick.measure, window, problems).unwrap_or(plan.measure.min(QUICK_MEASURE));
-        plan.repeats = read_repeats(&quick.repeats, problems).unwrap_or(plan.repeats.min(REPEATS));
+        plan.repeats = above_0(&quick.repeats, NO_REPEATS, problems).unwrap_or(plan.repeats.min(REPEATS));
     }
     plan
 }
@@ -83,30 +87,12 @@ fn window(text: &str) -> Result<Duration, String> {
     }
 }
 
-fn read_repeats(repeats: &Option<At<u32>>, problems: &mut Problems) -> Option<u32> {
-    let repeats = repeats.as_ref()?;
-    if *repeats.value() == 0 {
-        problems.add(repeats.span(), "0 repeats run nothing; write 1 or, to know the noise, at least 2");
-        return None;
+/// A number that must be above 0; `refusal` is what is said of another.
+fn above_0<T: Copy + Default + PartialOrd>(given: &Option<At<T>>, refusal: &str, problems: &mut Problems) -> Option<T> {
+    let given = given.as_ref()?;
+    let value = Some(*given.value()).filter(|value| *value > T::default());
+    if value.is_none() {
+        problems.add(given.span(), refusal);
     }
-    Some(*repeats.value())
-}
-
-fn read_others_max(others_max: &Option<At<f64>>, problems: &mut Problems) -> Option<f64> {
-    let given = others_max.as_ref()?;
-    if *given.value() > 0.0 {
-        return Some(*given.value());
-    }
-    let message = "`others_max` is a number of cores above 0, for each that can be used; write for example 0.1";
-    problems.add(given.span(), message);
-    None
-}
-
-fn read_tries(tries: &Option<At<u32>>, problems: &mut Problems) -> Option<u32> {
-    let tries = tries.as_ref()?;
-    if *tries.value() == 0 {
-        problems.add(tries.span(), "0 tries run nothing; write 1, so that no run is repeated, or more");
-        return None;
-    }
-    Some(*tries.value())
+    value
 }

@@ -17,7 +17,6 @@ use super::{arms, runs, sweep, workloads};
 use crate::plan::{Arm, PlannedWorkload, Setting, SweepTarget, option_text};
 use crate::simulation::{self, Fault, option_names, parameter_names};
 
-/// Whether an experiment is to be simulated.
 pub(super) fn is_simulated(typed: &TypedExperiment) -> bool {
     typed.target.url.as_ref().is_some_and(|url| url.value() == simulation::URL)
 }
@@ -88,7 +87,6 @@ fn refuse_what_is_measured(typed: &TypedExperiment, problems: &mut Problems) {
     }
 }
 
-/// The target's options as text.
 fn options(typed: &TypedExperiment, problems: &mut Problems) -> BTreeMap<String, String> {
     let mut options = BTreeMap::new();
     for (key, value) in &typed.target.options {

@@ -18,11 +18,8 @@ const VALUES_MAX: usize = 1_000_000;
 pub(super) struct PlacedAxis {
     /// The key as typed.
     pub key: String,
-    /// Where the key stands.
     pub span: Range<usize>,
-    /// What it changes.
     pub place: SweepTarget,
-    /// Its values, each with its place.
     pub values: Vec<(Value, Range<usize>)>,
 }
 

@@ -9,15 +9,11 @@ const MECHANISMS: [&str; 4] = ["dop", "mpl", "parallelism", "cache_classes"];
 
 /// What can be swept in an experiment.
 pub(super) struct SweepKeys<'a> {
-    /// Its workloads.
     pub workloads: &'a [PlannedWorkload],
     /// The fields and parameters of one of them.
     pub fields: &'a dyn Fn(&PlannedWorkload) -> Vec<&'static str>,
-    /// The target's options.
     pub options: &'a [&'static str],
-    /// The limits of the machine.
     pub limits: &'a [&'static str],
-    /// Whether the target itself can be swept.
     pub has_target: bool,
 }
 
@@ -83,7 +79,6 @@ impl SweepKeys<'_> {
         Err(self.unknown(key))
     }
 
-    /// Fields and parameters of a workload.
     fn fields(&self, workload: usize) -> impl Iterator<Item = &'static str> {
         (self.fields)(&self.workloads[workload]).into_iter()
     }

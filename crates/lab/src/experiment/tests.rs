@@ -216,24 +216,20 @@ fn kinds_of_transactions_have_priorities() {
     let swept = "[sweep]\npriority = [\"low\", \"payment=high\"]\n[[claim]]\ntext = \"t\"\nholds = \"mean(high) > 0\"";
     assert_eq!(plan(&workload(swept), false).setting(1).workloads[0].clients.priority, rule("payment=high"));
 
-    let refused = |text: &str| {
-        let resolved = parse(text, "x.toml").and_then(|one| resolve(&one, &Terms::here(&Paper, false)));
-        resolved.expect_err("a wrong priority").to_string()
-    };
-    let error = refused(&workload("priority = { paiment = \"high\" }"));
+    let error = faults(&workload("priority = { paiment = \"high\" }"));
     assert!(
         error.starts_with("x.toml:4:12: workload `tpcc`: a priority for `paiment`") && error.contains("`payment`?"),
         "{error}"
     );
-    let error = refused(&workload("priority = { payment = \"urgent\" }"));
+    let error = faults(&workload("priority = { payment = \"urgent\" }"));
     assert!(error.starts_with("x.toml:4:12: ") && error.contains("`urgent` is unknown"), "{error}");
-    let error = refused(&workload("priority = 5"));
+    let error = faults(&workload("priority = 5"));
     assert!(error.contains("{ payment = \"high\" }"), "{error}");
-    let error = refused(&workload("[sweep]\npriority = [\"low\", \"paiment=high\"]"));
+    let error = faults(&workload("[sweep]\npriority = [\"low\", \"paiment=high\"]"));
     assert!(error.starts_with("x.toml:5:20: workload `tpcc`"), "{error}");
     // No request is of that class, so that a claim of it is refused.
     let claim = "[[claim]]\ntext = \"t\"\nholds = \"mean(high) > 0\"";
-    let error = refused(&workload(&format!("priority = {{ payment = \"low\" }}\n{claim}")));
+    let error = faults(&workload(&format!("priority = {{ payment = \"low\" }}\n{claim}")));
     assert!(error.contains("no requests of class `high`"), "{error}");
 }
 

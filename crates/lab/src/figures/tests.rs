@@ -189,7 +189,7 @@ fn locks(times: u64) -> LockStatistics {
 /// What a figure can be asked for.
 fn asking(figure: &Figure) -> Asking {
     match figure.read {
-        Read::Plain(_) => Asking::Nothing,
+        Read::Plain(_) | Read::OfDevice(_) => Asking::Nothing,
         Read::OfTimes(_) => Asking::Times(Times { from: 1, to: Some(1) }),
         Read::OfLimit(_) => Asking::Limit("cores"),
     }
@@ -245,7 +245,7 @@ fn the_document_has_the_figures_under_their_names() {
     let reading = Reading::of_run(&point, &point.workloads[0]);
     let (of_run, of_workload) = (json!(point), json!(point.workloads[0]));
     let mut found = 0;
-    for figure in figures().filter(|figure| matches!(figure.read, Read::Plain(_))) {
+    for figure in figures().filter(|figure| matches!(figure.read, Read::Plain(_) | Read::OfDevice(_))) {
         let document = if figure.of == Of::Run { &of_run } else { &of_workload };
         let told = document.pointer(&format!("/{}", figure.key.replace('.', "/"))).and_then(Value::as_f64);
         // Events are counts there and per request here.
@@ -326,7 +326,7 @@ fn row(figure: &Figure) -> String {
         None => String::new(),
         Some(Asked { function, subject: Some(subject) }) => format!("`{function}({subject}, …)`"),
         Some(Asked { function, subject: None }) => match figure.read {
-            Read::Plain(_) => format!("`{function}(…)`"),
+            Read::Plain(_) | Read::OfDevice(_) => format!("`{function}(…)`"),
             Read::OfTimes(_) => format!("`{function}(TIMES, …)`"),
             Read::OfLimit(_) => format!("`{function}(LIMIT, …)`"),
         },

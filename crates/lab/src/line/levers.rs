@@ -10,7 +10,6 @@ use crate::results::Results;
 #[derive(Debug, Clone)]
 pub(super) struct Lever {
     pub(super) words: String,
-    /// Options of the target.
     pub(super) options: BTreeMap<String, String>,
     pub(super) effect: Effect,
     pub(super) how: Vec<String>,

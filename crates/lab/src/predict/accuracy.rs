@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::Model;
 use super::points::Asked;
+use crate::units::distinct;
 
 /// Errors of one way to predict mean responses, over mixes that were measured and not used for adjusting the model. All are relative: 0.1
 /// is 10 %.
@@ -183,23 +184,10 @@ pub(super) fn judged(
 
 /// Errors by whose responses, then by model: the one that was asked for first, then the baselines.
 pub(super) fn summed(judged: &[Judged]) -> Vec<Accuracy> {
-    let mut names: Vec<&str> = vec![ALL];
-    let mut ways: Vec<&'static str> = Vec::new();
-    for one in judged {
-        let of_workloads = one.measured.iter().map(|(name, _)| name.as_str());
-        let all = of_workloads.filter(|name| *name != MIX).collect::<Vec<_>>();
-        all.into_iter().for_each(|name| {
-            if !names.contains(&name) {
-                names.push(name)
-            }
-        });
-        one.ways.iter().for_each(|way| {
-            if !ways.contains(&way.name) {
-                ways.push(way.name)
-            }
-        });
-    }
+    let measured = judged.iter().flat_map(|one| &one.measured).map(|(name, _)| name.as_str());
+    let mut names = distinct([ALL].into_iter().chain(measured.filter(|name| *name != MIX)));
     names.push(MIX);
+    let ways: Vec<&'static str> = distinct(judged.iter().flat_map(|one| &one.ways).map(|way| way.name));
     let each = |name: &&str| ways.iter().filter_map(|way| summary(judged, way, name)).collect::<Vec<_>>();
     names.iter().flat_map(each).collect()
 }

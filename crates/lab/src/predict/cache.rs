@@ -16,6 +16,7 @@ use crate::analysis::cells::{Cell, Cells};
 use crate::host_limits::{last_level, last_level_told};
 use crate::limits::{LLC_MIB, UNLIMITED};
 use crate::results::{Interval, Results};
+use crate::units::distinct;
 
 /// Keys whose sweep is one of the cache.
 const AXES: [&str; 2] = [LLC_MIB, "llc_ways"];
@@ -127,13 +128,7 @@ fn class(curve: &Curve, cache: f64) -> (CacheClass, f64) {
 /// Every pair of workloads that have curves, beside what `against`, or the run itself, has measured of it.
 pub(super) fn pairs(results: &Results, cells: &Cells<'_>, against: Option<&Results>) -> Vec<CachePair> {
     let Some(key) = axis(results) else { return Vec::new() };
-    let mut settings: Vec<Setting> = Vec::new();
-    for point in &results.points {
-        let setting = rest(&point.setting, key);
-        if !settings.contains(&setting) {
-            settings.push(setting);
-        }
-    }
+    let settings = distinct(results.points.iter().map(|point| rest(&point.setting, key)));
     let names = &results.experiment.workloads;
     let mut found = Vec::new();
     for setting in &settings {

@@ -13,6 +13,7 @@ use super::points::{Asked, AskedMember};
 use super::window::{Clients, DISK_LIMITS, DiskModel, DiskRate, block, own_cpu_s, response};
 use crate::analysis::cells::{Cell, Cells};
 use crate::results::{Point, Results, WorkloadResult};
+use crate::units::distinct;
 
 /// By how much windows may be off Little's law, so that the model still learns from them: twice what claims allow, since it averages them.
 const LITTLES_DIFFERENCE_MAX: f64 = 0.1;
@@ -33,14 +34,7 @@ impl<'a> Inputs<'a> {
 
     /// The swept settings that are not loads, each once, in the order in which they ran.
     pub(super) fn bases(&self) -> Vec<Setting> {
-        let mut bases: Vec<Setting> = Vec::new();
-        for point in &self.results.points {
-            let base = base_of(&point.setting);
-            if !bases.contains(&base) {
-                bases.push(base);
-            }
-        }
-        bases
+        distinct(self.results.points.iter().map(|point| base_of(&point.setting)))
     }
 
     /// The cells of a workload alone at these settings, valid runs or not.
@@ -211,16 +205,10 @@ impl<'a> Inputs<'a> {
         };
         let members = cells.iter().map(member).collect::<Option<Vec<Member>>>()?;
         let responses = |cell: &&Cell<'a>| {
-            let results = || cell.runs.iter().map(|run| self.cells.result(cell, *run));
             let blocks = cell.runs.iter().map(|run| self.cells.block(*run) + 1).max().unwrap_or(0);
-            let mut responses = vec![None; blocks];
             // Windows that are too short for its responses teach nothing.
-            if self.is_steady(cell) {
-                for (run, result) in cell.runs.iter().zip(results()) {
-                    responses[self.cells.block(*run)] = response(result);
-                }
-            }
-            responses
+            let runs: &[usize] = if self.is_steady(cell) { &cell.runs } else { &[] };
+            self.cells.row(cell, runs, blocks, response)
         };
         Some(Lesson {
             slowdown: self.slowdown(base, &members),
@@ -313,7 +301,6 @@ impl<'a> Inputs<'a> {
         text.and_then(|text| text.parse::<Delay>().ok()).map_or(0.0, |delay| delay.mean().as_secs_f64())
     }
 
-    /// The cores that a run could use.
     fn cores(&self, point: &Point) -> u32 {
         self.cores_at(&point.setting)
     }
@@ -324,7 +311,6 @@ impl<'a> Inputs<'a> {
         limited.and_then(Value::as_u64).map_or(usable, |cores| cores as u32)
     }
 
-    /// What the workloads share.
     pub(super) fn machine(&self, asked: &Asked) -> Machine {
         Machine { cores: asked.cores.unwrap_or_else(|| self.cores_at(&asked.base)), ..self.machine_of(&asked.base) }
     }

@@ -11,7 +11,7 @@ use super::inputs::{Inputs, Setting, base_of};
 use super::{PredictError, Request, check_workload};
 use crate::experiment::range;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
-use crate::units;
+use crate::units::{self, distinct};
 
 /// More mixes than this are a slip of the pen.
 const VALUES_MAX: usize = 1000;
@@ -123,7 +123,6 @@ impl Measured {
     }
 }
 
-/// A mix that is asked for.
 #[derive(Debug, Clone)]
 pub(super) struct Asked {
     /// Swept settings that are not loads.
@@ -144,7 +143,6 @@ pub(super) struct AskedMember {
     pub(super) measured: Option<Measured>,
 }
 
-/// The mixes to predict.
 pub(super) fn asked(
     inputs: &Inputs<'_>,
     against: Option<&Results>,
@@ -269,13 +267,7 @@ fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<Ask
     if vary.key == CORES || own.contains(&vary.key) {
         return Ok(bases.iter().flat_map(|base| vary.values.iter().map(|value| mix(base, *value))).collect());
     }
-    let mut rests: Vec<Setting> = Vec::new();
-    for base in &bases {
-        let rest = without(base, &vary.key);
-        if !rests.contains(&rest) {
-            rests.push(rest);
-        }
-    }
+    let rests = distinct(bases.iter().map(|base| without(base, &vary.key)));
     let mut mixes = Vec::new();
     for (rest, value) in rests.iter().flat_map(|rest| vary.values.iter().map(move |value| (rest, *value))) {
         let is_it =

@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::results::{Finding, Interval};
 
-/// One chart.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Chart {
@@ -46,7 +45,6 @@ pub(super) enum Unit {
     Duration,
     /// A ratio to something else.
     Ratio,
-    /// Bytes.
     Bytes,
     /// A ratio of which half is as far from 1 as double: its axis is logarithmic.
     Times,
@@ -83,12 +81,11 @@ pub(super) enum Span {
     Whole,
     /// Around the values, for differences that are small beside them.
     Close,
-    /// Logarithmic.
     Log,
 }
 
 /// As [`CurvePanel`], of lines.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct LinePanel {
     pub row: String,
     pub title: String,
@@ -97,7 +94,7 @@ pub(super) struct LinePanel {
 }
 
 /// Points in the order of x.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Line {
     /// Its name in the legend; lines of one name have one colour.
     pub name: String,
@@ -112,10 +109,10 @@ pub(super) struct Line {
 }
 
 /// How points are joined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum LineStyle {
-    /// By straight lines.
+    #[default]
     Straight,
     /// Not at all.
     Dots,
@@ -165,7 +162,7 @@ pub(super) struct CurvePoint {
 }
 
 /// A line through points.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct Series {
     pub name: String,
     /// Position in the palette.
@@ -197,7 +194,7 @@ pub(super) struct Gap {
 }
 
 /// One of several plots side by side: those with equal `row` stand under it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct CurvePanel {
     pub row: String,
     pub title: String,
@@ -208,7 +205,7 @@ pub(super) struct CurvePanel {
 }
 
 /// As [`CurvePanel`], of rows.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct IntervalPanel {
     pub row: String,
     pub title: String,
@@ -255,7 +252,6 @@ pub(super) struct DistributionSeries {
     pub points: Vec<(f64, u64)>,
 }
 
-/// One bar of parts.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct ShareBar {
     pub group: String,

@@ -43,9 +43,8 @@ pub(super) fn locks_and_aborts(page: &Page) -> Markup {
 }
 
 fn all<'a>(page: &Page<'a>, is_told: fn(&WorkloadResult) -> bool) -> Vec<(&'a Estimate, Vec<&'a WorkloadResult>)> {
-    let workloads = page.workloads();
-    let estimates = workloads.iter().flat_map(|workload| page.estimates(workload)).collect::<Vec<_>>();
-    let rows = estimates.into_iter().map(|estimate| (estimate, page.results_of(estimate))).collect::<Vec<_>>();
+    let rows =
+        page.all_estimates().into_iter().map(|estimate| (estimate, page.results_of(estimate))).collect::<Vec<_>>();
     if rows.iter().any(|(_, results)| results.iter().any(|result| is_told(result))) { rows } else { Vec::new() }
 }
 

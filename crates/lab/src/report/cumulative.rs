@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::chart::{Chart, Line, LinePanel, LineStyle, Scale, Span, Unit, figure, numbers, short};
+use super::chart::{Chart, Line, LinePanel, Scale, Span, Unit, figure, numbers, short};
 use super::layout::{figure_cell, number, section, table, text};
 use super::page::{Page, Setting, arm_label, setting_label};
 use crate::histograms::{Latencies, LockHistograms, merged};
 use crate::record::RunRecord;
 use crate::results::{Device, most_urgent_first};
-use crate::units::{count, duration_us, significant};
+use crate::units::{count, duration_us, joined, significant};
 
 /// Settings that are drawn; the tables of other sections have the rest.
 const SETTINGS_MAX: usize = 8;
@@ -55,7 +55,7 @@ impl Distribution {
         let is_known = |share: f64| share == 1.0 || count as f64 * (1.0 - share) >= 1.0 - 1e-9;
         let points =
             SHARES.into_iter().filter(|share| is_known(*share)).map(|share| (short(at(share)), share)).collect();
-        let line = Line { name, detail: String::new(), colour, style: LineStyle::Straight, run: None, points };
+        let line = Line { name, colour, points, ..Line::default() };
         let tail = [(0.5, 20), (0.9, 100), (0.99, 1000)].map(|(share, least)| (count >= least).then(|| at(share)));
         Distribution { measure, setting, line, count, tail }
     }
@@ -98,7 +98,7 @@ fn by_class(
     let histograms: Vec<_> = histograms.collect();
     let classes = most_urgent_first(histograms.iter().flat_map(|one| of(&one.locks).keys()));
     let place = [workload.to_owned(), arm_label(arm, workload), setting_label(setting, &page.keys(), None)];
-    let place = place.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", ");
+    let place = joined(place);
     let class = |(number, class): (usize, &str)| {
         let all = merged(histograms.iter().filter_map(|one| of(&one.locks).get(class)))?;
         // A logarithmic axis has no 0; waits are in whole microseconds.
@@ -184,8 +184,8 @@ fn drawn(
         found.chunk_by(|one, next| one.measure == next.measure && one.setting == next.setting).map(|group| LinePanel {
             row: group[0].measure.to_owned(),
             title: group[0].setting.clone(),
-            note: String::new(),
             lines: group.iter().map(|one| one.line.clone()).collect(),
+            ..LinePanel::default()
         });
     let chart = Chart::Lines {
         label: heading.to_owned(),

@@ -81,14 +81,8 @@ fn mean(runs: &[&Beside]) -> f64 {
 
 fn panel(page: &Page, workload: &str, runs: &[Beside]) -> LinePanel {
     let means = by_block(runs).iter().map(|(block, runs)| (f64::from(*block), short(mean(runs)))).collect();
-    let line = |name: &str, colour, style, points| Line {
-        name: name.to_owned(),
-        detail: String::new(),
-        colour,
-        style,
-        run: None,
-        points,
-    };
+    let line =
+        |name: &str, colour, style, points| Line { name: name.to_owned(), colour, style, points, ..Line::default() };
     let mut lines = vec![line("mean of the block", 5, LineStyle::Straight, means)];
     // A line for each run: it leads to its row.
     let drawn = runs.iter().filter(|_| runs.len() <= RUNS_MAX);
@@ -102,7 +96,7 @@ fn panel(page: &Page, workload: &str, runs: &[Beside]) -> LinePanel {
             vec![(f64::from(run.block), short(run.ratio))],
         )
     }));
-    LinePanel { row: String::new(), title: workload.to_owned(), note: String::new(), lines }
+    LinePanel { title: workload.to_owned(), lines, ..LinePanel::default() }
 }
 
 fn numbers_table(all: &[(&str, Vec<Beside>)]) -> Markup {

@@ -134,16 +134,8 @@ pub(crate) fn poor_study() -> Results {
     results.claims = vec![ClaimResult {
         text: "</script><i>claim</i>".to_string(),
         expression: "1 < 2 && <b>".to_string(),
-        verdict: ClaimVerdict::NotJudged,
-        value: None,
-        interval: None,
-        blocks_more: None,
-        published: None,
         why_not: Some("<b>why</b>".to_string()),
-        grade: None,
-        near: None,
-        hash: String::new(),
-        is_changed: false,
+        ..ClaimResult::default()
     }];
     results.experiment.settings.insert("hostile".to_string(), json!("</script><script>alert(1)</script>"));
     results.machine.caches.clear();
@@ -173,13 +165,9 @@ pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
             name: "study".to_string(),
             settings_hash: "5e1f0c2ab7d94410".to_string(),
             settings: settings(),
-            title: None,
-            study: None,
-            differs: Vec::new(),
-            sweep: Vec::new(),
             arms: ["alone:shop", "alone:reports", "together"].map(str::to_string).into(),
             workloads: ["shop", "reports"].map(str::to_string).into(),
-            text: None,
+            ..Experiment::default()
         },
         points,
         noise_floor: derive::noise(&estimates),
@@ -363,7 +351,6 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
     };
     WorkloadResult {
         driven,
-        block_io_s: None,
         counters: Some(Counters {
             cycles: Some(cycles as u64),
             instructions: Some(instructions as u64),
@@ -373,10 +360,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
             coverage: 0.83,
             ..Counters::default()
         }),
-        top_down: None,
-        cache_misses: None,
-        server: None,
-        simulated: None,
+        ..WorkloadResult::default()
     }
 }
 

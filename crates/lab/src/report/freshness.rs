@@ -48,7 +48,7 @@ fn lags(page: &Page, label: &str) -> Option<Chart> {
         let of_setting = page.results.points.iter().enumerate().filter(|(_, point)| point.setting == *setting);
         let lines: Vec<Line> = of_setting.filter_map(|(run, point)| line(page, run, point)).collect();
         let title = setting_label(setting, &page.keys(), None);
-        (!lines.is_empty()).then(|| LinePanel { row: String::new(), title, note: String::new(), lines })
+        (!lines.is_empty()).then(|| LinePanel { title, lines, ..LinePanel::default() })
     });
     let panels: Vec<LinePanel> = panels.collect();
     (!panels.is_empty()).then(|| Chart::Lines {
@@ -94,7 +94,7 @@ fn of_runs(page: &Page) -> Markup {
                     @let changes = |rate: Option<f64>| rate.map(|rate| amount(copy.unit, rate));
                     @let lag = |us: Option<f64>| us.map(duration_us);
                     tr class=[(!point.valid).then_some("invalid")] {
-                        th scope="row" class="n" { a href={ "#" (page.run()) (run) } { (run) } }
+                        th scope="row" class="n" { (page.run_link(run)) }
                         td { (point.arm) }
                         (page.setting_cells(&point.setting))
                         (figure_cell(changes(copy.lambda)))

@@ -58,7 +58,7 @@ pub(super) fn row(page: &Page, gap: &Gap, workload: &str, figures: usize) -> Mar
                 small { "left out: " }
                 @for (position, run) in gap.runs.iter().enumerate() {
                     @if position > 0 { ", " }
-                    a href={ "#" (page.run()) (run) } { (run) }
+                    (page.run_link(*run))
                 }
             }
         }

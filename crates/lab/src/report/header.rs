@@ -131,7 +131,7 @@ fn verdict(page: &Page) -> Vec<(&'static str, String)> {
         for found in results.interference.iter().filter(|found| found.ratio.value.is_finite()) {
             let class = if found.finding == Finding::Slower { "bad" } else { "" };
             let arm = arm_label(&found.arm, &found.workload);
-            let words = super::interference::words(found.finding);
+            let words = found.finding.words();
             out.push((class, format!("{} {arm}: {:.2} of alone, {words}", found.workload, found.ratio.value)));
         }
     }

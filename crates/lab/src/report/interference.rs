@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use super::chart::{Cell, Chart, Figure, IntervalPanel, IntervalRow, Reference, Unit, figure, numbers, short};
 use super::layout::{interval_cell, number, ratio, section, table, text};
 use super::page::{Page, Setting, arm_label, beside, setting_label};
-use crate::results::{Finding, Interference};
+use crate::results::Interference;
 use crate::units::fine_percent;
 
 /// Rows of one chart; more are read better in the matrix and the table.
@@ -60,7 +60,7 @@ fn rows(page: &Page, settings: &[&Setting]) -> Markup {
                 let set = setting_label(setting, &page.keys(), None);
                 rows.push(IntervalRow {
                     name: if set.is_empty() { label } else { format!("{label}, {set}") },
-                    detail: words(found.finding).to_owned(),
+                    detail: found.finding.words().to_owned(),
                     colour: page.colour(&found.arm, workload),
                     floor: page.floor(workload),
                     figure,
@@ -68,7 +68,7 @@ fn rows(page: &Page, settings: &[&Setting]) -> Markup {
             }
         }
         if !rows.is_empty() {
-            panels.push(IntervalPanel { row: String::new(), title: workload.to_owned(), rows });
+            panels.push(IntervalPanel { title: workload.to_owned(), rows, ..IntervalPanel::default() });
         }
     }
     if panels.is_empty() {
@@ -134,7 +134,7 @@ fn numbers_table(page: &Page) -> Markup {
                     td { (arm_label(&found.arm, &found.workload)) }
                     (page.setting_cells(&found.setting))
                     (interval_cell(Some(found.ratio), ratio))
-                    td { (words(found.finding)) }
+                    td { (found.finding.words()) }
                     td class="n" { (page.floor(&found.workload).map_or_else(|| "unknown".to_owned(), fine_percent)) }
                     (runs(page, found, &found.arm))
                     (runs(page, found, &format!("alone:{}", found.workload)))
@@ -148,15 +148,5 @@ fn runs(page: &Page, found: &Interference, arm: &str) -> Markup {
     match page.estimate(&found.setting, arm, &found.workload) {
         Some(estimate) => page.run_links(estimate),
         None => html! { td class="missing" { (crate::units::MISSING) } },
-    }
-}
-
-/// A finding in words.
-pub(super) fn words(finding: Finding) -> &'static str {
-    match finding {
-        Finding::Faster => "faster",
-        Finding::Slower => "slower",
-        Finding::NoDifference => "no difference seen",
-        Finding::NotDetermined => "not determined",
     }
 }

@@ -75,8 +75,7 @@ fn distribution<'a>(page: &Page, workload: &'a str) -> Option<(&'a str, Chart)> 
 type Parts = fn(&Estimate) -> &BTreeMap<String, Part>;
 
 fn parts(page: &Page, heading: &str, of: Parts) -> Markup {
-    let workloads = page.workloads();
-    let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));
+    let estimates = page.all_estimates().into_iter();
     let rows = estimates.flat_map(|e| of(e).iter().map(move |(name, part)| (e, name, part))).collect::<Vec<_>>();
     if rows.is_empty() {
         return html! {};

@@ -5,7 +5,6 @@ use maud::{Markup, html};
 use crate::results::Interval;
 use crate::units::MISSING;
 
-/// A column of a table.
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     name: String,
@@ -22,7 +21,6 @@ pub(super) fn number(name: &str) -> Column {
     Column { name: name.to_owned(), class: Some("n") }
 }
 
-/// A section under a heading.
 pub(super) fn section(id: &str, heading: &str, body: Markup) -> Markup {
     html! { section id=(id) { h2 { (heading) } (body) } }
 }
@@ -40,7 +38,6 @@ pub(super) fn table(caption: &str, columns: &[Column], rows: Markup) -> Markup {
     }
 }
 
-/// A cell of a figure.
 pub(super) fn figure_cell(value: Option<String>) -> Markup {
     html! {
         @match value {

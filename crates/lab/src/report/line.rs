@@ -39,7 +39,7 @@ fn drawn(line: &Line) -> Chart {
             })
         };
         let rows = line.tried.iter().filter_map(row).collect();
-        IntervalPanel { row: String::new(), title: name.to_owned(), rows }
+        IntervalPanel { title: name.to_owned(), rows, ..IntervalPanel::default() }
     };
     Chart::Intervals {
         label: "Throughput over throughput alone, by what isolates".to_owned(),

@@ -7,7 +7,7 @@ use super::layout::{Column, figure_cell, section, table};
 use super::numbers::{count_cell, key_cells, keyed};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Lengths, LockStatistics, MeanLength, most_urgent_first, share_of};
-use crate::units::{duration_us, percent};
+use crate::units::{duration_us, joined, percent};
 
 /// Where the response time of a class went, as far as locks are concerned.
 const PARTS: [&str; 3] = ["waiting for holders", "waiting for others in the queue", "everything else"];
@@ -38,8 +38,7 @@ type Row<'a> = (&'a Estimate, &'a str, &'a LockStatistics);
 
 /// The section; nothing if no request waited, or no target reports waits.
 pub(super) fn section_of(page: &Page) -> Markup {
-    let workloads = page.workloads();
-    let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));
+    let estimates = page.all_estimates().into_iter();
     let rows: Vec<Row<'_>> = estimates
         .flat_map(|estimate| {
             let classes = most_urgent_first(estimate.measured.classes.keys()).into_iter();
@@ -87,7 +86,7 @@ fn bar(page: &Page, (estimate, class, locks): &Row<'_>) -> Option<ShareBar> {
         (arm_label(&estimate.arm, &estimate.workload), setting_label(&estimate.setting, &page.keys(), None));
     let group = [estimate.workload.clone(), arm, set];
     Some(ShareBar {
-        group: group.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", "),
+        group: joined(group),
         name: (*class).to_owned(),
         values: values.map(|share| Some(short(share.clamp(0.0, 1.0)))).into(),
     })

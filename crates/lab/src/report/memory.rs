@@ -111,8 +111,7 @@ fn curve(label: &str, (x, x_unit): (&str, Option<Unit>), points: &[(f64, &memory
     if points.is_empty() {
         return None;
     }
-    let series =
-        Series { name: String::new(), colour: 1, faint: false, points, fit: Vec::new(), fit_name: String::new() };
+    let series = Series { colour: 1, points, ..Series::default() };
     let (row, title, note) = (String::new(), String::new(), String::new());
     Some(Chart::Curve {
         label: label.to_owned(),
@@ -122,7 +121,7 @@ fn curve(label: &str, (x, x_unit): (&str, Option<Unit>), points: &[(f64, &memory
         unit: Unit::Duration,
         ends: Ends::Rounds,
         reference: None,
-        panels: vec![CurvePanel { row, title, note, series: vec![series], flags: vec![], gaps: vec![] }],
+        panels: vec![CurvePanel { row, title, note, series: vec![series], ..CurvePanel::default() }],
     })
 }
 

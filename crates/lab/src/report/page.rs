@@ -9,7 +9,7 @@ use super::chart::Sample;
 use super::source::Source;
 use crate::record::RunRecord;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
-use crate::units::value;
+use crate::units::{distinct, value};
 
 /// Swept settings by key.
 pub(super) type Setting = BTreeMap<String, Value>;
@@ -17,7 +17,6 @@ pub(super) type Setting = BTreeMap<String, Value>;
 /// One document on the page.
 #[derive(Debug, Clone)]
 pub(super) struct Page<'a> {
-    /// What it tells.
     pub results: &'a Results,
     /// Its runs as they were measured; empty if they are not available.
     records: &'a [RunRecord],
@@ -39,7 +38,6 @@ impl<'a> Page<'a> {
         self.records.get(run).filter(|record| record.point.arm == point.arm && record.point.at_s == point.at_s)
     }
 
-    /// The id of a section.
     pub(super) fn id(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -84,12 +82,7 @@ impl<'a> Page<'a> {
 
     /// Every setting that has an estimate, in the order of the axes' values.
     pub(super) fn settings(&self) -> Vec<&'a Setting> {
-        let mut settings: Vec<&Setting> = Vec::new();
-        for estimate in &self.results.estimates {
-            if !settings.contains(&&estimate.setting) {
-                settings.push(&estimate.setting);
-            }
-        }
+        let mut settings = distinct(self.results.estimates.iter().map(|estimate| &estimate.setting));
         settings.sort_by_cached_key(|setting| self.position(setting));
         settings
     }
@@ -118,6 +111,11 @@ impl<'a> Page<'a> {
         all
     }
 
+    /// Every estimate, workload by workload.
+    pub(super) fn all_estimates(&self) -> Vec<&'a Estimate> {
+        self.workloads().into_iter().flat_map(|workload| self.estimates(workload)).collect()
+    }
+
     /// The keys that are swept, slowest first.
     pub(super) fn keys(&self) -> Vec<&'a str> {
         self.results.experiment.sweep.iter().map(|axis| axis.key.as_str()).collect()
@@ -138,16 +136,18 @@ impl<'a> Page<'a> {
         runs.filter_map(|point| point.workloads.iter().find(|w| w.name == estimate.workload)).collect()
     }
 
+    /// A link to the row of a run.
+    pub(super) fn run_link(&self, run: usize) -> Markup {
+        html! { a href={ "#" (self.run()) (run) } { (run) } }
+    }
+
     /// Links to the rows of runs, and how many runs were left out.
     pub(super) fn run_links(&self, estimate: &Estimate) -> Markup {
-        let link = |run: &usize| {
-            html! { a href={ "#" (self.run()) (run) } { (run) } }
-        };
         html! {
             td {
                 @for (position, run) in estimate.runs.iter().enumerate() {
                     @if position > 0 { ", " }
-                    (link(run))
+                    (self.run_link(*run))
                     @if estimate.outliers.contains(run) { " (far off)" }
                 }
                 @if !estimate.left_out.is_empty() {
@@ -155,7 +155,7 @@ impl<'a> Page<'a> {
                         "left out: "
                         @for (position, run) in estimate.left_out.iter().enumerate() {
                             @if position > 0 { ", " }
-                            (link(run))
+                            (self.run_link(*run))
                         }
                     }
                 }
@@ -172,17 +172,6 @@ impl<'a> Page<'a> {
     pub(super) fn floor(&self, workload: &str) -> Option<f64> {
         self.results.noise_floor.get(workload).and_then(|noise| noise.floor)
     }
-}
-
-/// Those that differ, in order of first appearance.
-fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut out: Vec<&str> = Vec::new();
-    for name in names {
-        if !out.contains(&name) {
-            out.push(name);
-        }
-    }
-    out
 }
 
 /// Who else ran in `arm`, as a reader of figures about `workload` would say it: `alone`, `beside reports`, `together`.

@@ -58,7 +58,7 @@ fn drawn(page: &Page, group: &[PolicyEffect]) -> Markup {
         let is_same = |effect: &&PolicyEffect| effect.who() == member.who();
         let rows = group.iter().filter(is_same).filter_map(row).collect();
         let title = format!("{}: times {}", member.who(), if pays { "longer" } else { "shorter" });
-        IntervalPanel { row: String::new(), title, rows }
+        IntervalPanel { title, rows, ..IntervalPanel::default() }
     };
     let label = format!("as under {}", first(page, &one.axis));
     let whose = if one.across_workloads { one.arm.clone() } else { one.workload.clone() };

@@ -27,8 +27,7 @@ struct Used<'a> {
 /// The section; nothing without the probe's bandwidth, or counters of memory reads.
 pub(super) fn section_of(page: &Page) -> Markup {
     let Some(roof) = roof(page) else { return html! {} };
-    let workloads = page.workloads();
-    let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));
+    let estimates = page.all_estimates().into_iter();
     let used: Vec<Used<'_>> = estimates.filter_map(|estimate| used(page, estimate)).collect();
     if used.is_empty() {
         return html! {};
@@ -89,8 +88,7 @@ fn used<'a>(page: &Page<'a>, estimate: &'a Estimate) -> Option<Used<'a>> {
 fn chart(page: &Page, used: &[Used], gb_s: f64) -> Chart {
     let at = || used.iter().map(|one| one.intensity);
     let (least, most) = (at().fold(f64::INFINITY, f64::min) / 2.0, at().fold(0.0, f64::max) * 2.0);
-    let line =
-        |name: String, colour, style, points| Line { name, detail: String::new(), colour, style, run: None, points };
+    let line = |name: String, colour, style, points| Line { name, colour, style, points, ..Line::default() };
     let roof = [least, most].map(|intensity| (short(intensity), short(intensity * gb_s)));
     let mut lines = vec![line("memory bandwidth".to_owned(), 0, LineStyle::Bound, roof.into())];
     let workloads = page.workloads();
@@ -110,6 +108,6 @@ fn chart(page: &Page, used: &[Used], gb_s: f64) -> Chart {
         x: scale("instructions per byte read from memory"),
         y: scale("10⁹ instructions per second"),
         reference: None,
-        panels: vec![LinePanel { row: String::new(), title: String::new(), note: String::new(), lines }],
+        panels: vec![LinePanel { lines, ..LinePanel::default() }],
     }
 }

@@ -9,7 +9,6 @@ use super::page::Page;
 use crate::results::{Aborted, Point, WorkloadResult};
 use crate::units::{MISSING, duration_us, plain, rate, seconds, value};
 
-/// The section.
 pub(super) fn section_of(page: &Page) -> Markup {
     let points = &page.results.points;
     if points.is_empty() {

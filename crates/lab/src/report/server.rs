@@ -59,16 +59,9 @@ fn over_time(page: &Page, run: usize, point: &Point, server: &Server) -> Markup 
             Some(CurvePoint { at: second as f64 + 0.5, figure: Figure::new(bare(*throughput), Vec::new())? })
         });
         let points: Vec<CurvePoint> = points.collect();
-        let series = Series {
-            name: workload.name.clone(),
-            colour: 1,
-            faint: false,
-            points,
-            fit: vec![],
-            fit_name: String::new(),
-        };
+        let series = Series { name: workload.name.clone(), colour: 1, points, ..Series::default() };
         let (row, title) = (workload.name.clone(), workload.name.clone());
-        Some(CurvePanel { row, title, note: String::new(), series: vec![series], flags: flags.clone(), gaps: vec![] })
+        Some(CurvePanel { row, title, series: vec![series], flags: flags.clone(), ..CurvePanel::default() })
     };
     let chart = Chart::Curve {
         label: format!("Throughput over time in run {run}"),
@@ -196,7 +189,7 @@ fn run_cells(page: &Page, run: usize, point: &Point) -> Markup {
     let set = setting_label(&point.setting, &page.keys(), None);
     let name = if set.is_empty() { point.arm.clone() } else { format!("{set}, {}", point.arm) };
     html! {
-        td class="n" { a href={ "#" (page.run()) (run) } { (run) } }
+        td class="n" { (page.run_link(run)) }
         td { (name) }
     }
 }

@@ -54,7 +54,6 @@ pub(super) fn settings(page: &Page) -> Markup {
     )
 }
 
-/// The machine.
 pub(super) fn machine(page: &Page) -> Markup {
     let machine = &page.results.machine;
     let cores = format!(

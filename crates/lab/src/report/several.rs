@@ -73,8 +73,7 @@ pub(super) fn side_by_side(pages: &[Page]) -> Markup {
 fn common<'a>(pages: &[Page<'a>]) -> Vec<(&'a Estimate, Vec<Option<&'a Estimate>>)> {
     let mut rows: Vec<(&Estimate, Vec<Option<&Estimate>>)> = Vec::new();
     for (position, page) in pages.iter().enumerate() {
-        let workloads = page.workloads();
-        for estimate in workloads.iter().flat_map(|workload| page.estimates(workload)) {
+        for estimate in page.all_estimates() {
             let is_known = pages[..position].iter().any(|earlier| of(earlier, estimate).is_some());
             let found = || pages.iter().map(|page| of(page, estimate)).collect::<Vec<_>>();
             if !is_known && pages[position + 1..].iter().any(|later| of(later, estimate).is_some()) {

@@ -6,7 +6,7 @@ use super::chart::{Chart, CurvePanel, CurvePoint, Ends, Figure, Reference, Serie
 use super::layout::{interval_cell, number, ratio, section, table, text};
 use super::page::{Page, arm_label, setting_label};
 use crate::speed_up::{SpeedUp, speed_ups};
-use crate::units::plain;
+use crate::units::{joined, plain};
 
 /// The most charts that are drawn; more would not be read, and the table has all.
 const CHARTS_MAX: usize = 6;
@@ -47,16 +47,10 @@ fn drawn(page: &Page, group: &[SpeedUp]) -> Markup {
             let samples = point.runs.iter().map(|(run, ratio)| (*run, *ratio, false)).collect();
             Some(CurvePoint { at: short(point.at), figure: Figure::new(point.times, samples)? })
         });
-        let series = Series {
-            name: String::new(),
-            colour: page.colour(one.arm, one.workload).max(1),
-            faint: false,
-            points: points.collect(),
-            fit: Vec::new(),
-            fit_name: String::new(),
-        };
+        let series =
+            Series { colour: page.colour(one.arm, one.workload).max(1), points: points.collect(), ..Series::default() };
         let (row, note) = (String::new(), String::new());
-        CurvePanel { row, title: query.query.to_owned(), note, series: vec![series], flags: vec![], gaps: vec![] }
+        CurvePanel { row, title: query.query.to_owned(), note, series: vec![series], ..CurvePanel::default() }
     };
     let chart = Chart::Curve {
         label: format!("Speed-up of the queries of {} over {}", one.workload, one.axis),
@@ -69,7 +63,7 @@ fn drawn(page: &Page, group: &[SpeedUp]) -> Markup {
         panels: group.iter().map(panel).collect(),
     };
     let place = [arm_label(one.arm, one.workload), setting_label(&one.setting, &page.keys(), Some(one.axis))];
-    let place = place.iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(", ");
+    let place = joined(place);
     figure(&page.run(), &format!("{}, {place}, over {}", one.workload, one.axis), "", &chart, html! {})
 }
 

@@ -26,11 +26,9 @@ pub(super) const PANELS_MAX: usize = 30;
 /// A swept axis as a chart needs it.
 #[derive(Debug, Clone)]
 pub(super) struct Axis<'a> {
-    /// Its key.
     pub key: &'a str,
     /// Its values, in the order of the file.
     pub values: Vec<&'a Value>,
-    /// Whether all of them are numbers.
     pub is_numeric: bool,
 }
 

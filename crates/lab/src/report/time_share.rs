@@ -74,8 +74,7 @@ struct Row<'a> {
 
 /// The section; nothing where no share is known.
 pub(super) fn section_of(page: &Page) -> Markup {
-    let workloads = page.workloads();
-    let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));
+    let estimates = page.all_estimates().into_iter();
     let shares = estimates.filter_map(|e| Some((e, e.measured.all.time_share?))).collect::<Vec<_>>();
     if shares.is_empty() {
         return html! {};
@@ -89,7 +88,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
             p class="lead" { "Parts of response time, mean over repeats. What could not be measured is within the last part." }
             (drawn(page, "Parts of response time", &told, bars.collect(), numbers_table(page, &told, &shares)))
             dl class="terms" { @for part in &told { dt { (part.name) } dd { (part.meaning) } } }
-            @for workload in &workloads { (by_part(page, workload)) }
+            @for workload in page.workloads() { (by_part(page, workload)) }
         },
     )
 }

@@ -129,7 +129,7 @@ fn evenness(page: &Page, courses: &[Course]) -> Markup {
                 @let point = &page.results.points[course.run];
                 @let rates = course.seconds.iter().map(|row| row.throughput_per_s).collect::<Vec<_>>();
                 tr {
-                    th scope="row" class="n" { a href={ "#" (page.run()) (course.run) } { (course.run) } }
+                    th scope="row" class="n" { (page.run_link(course.run)) }
                     td { (arm_label(&point.arm, &course.result.name)) }
                     (page.setting_cells(&point.setting))
                     td class="n" { (point.repeat) }

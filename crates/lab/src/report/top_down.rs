@@ -24,8 +24,7 @@ const PARTS: [(&str, usize); 7] = [
 
 /// The bars of what each estimate's runs told; nothing where none did.
 pub(super) fn bars(page: &Page) -> Markup {
-    let workloads = page.workloads();
-    let estimates = workloads.iter().flat_map(|workload| page.estimates(workload));
+    let estimates = page.all_estimates().into_iter();
     let told: Vec<(&Estimate, &TopDown)> =
         estimates.filter_map(|estimate| Some((estimate, estimate.measured.top_down.as_ref()?))).collect();
     let Some((_, first)) = told.first() else { return html! {} };

@@ -45,7 +45,7 @@ fn drawn(verified: &Verified) -> Chart {
         x: "response time".to_owned(),
         unit: Unit::Duration,
         reference: None,
-        panels: vec![IntervalPanel { row: String::new(), title: verified.slo.clone(), rows }],
+        panels: vec![IntervalPanel { title: verified.slo.clone(), rows, ..IntervalPanel::default() }],
     }
 }
 

@@ -8,6 +8,7 @@ use super::{Exhibit, Measured};
 use crate::claim::grade::Grade;
 use crate::claim::shown;
 use crate::results::{CHANGED, ClaimResult, NearResult};
+use crate::units::distinct;
 
 /// What the page begins with: what its columns mean.
 const LEGEND: &str = "\
@@ -151,17 +152,6 @@ fn grade(near: &NearResult) -> String {
 /// Whether a reader will ask why.
 fn wants_cause(claim: &ClaimResult) -> bool {
     tally::has_failed(claim) || matches!(claim.grade, Some(Grade::Direction | Grade::Contrary))
-}
-
-/// Each once, in the order of their first.
-fn distinct<'a>(all: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    let mut found = Vec::new();
-    all.for_each(|one| {
-        if !found.contains(&one) {
-            found.push(one);
-        }
-    });
-    found
 }
 
 /// Text in which nothing is Markdown's, on one line.

@@ -24,7 +24,7 @@ pub struct Knee {
 }
 
 /// What is sufficient for one share of full throughput.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct KneeLevel {
     /// The share, 0.9 or 0.95.
     pub share: f64,

@@ -22,7 +22,7 @@ pub struct Line {
 }
 
 /// One setting that may isolate.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Isolation {
     /// In words: `olap at dop 1 and nice 10`.
     pub words: String,

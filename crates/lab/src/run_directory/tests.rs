@@ -5,33 +5,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::record::RunId;
+use crate::journal::tests::{header, record};
 use crate::report::fixture;
-
-fn header() -> JournalHeader {
-    JournalHeader {
-        format: FORMAT,
-        plimsoll: "0.1.0".to_owned(),
-        commit: None,
-        settings_hash: "5e1f".to_owned(),
-        machine_fingerprint: "41c6".to_owned(),
-        started: "2026-03-14T09:26:53Z".to_owned(),
-        quick: false,
-        only: None,
-        cores: None,
-        claims: Default::default(),
-        blocks_max: None,
-    }
-}
 
 fn create(place: &Path) -> Result<RunDirectory, RunDirectoryError> {
     RunDirectory::create(place, "name = \"x\"", &fixture::study().machine, &header())
-}
-
-fn record() -> RunRecord {
-    let id = RunId { setting: 0, arm: 0, repeat: 1, is_again: false };
-    let point = fixture::study().points.swap_remove(0);
-    RunRecord { id, point, histograms: vec![], samples: vec![], warnings: vec![] }
 }
 
 fn names(place: &Path) -> Vec<String> {
@@ -48,8 +26,8 @@ fn a_finished_run_has_its_files_and_nothing_else() {
     let place = folder.path().join("a").join("run");
     let mut directory = create(&place).expect("writable");
     assert_eq!(names(&place), ["experiment.toml", "journal.jsonl", "machine.json"]);
-    directory.keep(&record()).expect("writable");
-    directory.finish(&fixture::study(), &[record()]).expect("written");
+    directory.keep(&record(0)).expect("writable");
+    directory.finish(&fixture::study(), &[record(0)]).expect("written");
     drop(directory);
     let expect = [
         "experiment.toml",
@@ -82,7 +60,7 @@ fn what_was_begun_is_found_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let place = folder.path().join("run");
     let mut directory = create(&place).expect("writable");
-    directory.keep(&record()).expect("writable");
+    directory.keep(&record(0)).expect("writable");
     let error = RunDirectory::open(&place).expect_err("held").to_string();
     assert!(error.contains("in use by another plimsoll"), "{error}");
     drop(directory);
@@ -144,7 +122,7 @@ fn files_of_workloads_are_kept() {
     assert!(!place.exists(), "nothing was measured");
     let mut directory = create(&place).expect("it can be made");
     directory.keep_files(&files).expect("they can be written");
-    directory.keep(&record()).expect("it can be kept");
+    directory.keep(&record(0)).expect("it can be kept");
     drop(directory);
     assert!(place.join("a.sql").is_file() && place.join("deep/er/b.sql").is_file());
 }
@@ -250,7 +228,7 @@ fn outcome(place: &Path) -> Option<Vec<Vec<u8>>> {
 fn a_kill_at_any_step_of_the_end_leaves_one_moment_or_none() {
     let (first, mut second) = (fixture::study(), fixture::study());
     second.experiment.title = Some("with more runs".to_owned());
-    let records = [record(), record()];
+    let records = [record(0), record(0)];
     let whole = {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let place = folder.path().join("run");

@@ -46,11 +46,9 @@ pub(super) struct SensorObserver<'a> {
 pub(super) struct ServerSensors<'a> {
     /// The database, whose governor is asked what it has counted.
     pub database: Option<&'a dyn Database>,
-    /// Looks at what its processes do.
     pub watch: Option<Box<dyn ActivityWatch>>,
     /// Looks at the copy that queries read, if there is one.
     pub copy: Option<Box<dyn CopyWatch>>,
-    /// Its processes on this machine.
     pub processes: ServerProcesses,
     /// Decides the moments of the looks.
     pub seed: u64,
@@ -61,7 +59,6 @@ pub(super) struct ServerSensors<'a> {
 pub(super) struct SensorReading {
     /// By workload, in the driver's order.
     pub workloads: Vec<WorkloadReading>,
-    /// What the devices did.
     pub device: Device,
     /// What was seen in each second of the window, the rest at its end included.
     pub seconds: Vec<Second>,
@@ -69,22 +66,18 @@ pub(super) struct SensorReading {
     pub counted: Counted,
     /// What was seen of each limit in force.
     pub limits: BTreeMap<String, Verdict>,
-    /// What a server showed of itself.
     pub server: Option<Server>,
     /// What a governor counted of its classes.
     pub governor: Vec<GovernedClass>,
     /// Why queries were not measured on data of the window; `None` if they were, or read what transactions write.
     pub copy_fault: Option<String>,
-    /// Why figures are missing, by sensor.
     pub unmeasured: BTreeMap<String, Unmeasured>,
-    /// Why figures are missing.
     pub warnings: Vec<String>,
 }
 
 /// What the sensors saw of one workload's threads.
 #[derive(Debug, Clone)]
 pub(super) struct WorkloadReading {
-    /// The threads that serve its requests.
     pub serving: ServingThreads,
     /// How long the threads or processes that serve it waited for block I/O, summed.
     pub block_io: Option<Duration>,
@@ -97,9 +90,7 @@ pub(super) struct WorkloadReading {
 /// What was seen of the server's processes that serve one workload.
 #[derive(Debug, Clone)]
 pub(super) struct ServerReading {
-    /// By looks.
     pub seen: SeenWorkload,
-    /// How many looks there were.
     pub looks: u64,
     /// Times of these processes.
     pub times: Option<ThreadTimes>,

@@ -10,7 +10,6 @@ use crate::record::{RunId, RunRecord, SampleRow};
 use crate::results::{PlannedQuery, Point, WorkloadResult};
 use crate::time_share::time_share;
 
-/// The record of a run.
 pub(super) fn record(
     id: RunId,
     at_s: f64,

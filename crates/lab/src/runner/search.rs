@@ -16,7 +16,6 @@ use crate::results::WorkloadResult;
 pub(super) struct Rounds {
     /// How many there were.
     count: u64,
-    /// What they asked for.
     asked: BTreeSet<RunId>,
 }
 

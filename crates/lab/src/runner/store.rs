@@ -84,7 +84,6 @@ impl<'a> Store<'a> {
         Store { targets, open: None, generation: 0 }
     }
 
-    /// What is open.
     pub(super) fn into_open(self) -> Option<Open> {
         self.open
     }

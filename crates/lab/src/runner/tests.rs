@@ -10,7 +10,7 @@ mod selection;
 mod sensed;
 mod server;
 mod until_decided;
-mod watched;
+pub(super) mod watched;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -12,9 +12,7 @@ pub(super) enum Mask {
     All,
     /// The lowest so many of them.
     Lowest(u32),
-    /// These.
     Ways(WayMask),
-    /// Those of the operator's class.
     Class,
 }
 

@@ -12,17 +12,12 @@ const DRIFT_MAX: f64 = 0.03;
 /// A simulation that has ended.
 #[derive(Debug)]
 pub(crate) struct SimulatedRun<'a> {
-    /// Which run it was.
     pub id: RunId,
     /// When it began, seconds since the experiment did.
     pub at_s: f64,
-    /// Its setting.
     pub setting: &'a Setting,
-    /// Its arm.
     pub arm: &'a Arm,
-    /// What was simulated.
     pub simulation: &'a Simulation,
-    /// What was counted.
     pub outcome: &'a Outcome,
 }
 

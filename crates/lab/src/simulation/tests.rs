@@ -4,15 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::*;
-use crate::analysis::made_up::Paper;
-use crate::document::{Provenance, document};
+use crate::analysis::made_up::{Paper, plan, results};
 use crate::experiment::{Terms, parse, resolve};
 use crate::journal::JournalHeader;
 use crate::limits::NoLimits;
 use crate::predict::{Model, Request, predict};
 use crate::record::RunRecord;
-use crate::report::{self, fixture};
-use crate::results::{ClaimVerdict, Mode, Results};
+use crate::report;
+use crate::results::{ClaimVerdict, Mode};
 use crate::run_directory::{RunDirectory, read_results};
 use crate::runner::{Outcome, RunProgress, Runner, Selection, Watch};
 use crate::table;
@@ -60,11 +59,6 @@ text  = "A scan hits nothing"
 holds = 'llc_hit_ratio("alone:scan") < 0.08'
 "#;
 
-fn plan(text: &str) -> Plan {
-    let resolved = parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &Terms::here(&Paper, false)));
-    resolved.unwrap_or_else(|error| panic!("{error}"))
-}
-
 fn simulate(plan: &Plan, done: Vec<RunRecord>, stop_after: usize) -> (Outcome, Vec<f64>) {
     let (stop, mut shares) = (AtomicBool::new(false), Vec::new());
     let mut kept = done.len();
@@ -83,17 +77,6 @@ fn simulate(plan: &Plan, done: Vec<RunRecord>, stop_after: usize) -> (Outcome, V
         Runner::new(plan, &Paper, &mut limits).run(&Selection::default(), done, &mut watch)
     };
     (outcome.unwrap_or_else(|error| panic!("{error}")), shares)
-}
-
-fn results(plan: &Plan, records: &[RunRecord]) -> Results {
-    let provenance = Provenance {
-        version: "0.1.0".to_owned(),
-        commit: None,
-        started: "2026-03-14T09:26:53Z".to_owned(),
-        elapsed_s: 1.0,
-    };
-    let settings = crate::document::settings(plan, &Paper);
-    document(plan, settings, provenance, fixture::study().machine, records, Vec::new())
 }
 
 #[test]
@@ -132,15 +115,10 @@ fn a_run_directory_takes_what_is_simulated() {
     let header = JournalHeader {
         format: results.format,
         plimsoll: results.plimsoll.clone(),
-        commit: None,
         settings_hash: results.experiment.settings_hash.clone(),
         machine_fingerprint: results.machine_fingerprint.clone(),
         started: results.started.clone(),
-        quick: false,
-        only: None,
-        cores: None,
-        claims: BTreeMap::new(),
-        blocks_max: None,
+        ..JournalHeader::default()
     };
     let folder = tempfile::tempdir().expect("a folder");
     let place = folder.path().join("run");

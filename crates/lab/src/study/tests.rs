@@ -1,16 +1,13 @@
 //! Whether the study that nobody typed is an experiment that runs.
 
 use super::*;
-use crate::analysis::made_up::Paper;
-use crate::experiment::{Terms, parse, resolve};
+use crate::analysis::made_up;
 use crate::plan::{Plan, Reload, Search};
 
 const URL: &str = "postgres://me:\"x\\y\"@host/db?a='b'&c=ü";
 
 fn plan(study: &Study<'_>) -> Plan {
-    let text = study.experiment(study.shortest());
-    let resolved = parse(&text, "study").and_then(|experiment| resolve(&experiment, &Terms::here(&Paper, false)));
-    resolved.unwrap_or_else(|error| panic!("{error}\n{text}"))
+    made_up::plan(&study.experiment(study.shortest()))
 }
 
 #[test]

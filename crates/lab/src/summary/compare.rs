@@ -31,9 +31,7 @@ pub(super) enum Verdict {
     NoDifference(Blur),
     /// The figures differ by more than would matter, but so much could be noise.
     Unclear,
-    /// Less throughput together.
     Slower,
-    /// More throughput together.
     Faster,
 }
 
@@ -85,9 +83,7 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
 pub struct Tail {
     /// `p99`, `p95` or `p50`.
     pub name: &'static str,
-    /// Alone.
     pub alone: Percentile,
-    /// Together.
     pub together: Percentile,
 }
 

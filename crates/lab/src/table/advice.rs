@@ -4,7 +4,7 @@ use super::{sweep, wrap};
 use crate::advise::{Advice, Standing, Tried};
 use crate::predict::{CachePair, CacheShared};
 use crate::results::{Interval, Verified};
-use crate::units::{MISSING, duration_us, percent, plain, rate};
+use crate::units::{MISSING, duration_us, joined, percent, plain, rate};
 
 /// Columns for what was tried.
 const WIDTH: usize = 30;
@@ -44,26 +44,25 @@ pub fn render(advice: &Advice) -> String {
     if let Some(verified) = &advice.verified {
         out.extend(measured(verified));
     }
-    if !advice.cautions.is_empty() {
-        out.push(String::new());
-        out.push("To know of it".to_owned());
-        out.extend(advice.cautions.iter().flat_map(|caution| wrap(caution, "  - ", "    ")));
-    }
-    if !advice.pitfalls.is_empty() {
-        out.push(String::new());
-        out.push("Where such measurements mislead".to_owned());
-        out.extend(advice.pitfalls.iter().flat_map(|pitfall| wrap(pitfall, "  - ", "    ")));
-    }
+    out.extend(listed("To know of it", &advice.cautions));
+    out.extend(listed("Where such measurements mislead", &advice.pitfalls));
     out.push(String::new());
     out.join("\n")
 }
 
+/// Sentences under a heading; nothing without any.
+pub(super) fn listed<T: AsRef<str>>(heading: &str, sentences: &[T]) -> Vec<String> {
+    if sentences.is_empty() {
+        return Vec::new();
+    }
+    let mut out = vec![String::new(), heading.to_owned()];
+    out.extend(sentences.iter().flat_map(|sentence| wrap(sentence.as_ref(), "  - ", "    ")));
+    out
+}
+
 /// What the masks of their classes would bring a pair.
 fn partitioned(pair: &CachePair) -> String {
-    let of = |one: Interval| match one.low.zip(one.high) {
-        Some((low, high)) => format!("{:.2} ({low:.2} to {high:.2})", one.value),
-        None => format!("{:.2}", one.value),
-    };
+    let of = |one: Interval| with_range(Some(one), |ratio| format!("{ratio:.2}"));
     let one = |one: &CacheShared| {
         format!(
             "{} ({}) keeps {} of its throughput alone, and {} with the cache shared",
@@ -128,10 +127,8 @@ fn headline(advice: &Advice) -> String {
 }
 
 fn lines(advice: &Advice, at: usize, tried: &Tried) -> Vec<String> {
-    let setting = sweep::setting(&tried.setting);
     let mark = if tried.is_extrapolated { " *" } else { "" };
-    let what = [format!("{}={}{mark}", advice.key, tried.value), setting];
-    let what = what.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    let what = joined([format!("{}={}{mark}", advice.key, tried.value), sweep::setting(&tried.setting)]);
     if let Some(why) = &tried.refused {
         return wrap(&format!("{what}: not predicted: {why}"), "  ", "    ");
     }
@@ -143,8 +140,7 @@ fn lines(advice: &Advice, at: usize, tried: &Tried) -> Vec<String> {
     };
     let time = |ms: f64| duration_us(ms * 1e3);
     let of = |interval: Option<Interval>| interval.map_or_else(|| MISSING.to_owned(), |one| time(one.value));
-    let range = tried.percentile_ms.and_then(|one| one.low.zip(one.high));
-    let range = range.map_or_else(|| MISSING.to_owned(), |(low, high)| format!("{} to {}", time(low), time(high)));
+    let range = sweep::range(tried.percentile_ms, time);
     let throughput = tried.throughput_per_s.map_or_else(|| MISSING.to_owned(), |one| rate(one.value));
     let mut out = if what.chars().count() + 2 <= WIDTH { Vec::new() } else { wrap(&what, standing, "    ") };
     let what = if out.is_empty() { format!("{standing}{what}") } else { String::new() };

@@ -35,20 +35,11 @@ pub fn render(comparison: &Comparison) -> String {
 
 /// One line, or two where it takes more room to say what is compared.
 fn lines(point: &ComparedPoint) -> Vec<String> {
-    let what = match sweep::setting(&point.setting) {
-        at if at.is_empty() => format!("{} in {}", point.workload, point.arm),
-        at => format!("{} in {}, {at}", point.workload, point.arm),
-    };
+    let what = sweep::place(&point.workload, &point.arm, &point.setting);
     let value =
         |ratio: Option<Interval>| ratio.map_or_else(|| MISSING.to_owned(), |ratio| format!("{:.2}", ratio.value));
-    let range = point.throughput.and_then(|ratio| ratio.low.zip(ratio.high));
-    let range = range.map_or_else(|| MISSING.to_owned(), |(low, high)| format!("{low:.2} to {high:.2}"));
-    let finding = match point.finding {
-        Finding::Faster => "faster",
-        Finding::Slower => "slower",
-        Finding::NoDifference => "no difference seen",
-        Finding::NotDetermined => "not determined",
-    };
+    let range = sweep::range(point.throughput, |ratio| format!("{ratio:.2}"));
+    let finding = point.finding.words();
     let mut lines = if what.chars().count() < WIDTH { Vec::new() } else { wrap(&what, "", "  ") };
     let what = if lines.is_empty() { what.as_str() } else { "" };
     let (throughput, latency) = (value(point.throughput), value(point.mean_latency));

@@ -1,9 +1,9 @@
 //! The effect of each policy on each class: which gains and which pays, as text (MW tab. 3.3).
 
-use super::sweep::{interval, named};
+use super::sweep::{named, range};
 use super::wrap;
 use crate::results::{PolicyEffect, Results};
-use crate::units::{MISSING, list, percent, value};
+use crate::units::{MISSING, distinct, list, percent, value};
 
 /// A line for each policy and class, with what was seen. Nothing where no policies were swept.
 pub(super) fn lines(results: &Results) -> Vec<String> {
@@ -22,7 +22,7 @@ fn of_group(results: &Results, group: &[PolicyEffect]) -> Vec<String> {
     let all = one.settings + one.settings_left_out;
     let settings = if one.settings_left_out > 0 { format!("{} of {all}", one.settings) } else { all.to_string() };
     let plural = if all == 1 { "" } else { "s" };
-    let workloads: Vec<&str> = workloads(group);
+    let workloads = distinct(group.iter().map(|effect| effect.workload.as_str()));
     let heading = format!(
         "Who gains, who pays: mean response times of {} in {} against {}={first}, over {settings} setting{plural}",
         list(&workloads),
@@ -37,20 +37,9 @@ fn of_group(results: &Results, group: &[PolicyEffect]) -> Vec<String> {
         for effect in of_policy {
             let (verb, by) = effect.seen(effect.is_least_urgent(last));
             let preempted = effect.preemptions_per_request.map_or_else(|| MISSING.to_owned(), percent);
-            let figures = format!("{verb:<19}{:>8}{:>18}{preempted:>11}", told(by.value), interval(&by, told));
+            let figures = format!("{verb:<19}{:>8}{:>18}{preempted:>11}", told(by.value), range(Some(by), told));
             out.extend(named(&format!("  {}", effect.who()), 22, &figures));
         }
     }
     out
-}
-
-/// The workloads of a group, each once.
-fn workloads(group: &[PolicyEffect]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for effect in group {
-        if !names.contains(&effect.workload.as_str()) {
-            names.push(&effect.workload);
-        }
-    }
-    names
 }

@@ -1,10 +1,11 @@
 //! Predicted mixes as text.
 
+use super::advice::listed;
 use super::{sweep, wrap};
 use crate::predict::cache::cautions;
 use crate::predict::{ALL, Accuracy, CachePair, CacheShared, MIX, PredictedMix, PredictedWorkload, Predictions};
 use crate::results::Interval;
-use crate::units::{MISSING, duration_us, percent, rate, significant};
+use crate::units::{MISSING, duration_us, joined, percent, rate, significant};
 
 /// Columns for the mix.
 const WIDTH: usize = 24;
@@ -23,11 +24,7 @@ pub fn render(predictions: &Predictions) -> String {
         out.push(String::new());
         out.extend(wrap("* beyond what was measured of a workload alone, or of a mix", "", "  "));
     }
-    if !notes.is_empty() {
-        out.push(String::new());
-        out.push("To know of it".to_owned());
-        out.extend(notes.iter().flat_map(|note| wrap(note, "  - ", "    ")));
-    }
+    out.extend(listed("To know of it", &notes));
     if !predictions.accuracy.is_empty() {
         out.push(String::new());
         out.extend(errors(&predictions.accuracy));
@@ -48,9 +45,7 @@ pub(super) fn cache(pairs: &[CachePair]) -> Vec<String> {
     let mut out = vec![String::new(), head];
     for pair in pairs {
         let names: Vec<&str> = pair.workloads.iter().map(|one| one.name.as_str()).collect();
-        let setting = sweep::setting(&pair.setting);
-        let parts = [names.join(" + "), setting].into_iter().filter(|part| !part.is_empty());
-        out.extend(wrap(&parts.collect::<Vec<_>>().join(", "), "", "  "));
+        out.extend(wrap(&joined([names.join(" + "), sweep::setting(&pair.setting)]), "", "  "));
         out.extend(pair.workloads.iter().map(cache_shared));
     }
     out.extend(cache_accuracy(pairs));
@@ -80,13 +75,12 @@ fn cache_accuracy(pairs: &[CachePair]) -> Option<String> {
 fn cache_shared(one: &CacheShared) -> String {
     let missing = || MISSING.to_owned();
     let two = |value: f64| format!("{value:.2}");
-    let range = one.shared.low.zip(one.shared.high);
     format!(
         "{:<WIDTH$}{:>8}{:>9}{:>16}{:>13}{:>10}",
         format!("  {}", one.name),
         one.share.map_or_else(missing, two),
         two(one.shared.value),
-        range.map_or_else(missing, |(low, high)| format!("{low:.2} to {high:.2}")),
+        sweep::range(Some(one.shared), two),
         one.measured.map_or_else(missing, |measured| two(measured.value)),
         one.error.map_or_else(missing, |error| format!("{:+.0} %", error * 100.0)),
     )
@@ -94,9 +88,7 @@ fn cache_shared(one: &CacheShared) -> String {
 
 fn lines(mix: &PredictedMix) -> Vec<String> {
     let who: Vec<String> = mix.workloads.iter().map(|one| format!("{} x {}", one.clients, one.name)).collect();
-    let setting = sweep::setting(&mix.setting);
-    let mut head =
-        [who.join(" + "), setting].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    let mut head = joined([who.join(" + "), sweep::setting(&mix.setting)]);
     if let Some(why) = &mix.refused {
         let head = if head.is_empty() { "mix".to_owned() } else { head };
         return wrap(&format!("{head}: not predicted: {why}"), "", "  ");
@@ -116,9 +108,7 @@ fn lines(mix: &PredictedMix) -> Vec<String> {
 fn workload(one: &PredictedWorkload) -> String {
     let time = |ms: f64| duration_us(ms * 1e3);
     let mean = one.response_ms.map_or_else(|| MISSING.to_owned(), |response| time(response.value));
-    let bounds = |interval: Interval| interval.low.zip(interval.high);
-    let range = one.response_ms.and_then(bounds);
-    let range = range.map_or_else(|| MISSING.to_owned(), |(low, high)| format!("{} to {}", time(low), time(high)));
+    let range = sweep::range(one.response_ms, time);
     let measured = one.measured.and_then(|measured| measured.response_ms);
     let measured = measured.map_or_else(|| MISSING.to_owned(), |response| time(response.value));
     let throughput = rate(one.throughput_per_s.value);

@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use super::wrap;
 use crate::plan::option_text;
-use crate::results::{Estimate, Finding, Interference, Interval, Knee, KneeLevel, Results, Scalability};
-use crate::units::MISSING;
-use crate::units::{duration_us, rate, significant};
+use crate::results::{Estimate, Interference, Interval, Knee, KneeLevel, Results, Scalability};
+use crate::units::{MISSING, duration_us, joined, rate, significant};
 
 /// Throughput and tail latency of each workload, then interference, knees and scalability.
 pub(super) fn lines(results: &Results) -> Vec<String> {
@@ -69,34 +68,21 @@ fn estimate_figures(estimate: &Estimate) -> String {
     format!(
         "{:>12}{:>22}{:>12}{marks}",
         rate(estimate.throughput_per_s.value),
-        interval(&estimate.throughput_per_s, rate),
+        range(Some(estimate.throughput_per_s), rate),
         p99.unwrap_or_else(|| MISSING.to_owned()),
     )
 }
 
 fn interference_lines(interference: &Interference) -> Vec<String> {
-    let finding = match interference.finding {
-        Finding::Faster => "faster",
-        Finding::Slower => "slower",
-        Finding::NoDifference => "no difference seen",
-        Finding::NotDetermined => "not determined",
-    };
+    let finding = interference.finding.words();
     let told = |ratio: f64| format!("{ratio:.2}");
-    let what = format!("{} in {}", interference.workload, interference.arm);
-    let what = match setting(&interference.setting) {
-        at if at.is_empty() => what,
-        at => format!("{what}, {at}"),
-    };
+    let what = place(&interference.workload, &interference.arm, &interference.setting);
     let ratio = interference.ratio;
-    named(&what, 36, &format!("{:>6}{:>16}  {finding}", told(ratio.value), interval(&ratio, told)))
+    named(&what, 36, &format!("{:>6}{:>16}  {finding}", told(ratio.value), range(Some(ratio), told)))
 }
 
 fn knee_lines(knee: &Knee) -> Vec<String> {
-    let what = format!("{} in {}", knee.workload, knee.arm);
-    let what = match setting(&knee.setting) {
-        at if at.is_empty() => what,
-        at => format!("{what}, {at}"),
-    };
+    let what = place(&knee.workload, &knee.arm, &knee.setting);
     let level = |level: &KneeLevel| {
         let share = format!("{:.0} %", level.share * 100.0);
         let words = match (level.allocation, level.low.zip(level.high)) {
@@ -123,11 +109,15 @@ fn scalability_lines(scalability: &Scalability) -> Vec<String> {
     told(&what, 30, &format!("contention {sigma:.1} %, coherency {kappa:.2} %, {peak}"))
 }
 
-pub(super) fn interval(interval: &Interval, told: impl Fn(f64) -> String) -> String {
-    match (interval.low, interval.high) {
-        (Some(low), Some(high)) => format!("{} to {}", told(low), told(high)),
-        _ => MISSING.to_owned(),
-    }
+/// The ends of an interval: `5 ms to 7 ms`.
+pub(super) fn range(interval: Option<Interval>, told: impl Fn(f64) -> String) -> String {
+    let ends = interval.and_then(|interval| interval.low.zip(interval.high));
+    ends.map_or_else(|| MISSING.to_owned(), |(low, high)| format!("{} to {}", told(low), told(high)))
+}
+
+/// `oltp in together, dop=2`.
+pub(super) fn place(workload: &str, arm: &str, swept: &BTreeMap<String, Value>) -> String {
+    joined([format!("{workload} in {arm}"), setting(swept)])
 }
 
 /// `dop=2, oltp.clients=4`.

@@ -2,7 +2,7 @@
 
 use plimsoll_machine::host::Host;
 
-use super::{Paper, with};
+use super::{Paper, refused, with};
 use crate::experiment::{Cores, Terms, parse, resolve};
 use crate::plan::{Plan, Setting};
 
@@ -111,9 +111,7 @@ fn the_short_form_has_limits_and_cores_too() {
 #[test]
 fn limits_that_cannot_be_are_refused_with_their_place() {
     let check = |more: &str, place: &str, expect: &str| {
-        let found = resolved(&with(more), usual(), false).expect_err(more);
-        let line = found.lines().find(|line| line.starts_with(&format!("x.toml:{place}: ")));
-        assert!(line.is_some_and(|line| line.contains(expect)), "{more}\nexpected {place}: {expect}\nfound {found}");
+        refused::check_fault(&resolved(&with(more), usual(), false).expect_err(more), place, expect);
     };
     check("[machine]\ncors = 1", "5:1", "the machine has no limit `cors` (did you mean `cores`?)");
     check("[machine]\ncores = 17", "5:9", "at most 16 cores");

@@ -5,8 +5,12 @@ use serde_json::json;
 use super::{faults, plan, with};
 
 /// A fault at a place, and part of its message.
-fn check(text: &str, place: &str, expect: &str) {
-    let found = faults(text);
+pub(super) fn check(text: &str, place: &str, expect: &str) {
+    check_fault(&faults(text), place, expect);
+}
+
+/// The same in what was found already.
+pub(super) fn check_fault(found: &str, place: &str, expect: &str) {
     let line = found.lines().find(|line| line.starts_with(&format!("x.toml:{place}: ")));
     assert!(line.is_some_and(|line| line.contains(expect)), "expected {place}: {expect}\nfound {found}");
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Paper, faults, plan, with};
+use super::{Paper, plan, refused, with};
 use crate::targets::own_options;
 
 const COMPARED: &str = r#"
@@ -43,11 +43,7 @@ fn a_quick_form_can_leave_targets_out() {
 
 #[test]
 fn what_no_target_or_not_every_target_has_is_refused() {
-    let check = |more: &str, place: &str, expect: &str| {
-        let found = faults(&with(more));
-        let line = found.lines().find(|line| line.starts_with(&format!("x.toml:{place}: ")));
-        assert!(line.is_some_and(|line| line.contains(expect)), "expected {place}: {expect}\nfound {found}");
-    };
+    let check = |more: &str, place: &str, expect: &str| refused::check(&with(more), place, expect);
     check("[sweep]\ntarget = [\"embedded:\", \"third:\"]", "5:24", "target `third:` is not available");
     check("[sweep]\ntarget = [1]", "5:11", "target `1` is not available");
     check(

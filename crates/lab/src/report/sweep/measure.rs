@@ -13,7 +13,6 @@ pub(in crate::report) enum Measure {
     Median,
     /// 99th percentile of latency over the requests of all repeats.
     P99,
-    /// Throughput of one class.
     ClassThroughput(String),
     /// 95th percentile of one class's latency.
     ClassP95(String),
@@ -61,7 +60,6 @@ fn microseconds(latency: Option<&Latency>, percentile: impl Fn(&Latency) -> Opti
     latency.and_then(percentile).map(|us| bare(us as f64))
 }
 
-/// The priority classes of a workload.
 pub(super) fn classes(page: &Page, workload: &str) -> Vec<String> {
     let estimates = page.results.estimates.iter().filter(|e| e.workload == workload);
     let mut classes = estimates.flat_map(|e| e.measured.classes.keys().cloned()).collect::<Vec<_>>();

@@ -57,14 +57,8 @@ pub(super) fn curves(page: &Page, axis: &Axis, workload: &str, measures: &[Measu
             let colour = colour(page, workload, &place, measures, position);
             series.push(line(page, axis, workload, &place, (measure, colour)));
         }
-        let mut panel = CurvePanel {
-            row: place.row.clone(),
-            title: place.title.clone(),
-            note: String::new(),
-            series,
-            flags: vec![],
-            gaps: vec![],
-        };
+        let mut panel =
+            CurvePanel { row: place.row.clone(), title: place.title.clone(), series, ..CurvePanel::default() };
         if is_throughput {
             panel.gaps = gaps_of(page, axis, workload, &place);
         }
@@ -104,7 +98,7 @@ fn line(page: &Page, axis: &Axis, workload: &str, place: &PanelPlace, (measure, 
     let mut points = axis.values.iter().filter_map(point).collect::<Vec<_>>();
     points.sort_by(|a, b| a.at.total_cmp(&b.at));
     let name = if measure.name().is_empty() { arm_label(place.arm, workload) } else { measure.name().to_owned() };
-    Series { name, colour, faint: false, points, fit: Vec::new(), fit_name: String::new() }
+    Series { name, colour, points, ..Series::default() }
 }
 
 /// The workload's own curve alone, as context.
@@ -249,15 +243,8 @@ pub(super) fn ratios(page: &Page, axis: &Axis, workload: &str) -> (Vec<CurvePane
         points.sort_by(|a, b| a.at.total_cmp(&b.at));
         let colour = page.colour(place.arm, workload);
         let name = arm_label(place.arm, workload);
-        let series = Series { name, colour, faint: false, points, fit: Vec::new(), fit_name: String::new() };
-        CurvePanel {
-            row: place.row,
-            title: place.title,
-            note: String::new(),
-            series: vec![series],
-            flags: vec![],
-            gaps: vec![],
-        }
+        let series = Series { name, colour, points, ..Series::default() };
+        CurvePanel { row: place.row, title: place.title, series: vec![series], ..CurvePanel::default() }
     });
     (panels.filter(|panel| !panel.series[0].points.is_empty()).collect(), left_out)
 }

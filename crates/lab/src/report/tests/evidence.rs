@@ -5,28 +5,21 @@ use plimsoll_machine::resctrl::CacheUse;
 use super::*;
 use crate::results::Unmeasured;
 
-/// The ids of a page's sections.
-fn sections(source: &Source) -> Vec<String> {
-    let xml = as_xml(&render(source));
-    let page = parse(&xml);
-    named(page.root(), &["section"]).iter().filter_map(|s| s.attribute("id").map(str::to_owned)).collect()
-}
-
 #[test]
 fn what_was_not_measured_has_no_section() {
     let evidence = ["timelines", "lock-wait-distribution", "bandwidth-distribution", "roofline", "top-down", "drift"];
-    let all = sections(&with_records(counted()));
+    let all = sections(with_records(counted()));
     assert!(evidence.iter().all(|id| all.iter().any(|other| other == id)), "{all:?}");
-    let without_records = sections(&Source::from(&counted()));
+    let without_records = sections(&counted());
     let gone: Vec<_> = evidence.iter().filter(|id| !without_records.iter().any(|other| other == *id)).collect();
     assert_eq!(gone, [&"timelines", &"lock-wait-distribution", &"bandwidth-distribution"]);
     let mut unprobed = counted();
     unprobed.memory_speed = None;
-    assert!(!sections(&Source::from(&unprobed)).contains(&"roofline".to_owned()), "a roofline without a roof");
+    assert!(!sections(&unprobed).contains(&"roofline".to_owned()), "a roofline without a roof");
     let mut once = study();
     once.points.truncate(3);
     once.estimates.iter_mut().for_each(|estimate| estimate.runs.truncate(1));
-    assert!(!sections(&with_records(once)).contains(&"drift".to_owned()), "one block cannot drift");
+    assert!(!sections(with_records(once)).contains(&"drift".to_owned()), "one block cannot drift");
     let mut short = with_records(study());
     short.records.to_mut().iter_mut().for_each(|record| record.samples.truncate(2));
     let short = sections(&short);
@@ -35,10 +28,7 @@ fn what_was_not_measured_has_no_section() {
 
 #[test]
 fn memory_s_bandwidth_is_distributed_where_it_is_monitored() {
-    let section = |source: &Source| {
-        let xml = as_xml(&render(source));
-        text(by_id(&parse(&xml), "bandwidth-distribution"))
-    };
+    let section = |source: &Source| told_in(&render(source), "bandwidth-distribution");
     let mut blind = study();
     let why = Unmeasured { reason: "resctrl is not mounted".to_owned(), remedy: None };
     blind.points[0].unmeasured.insert("resctrl monitoring".to_owned(), why);
@@ -61,10 +51,7 @@ fn records_of_other_runs_are_not_shown() {
 
 /// The panels of the chart whose label contains these words.
 fn panels(source: &Source, label: &str) -> Vec<Value> {
-    let xml = as_xml(&render(source));
-    let found =
-        charts(&parse(&xml)).into_iter().find(|chart| chart["label"].as_str().is_some_and(|l| l.contains(label)));
-    found.unwrap_or_else(|| panic!("no chart of {label}"))["panels"].as_array().expect("panels").clone()
+    chart(&parse(&render(source)), label)["panels"].as_array().expect("panels").clone()
 }
 
 #[test]
@@ -75,8 +62,7 @@ fn each_run_is_a_line_of_its_seconds() {
     assert_eq!(lines.len(), 4, "two blocks of two arms");
     assert_eq!(lines[0]["points"].as_array().map(Vec::len), Some(20));
     assert_eq!(lines[0]["points"][3][0], 3.5, "a second is drawn at its middle");
-    let xml = as_xml(&render(&source));
-    assert!(text(by_id(&parse(&xml), "timelines")).contains("Second half over first"));
+    assert!(told_in(&render(&source), "timelines").contains("Second half over first"));
 }
 
 #[test]
@@ -87,8 +73,7 @@ fn many_runs_are_drawn_in_steps_of_seconds() {
     }
     let html = render(&source);
     assert!(html.len() < 8 << 20, "{} bytes", html.len());
-    let xml = as_xml(&html);
-    assert!(text(by_id(&parse(&xml), "timelines")).contains("in steps of several seconds"));
+    assert!(told_in(&html, "timelines").contains("in steps of several seconds"));
 }
 
 #[test]
@@ -137,8 +122,8 @@ fn the_roof_is_the_probe_and_points_lie_below() {
 
 #[test]
 fn the_slots_of_a_bar_add_up() {
-    let xml = as_xml(&render(&counted()));
-    let found = charts(&parse(&xml)).into_iter().find(|chart| chart["whole"] == "slots").expect("bars of slots");
+    let found =
+        charts(&parse(&render(&counted()))).into_iter().find(|chart| chart["whole"] == "slots").expect("bars of slots");
     for bar in found["bars"].as_array().expect("bars") {
         let sum: f64 = bar["values"].as_array().expect("values").iter().filter_map(Value::as_f64).sum();
         assert!((sum - 1.0).abs() < 1e-3, "{bar}");
@@ -163,16 +148,14 @@ fn ours_stand_beside_the_published() {
     let value = |row: usize| rows[row]["value"].as_f64().expect("a ratio");
     assert!((value(0) - 3.4 / 3.7).abs() < 1e-3 && (value(1) - 1.2 / 5.0).abs() < 1e-3, "the nearer end: {rows:?}");
     assert_eq!(rows.iter().map(|row| row["colour"].clone()).collect::<Vec<_>>(), [3, 2, 1]);
-    let xml = as_xml(&render(&source));
-    let told = text(by_id(&parse(&xml), "published"));
+    let told = told_in(&render(&source), "published");
     for words in
         ["match: 1, direction: 1, contrary: 1 and not measured: 1", "not graded: no run with llc_ways = 2 is valid"]
     {
         assert!(told.contains(words), "{words} in {told}");
     }
-    let both = as_xml(&render_all(&[graded(), study()]));
-    let page = parse(&both);
+    let page = parse(&render_all(&[graded(), study()]));
     assert!(text(by_id(&page, "published")).contains("SR-cores"), "over all documents");
     by_id(&page, "r1-published");
-    assert!(!sections(&Source::from(&study())).contains(&"published".to_owned()));
+    assert!(!sections(&study()).contains(&"published".to_owned()));
 }

@@ -4,8 +4,7 @@ use super::*;
 
 #[test]
 fn the_parts_of_a_server_are_told_and_drawn_in_their_own_colours() {
-    let page = as_xml(&render(&on_server()));
-    let page = parse(&page);
+    let page = parse(&render(&on_server()));
     let charts = charts(&page);
     let shares: Vec<&Value> = charts.iter().filter(|chart| chart["kind"] == "shares").collect();
     let [all, shop, reports] = shares[..] else { panic!("{} charts of shares", shares.len()) };
@@ -35,8 +34,7 @@ fn the_parts_of_a_server_are_told_and_drawn_in_their_own_colours() {
 
 #[test]
 fn a_server_s_own_view_has_marks_statements_and_what_looking_cost() {
-    let page = as_xml(&render(&on_server()));
-    let page = parse(&page);
+    let page = parse(&render(&on_server()));
     let section = text(by_id(&page, "server"));
     for part in
         ["3.00 s: checkpoint begins", "vacuum of stock begins", "UPDATE stock SET", "812 044", "2 490", "310 µs"]
@@ -57,21 +55,18 @@ fn a_server_s_own_view_has_marks_statements_and_what_looking_cost() {
         server.marks.clear();
         server.statements = None;
     });
-    let page = as_xml(&render(&quiet));
-    let section = text(by_id(&parse(&page), "server"));
+    let section = told_in(&render(&quiet), "server");
     assert!(section.contains("No checkpoint and no vacuum") && !section.contains("pg_stat_statements"), "{section}");
 }
 
 #[test]
 fn plans_that_change_are_told_with_their_settings() {
-    let page = as_xml(&render(&on_server()));
-    let section = text(by_id(&parse(&page), "plans"));
+    let section = told_in(&render(&on_server()), "plans");
     assert!(section.contains("1 of 2 queries run by another plan at some settings"), "{section}");
     let at = |part: &str| section.find(part).unwrap_or_else(|| panic!("{part} is not in {section}"));
     assert!(at("dop 1") < at("Aggregate(Seq Scan lineitem)") && at("dop 2") < at("Gather(Partial"), "{section}");
     let mut same = on_server();
     same.points.iter_mut().flat_map(|point| &mut point.plans).for_each(|plan| plan.shape = plan.query.clone());
-    let page = as_xml(&render(&same));
-    assert!(text(by_id(&parse(&page), "plans")).contains("by the same plan at all settings"));
+    assert!(told_in(&render(&same), "plans").contains("by the same plan at all settings"));
     assert!(!render(&study()).contains("id=\"plans\""), "nothing where nobody told");
 }

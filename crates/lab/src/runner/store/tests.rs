@@ -4,11 +4,10 @@ use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
 
 use plimsoll_workload::benchmark::{CheckLine, Client};
-use plimsoll_workload::memory::MemoryDatabase;
-use serde_json::Value;
 
 use super::*;
 use crate::plan::PlannedWorkload;
+use crate::runner::tests::watched::Watched;
 
 static SHOP: Schema = Schema { name: Cow::Borrowed("shop"), tables: &[] };
 static HALL: Schema = Schema { name: Cow::Borrowed("hall"), tables: &[] };
@@ -66,26 +65,6 @@ impl Benchmark for Made {
     }
 }
 
-struct Memory;
-
-impl Targets for Memory {
-    fn check(&self, _: &str, _: &BTreeMap<String, String>) -> Result<(), String> {
-        Ok(())
-    }
-
-    fn option_names(&self, _: &str) -> Vec<&'static str> {
-        Vec::new()
-    }
-
-    fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
-        BTreeMap::new()
-    }
-
-    fn open(&self, _: &str, _: &BTreeMap<String, String>) -> Result<Box<dyn Database>, String> {
-        Ok(Box::new(MemoryDatabase::new()))
-    }
-}
-
 /// Workloads called after the positions of their benchmarks.
 fn setting(count: usize) -> Setting {
     let workload = |number: usize| PlannedWorkload {
@@ -95,20 +74,14 @@ fn setting(count: usize) -> Setting {
         parameters: BTreeMap::new(),
         clients: Default::default(),
     };
-    Setting {
-        swept: BTreeMap::new(),
-        url: "memory:".to_owned(),
-        options: BTreeMap::new(),
-        limits: BTreeMap::new(),
-        workloads: (0..count).map(workload).collect(),
-        folder: Default::default(),
-    }
+    Setting { url: "memory:".to_owned(), workloads: (0..count).map(workload).collect(), ..Setting::default() }
 }
 
 /// Runs arms one after the other; tells which workloads were loaded before each.
 fn loads(benchmarks: Vec<Made>, reload: Reload, arms: &[&[usize]]) -> Vec<String> {
     let benchmarks: Vec<Arc<dyn Benchmark>> = benchmarks.into_iter().map(|made| Arc::new(made) as _).collect();
-    let mut store = Store::new(&Memory);
+    let targets = Watched::default();
+    let mut store = Store::new(&targets);
     let stop = AtomicBool::new(false);
     let run = |arm: &&[usize]| {
         let mut loaded = String::new();
@@ -166,7 +139,8 @@ fn what_stops_or_refuses_is_told() {
         let benchmarks: Vec<Arc<dyn Benchmark>> = vec![Arc::new(Made { refuses, ..made(&SHOP, Writes::Nothing) })];
         let stop = AtomicBool::new(true);
         let mut watch = Watch { progress: &mut |_| {}, keep: &mut |_| Ok(()), stop: &stop, elapsed_s: &|| 0.0 };
-        let mut store = Store::new(&Memory);
+        let targets = Watched::default();
+        let mut store = Store::new(&targets);
         let error = store.prepare(&setting(1), &benchmarks, &[0], Reload::Never, &mut watch).expect_err(expect);
         assert_eq!(error.to_string(), expect);
     };

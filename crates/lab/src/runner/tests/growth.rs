@@ -1,6 +1,5 @@
 //! TPC-C adds orders as it runs: whether the later points of a sweep find more of them than the earlier ones.
 
-use super::watched::Watched;
 use super::*;
 
 /// Orders that TPC-C loads for each warehouse: 3,000 in each of 10 districts (TPC-C 4.3.3.1).
@@ -12,11 +11,8 @@ fn orders_found(reload: &str) -> (Vec<u64>, usize) {
         "name = \"growth\"\n[target]\nurl = \"memory:\"\n[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\nscale = 1\n\
          [sweep]\ndop = [1, 2]\n[run]\nothers_max = 1000\nwarmup = \"0s\"\nmeasure = \"100ms\"\nrepeats = 1\nreload = \"{reload}\"\n"
     );
-    let targets = Watched::default();
-    let plan = plan(&text, &targets);
-    let outcome = go_on(&plan, &targets, "", Vec::new(), usize::MAX).unwrap_or_else(|error| panic!("{error}"));
-    let seen = targets.seen();
-    assert_eq!(outcome.records.len(), seen.sessions.len(), "one client each");
+    let (_, records, seen) = run(&text);
+    assert_eq!(records.len(), seen.sessions.len(), "one client each");
     (seen.sessions.iter().map(|session| session.rows).collect(), seen.loaded["tpcc"])
 }
 

@@ -5,20 +5,8 @@ use crate::results::{ClaimResult, ClaimVerdict};
 use crate::until_decided;
 
 fn claim(verdict: ClaimVerdict) -> ClaimResult {
-    ClaimResult {
-        text: String::new(),
-        expression: String::new(),
-        verdict,
-        value: None,
-        interval: None,
-        blocks_more: (verdict == ClaimVerdict::Undecided).then_some(3),
-        published: None,
-        why_not: None,
-        grade: None,
-        near: None,
-        hash: String::new(),
-        is_changed: false,
-    }
+    let blocks_more = (verdict == ClaimVerdict::Undecided).then_some(3);
+    ClaimResult { verdict, blocks_more, ..ClaimResult::default() }
 }
 
 /// Runs until the claim is decided, which it is from a number of blocks on; gives the last block and after how many blocks the

@@ -5,56 +5,84 @@ use std::sync::{Arc, Mutex};
 
 use arrow::record_batch::RecordBatch;
 use plimsoll_policy::Priority;
-use plimsoll_workload::database::{Database, DatabaseError, OptionChange, QueryAnswer, Session, SessionUsage};
+use plimsoll_workload::activity::{Activity, ActivityWatch, Doing};
+use plimsoll_workload::database::{
+    Database, DatabaseError, OptionChange, QueryAnswer, QueryPlan, Session, SessionUsage,
+};
+use plimsoll_workload::freshness::CopyWatch;
 use plimsoll_workload::memory::MemoryDatabase;
 use plimsoll_workload::schema::{Schema, TableId};
 use plimsoll_workload::statement::{Rows, Statement, Value as StatementValue};
 use serde_json::Value;
 
+use crate::copy_sampling::tests::Copy;
 use crate::targets::Targets;
 
 /// The target. It has the options `dop`, which can be changed in place, and `policy`, which cannot; under the policy
-/// `broken` no client can connect, and under `dying` the first database that is opened goes away.
+/// `broken` no client can connect, and under `dying` the first database that is opened goes away. With the option `watch` its
+/// sessions are served by processes, as on a server, here all by this one, and the option says what becomes of who looks:
+/// `sound`, `dying` after two looks, or `refused`; or what there is of a copy for queries: `copied`, `stuck`, `unseen`.
 #[derive(Default)]
-pub(super) struct Watched {
+pub(in crate::runner) struct Watched {
     /// Whether it does not open.
     pub closed: bool,
-    /// What was done to it.
     pub seen: Arc<Mutex<Seen>>,
 }
 
 /// What was done to a target.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Seen {
-    /// How often it was opened.
+pub(in crate::runner) struct Seen {
     pub opened: usize,
     /// How often tables were loaded, by schema.
     pub loaded: BTreeMap<String, usize>,
     /// Each session, in the order in which they were opened.
     pub sessions: Vec<SessionSeen>,
+    /// How many plans of queries were asked for.
+    pub plans: usize,
 }
 
 /// What a session found.
 #[derive(Debug, Clone)]
-pub(super) struct SessionSeen {
-    /// Whose tables it is for.
+pub(in crate::runner) struct SessionSeen {
     pub schema: String,
     /// Rows in the table that tells how much data there is: orders or pairs.
     pub rows: u64,
-    /// Schemas that have tables.
     pub present: BTreeSet<String>,
-    /// The options in force.
     pub options: BTreeMap<String, String>,
     /// The parameters of its first statements.
     pub inputs: Vec<String>,
+}
+
+/// Always finds the session waiting for a lock.
+struct LockWatch {
+    looks: usize,
+    dies_at: usize,
+}
+
+fn own_process() -> i32 {
+    std::process::id().cast_signed()
+}
+
+impl ActivityWatch for LockWatch {
+    fn look(&mut self, seen: &mut Vec<Activity>) -> Result<(), DatabaseError> {
+        self.looks += 1;
+        if self.looks > self.dies_at {
+            return Err(DatabaseError::ConnectionLost("terminating connection".to_owned()));
+        }
+        seen.push(Activity { process: own_process(), leader: None, doing: Doing::Lock });
+        Ok(())
+    }
+
+    fn server_process(&self) -> Option<i32> {
+        Some(own_process())
+    }
 }
 
 /// How many statements of a session are noted.
 const INPUTS_NOTED: usize = 5;
 
 impl Watched {
-    /// What was done so far.
-    pub(super) fn seen(&self) -> Seen {
+    pub(in crate::runner) fn seen(&self) -> Seen {
         self.seen.lock().expect("nobody panicked").clone()
     }
 }
@@ -65,7 +93,7 @@ impl Targets for Watched {
     }
 
     fn option_names(&self, _: &str) -> Vec<&'static str> {
-        vec!["dop", "policy"]
+        vec!["dop", "policy", "watch"]
     }
 
     fn settings(&self, _: &str, _: &BTreeMap<String, String>) -> BTreeMap<String, Value> {
@@ -102,6 +130,11 @@ struct Opened {
 }
 
 impl WatchedDatabase {
+    /// What the option `watch` says.
+    fn watch(&self) -> Option<String> {
+        self.opened.lock().expect("nobody panicked").options.get("watch").cloned()
+    }
+
     fn rows(&self, schema: &Schema) -> Result<u64, DatabaseError> {
         let table = schema.tables.iter().position(|table| ["orders", "pairs"].contains(&table.name));
         let mut rows = 0;
@@ -131,7 +164,7 @@ impl Database for WatchedDatabase {
     }
 
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
-        let rows = self.rows(schema)?;
+        let (rows, is_served) = (self.rows(schema)?, self.watch().is_some());
         let opened = self.opened.lock().expect("nobody panicked");
         if opened.options.get("policy").is_some_and(|policy| policy == "broken") {
             return Err(DatabaseError::Failed("no such table".to_owned()));
@@ -149,6 +182,7 @@ impl Database for WatchedDatabase {
             number,
             seen: Arc::clone(&self.seen),
             noted: 0,
+            is_served,
         }))
     }
 
@@ -158,6 +192,31 @@ impl Database for WatchedDatabase {
 
     fn query_threads(&self) -> Vec<i32> {
         Vec::new()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.watch().iter().map(|_| "no statistics of statements".to_owned()).collect()
+    }
+
+    fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
+        let dies_at = match self.watch().as_deref() {
+            None => return Ok(None),
+            Some("refused") => return Err(DatabaseError::Failed("too many connections".to_owned())),
+            Some("dying") => 2,
+            Some(_) => usize::MAX,
+        };
+        Ok(Some(Box::new(LockWatch { looks: 0, dies_at })))
+    }
+
+    fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
+        let applied: fn(u64) -> u64 = match self.watch().as_deref() {
+            // Two looks after they were published, or never.
+            Some("copied") => |published| published.saturating_sub(200),
+            Some("stuck") => |_| 0,
+            Some("unseen") => return Err(DatabaseError::Failed("too many connections".to_owned())),
+            _ => return Ok(None),
+        };
+        Ok(Some(Box::new(Copy { looks: 0, applied, gone_after: u64::MAX })))
     }
 
     fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
@@ -175,6 +234,7 @@ struct WatchedSession {
     number: usize,
     seen: Arc<Mutex<Seen>>,
     noted: usize,
+    is_served: bool,
 }
 
 impl Session for WatchedSession {
@@ -210,6 +270,22 @@ impl Session for WatchedSession {
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
         self.session.query(sql)
+    }
+
+    fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
+        if !self.is_served {
+            return Ok(None);
+        }
+        self.seen.lock().expect("nobody panicked").plans += 1;
+        if sql.contains("lineitem") {
+            Ok(Some(QueryPlan { hash: "0011223344556677".to_owned(), shape: "Seq Scan lineitem".to_owned() }))
+        } else {
+            Err(DatabaseError::Failed("relation does not exist".to_owned()))
+        }
+    }
+
+    fn server_process(&self) -> Option<i32> {
+        self.is_served.then(own_process)
     }
 
     fn usage(&self) -> SessionUsage {

@@ -19,11 +19,8 @@ const MISSES_GROWTH: f64 = 1.2;
 /// What a workload lost its time to.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cause {
-    /// Waiting for a core.
     Cores(Growth),
-    /// Waiting for database locks.
     Locks(Growth),
-    /// Waiting for a device.
     Disk(Growth),
     /// Fewer instructions a cycle with more cache misses.
     Cache {
@@ -37,7 +34,6 @@ pub(super) enum Cause {
         /// Instructions per cycle alone and together.
         ipc: (f64, f64),
     },
-    /// More instructions a request.
     MoreWork {
         /// Together over alone.
         times: f64,
@@ -58,9 +54,7 @@ pub(super) enum Cause {
 /// How much a part of response time grew.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Growth {
-    /// Its share alone.
     pub alone: f64,
-    /// Its share together.
     pub together: f64,
     /// Growth of the part and of the whole, microseconds a request, if mean response times are known and grew.
     pub us: Option<(f64, f64)>,
