@@ -384,16 +384,17 @@ impl Agent {
             }
             Err(why) => Err(why.as_str()),
         };
-        let state = |is_wanted: bool| match &how {
-            Ok(how) if is_wanted => (true, how.as_str()),
-            Ok(_) => (false, "turned off in the settings"),
-            Err(why) => (false, *why),
-        };
-        let (shares, inheritance) = (state(settings.cpu.shares), state(settings.cpu.inheritance));
-        levers::shares(&self.governor, shares.0, shares.1);
-        levers::inheritance(&self.governor, inheritance.0, inheritance.1);
+        let cpu = [(levers::SHARES, settings.cpu.shares), (levers::INHERITANCE, settings.cpu.inheritance)];
+        for (name, is_wanted) in cpu {
+            let (is_on, why) = match &how {
+                Ok(how) if is_wanted => (true, how.as_str()),
+                Ok(_) => (false, "turned off in the settings"),
+                Err(why) => (false, *why),
+            };
+            levers::set(&self.governor, name, is_on, why);
+        }
         let (is_on, why) = self.groups_work(settings);
-        levers::control_groups(&self.governor, is_on, &why);
+        levers::set(&self.governor, levers::CONTROL_GROUPS, is_on, why);
         self.disk.tell(&self.governor, settings);
         self.cache.tell(&self.governor, settings);
     }

@@ -110,7 +110,7 @@ impl Awake {
         request.latency = latency;
         self.is_on.store(is_on, Ordering::Relaxed);
         drop(request);
-        levers::awake(governor, is_on, &why);
+        levers::set(governor, levers::AWAKE, is_on, why);
     }
 
     /// For how long cores were kept awake so far.

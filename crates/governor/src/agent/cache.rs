@@ -331,7 +331,7 @@ impl Cache {
             Ok(how) => (true, how),
             Err(why) => (false, why),
         };
-        levers::cache(governor, is_on, &why);
+        levers::set(governor, levers::CACHE, is_on, why);
     }
 
     /// How classes are confined, or why not.

@@ -335,7 +335,7 @@ impl Disk {
         let told = self.told.unwrap_or(Told { limit: None, word: DiskWord::Calm, is_held: false });
         governor.health.lock().disk_limit = told.limit;
         let (is_on, why) = self.words(settings, told);
-        levers::disk(governor, is_on, &why);
+        levers::set(governor, levers::DISK, is_on, why);
     }
 
     fn words(&self, settings: &Settings, told: Told) -> (bool, String) {

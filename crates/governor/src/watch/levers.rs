@@ -7,18 +7,18 @@ use crate::governor::{Governor, Lever};
 use crate::settings::Settings;
 
 const PREEMPTION: &str = "preemption";
-const SHARES: &str = "cpu shares";
-const INHERITANCE: &str = "inheritance";
-const CONTROL_GROUPS: &str = "control groups";
+pub(crate) const SHARES: &str = "cpu shares";
+pub(crate) const INHERITANCE: &str = "inheritance";
+pub(crate) const CONTROL_GROUPS: &str = "control groups";
 /// Beside a server: whether what sessions do can be seen.
 const SESSIONS: &str = "sessions";
 const IDLE_BOUND: &str = "idle bound";
-const DISK: &str = "disk limits";
-const CACHE: &str = "cache";
-const AWAKE: &str = "awake cores";
+pub(crate) const DISK: &str = "disk limits";
+pub(crate) const CACHE: &str = "cache";
+pub(crate) const AWAKE: &str = "awake cores";
 
-/// Says what is the matter with a lever.
-fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<String>) {
+/// Says whether a lever works, and how, or why not.
+pub(crate) fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<String>) {
     let lever = Lever { name, is_on, why: why.into() };
     let mut health = governor.health.lock();
     match health.levers.iter_mut().find(|known| known.name == name) {
@@ -113,37 +113,8 @@ pub(super) fn keys_do_not_work(governor: &Governor, error: &WireError) {
     set(governor, PREEMPTION, false, format!("sessions cannot be cancelled by their keys: {error}"));
 }
 
-/// Processes are given shares of the cores, or not, for this reason.
-pub(crate) fn shares(governor: &Governor, is_on: bool, why: &str) {
-    set(governor, SHARES, is_on, why);
-}
-
 /// Whether processes can be given shares of the cores now.
 pub(crate) fn shares_work(governor: &Governor) -> bool {
     governor.health.lock().levers.iter().any(|lever| lever.name == SHARES && lever.is_on)
 }
 
-/// Holders inherit the shares of those who wait for them, or not, for this reason.
-pub(crate) fn inheritance(governor: &Governor, is_on: bool, why: &str) {
-    set(governor, INHERITANCE, is_on, why);
-}
-
-/// What processes read of the disk can be limited, or not, for this reason.
-pub(crate) fn disk(governor: &Governor, is_on: bool, why: &str) {
-    set(governor, DISK, is_on, why);
-}
-
-/// Idle cores stay awake while important transactions are at work, or not, for this reason.
-pub(crate) fn awake(governor: &Governor, is_on: bool, why: &str) {
-    set(governor, AWAKE, is_on, why);
-}
-
-/// Classes are confined to their parts of the last-level cache, or not, for this reason.
-pub(crate) fn cache(governor: &Governor, is_on: bool, why: &str) {
-    set(governor, CACHE, is_on, why);
-}
-
-/// Processes are moved to the control groups of their classes, or not, for this reason.
-pub(crate) fn control_groups(governor: &Governor, is_on: bool, why: &str) {
-    set(governor, CONTROL_GROUPS, is_on, why);
-}
