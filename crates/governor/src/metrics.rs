@@ -11,7 +11,7 @@ use std::time::Instant;
 use plimsoll_policy::{ClassIndex, TargetPhase, TargetView};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
@@ -197,25 +197,24 @@ pub fn text(governor: &Arc<Governor>) -> String {
     text
 }
 
-/// Every metric as Prometheus names it, with its meaning.
+/// Every metric as Prometheus names it, with its meaning, in the order of the text.
 pub fn names() -> Vec<(String, &'static str)> {
-    let counter = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}_total"), about);
-    let plain = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}"), about);
-    let class_counters = ClassStatistics::COUNTERS.iter().map(|of| counter((of.name, of.about)));
-    let class_seconds = ClassStatistics::SECONDS.iter().map(|of| counter((of.name, of.about)));
-    let class_gauges = CLASS_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
-    let class_histograms = CLASS_HISTOGRAMS.iter().map(|(name, about, _)| plain((name, about)));
-    let counters = COUNTERS.iter().map(|(name, about, _)| counter((name, about)));
-    let seconds = SECONDS.iter().map(|(name, about, _)| counter((name, about)));
-    let gauges = GAUGES.iter().map(|(name, about, _)| plain((name, about)));
-    let others = [LEVER, UNTOUCHABLE].into_iter().map(plain);
-    let aborts = std::iter::once(ABORTS).map(counter);
-    let target_gauges = TARGET_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
-    let limits = CLASS_LIMITS.iter().map(|(name, about, _)| plain((name, about)));
-    let targets = target_gauges.chain(limits);
-    let all =
-        class_counters.chain(aborts).chain(class_seconds).chain(class_gauges).chain(targets).chain(class_histograms);
-    all.chain(counters).chain(seconds).chain(gauges).chain(others).collect()
+    type Head = (&'static str, &'static str);
+    fn heads<From>(metrics: &[Of<From>]) -> impl Iterator<Item = Head> {
+        metrics.iter().map(|(name, about, _)| (*name, *about))
+    }
+    let of_class = |counter: &ClassCounter| (counter.name, counter.about);
+    let mut names = Vec::new();
+    let mut add = |ending: &str, heads: &mut dyn Iterator<Item = Head>| {
+        names.extend(heads.map(|(name, about)| (format!("plimsoll_{name}{ending}"), about)));
+    };
+    add("_total", &mut ClassStatistics::COUNTERS.iter().map(of_class).chain([ABORTS]));
+    add("_total", &mut ClassStatistics::SECONDS.iter().map(of_class));
+    add("", &mut heads(&CLASS_GAUGES).chain(heads(&TARGET_GAUGES)));
+    add("", &mut heads(&CLASS_LIMITS).chain(heads(&CLASS_HISTOGRAMS)));
+    add("_total", &mut heads(&COUNTERS).chain(heads(&SECONDS)));
+    add("", &mut heads(&GAUGES).chain([LEVER, UNTOUCHABLE]));
+    names
 }
 
 /// What became of transactions that were aborted.
@@ -266,79 +265,73 @@ impl Metrics {
         let classes = || self.0.statistics.classes();
         let known = |counter: &&ClassCounter| !facts.is_beside || !counter.in_path_only;
         for ClassCounter { name, about, of, .. } in ClassStatistics::COUNTERS.iter().filter(known) {
-            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-            for class in classes() {
-                let labels = [("class", class.name.as_str())];
-                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&of(class).load(Relaxed), None)?;
+            let values = classes().map(|class| (class.name.as_str(), of(class).load(Relaxed)));
+            counters_by_class((name, about), values, encoder)?;
+        }
+        let mut metric = encoder.encode_descriptor(ABORTS.0, ABORTS.1, None, MetricType::Counter)?;
+        for class in classes() {
+            for (cause, outcome, count) in class.aborts.counted() {
+                let labels = [("class", class.name.as_str()), ("cause", cause.name()), ("outcome", outcome.name())];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
             }
         }
-        self.aborts(encoder)?;
         for ClassCounter { name, about, of, .. } in ClassStatistics::SECONDS {
-            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-            for class in classes() {
-                let seconds = of(class).load(Relaxed) as f64 / 1e9;
-                let labels = [("class", class.name.as_str())];
-                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
-            }
+            let values = classes().map(|class| (class.name.as_str(), of(class).load(Relaxed) as f64 / 1e9));
+            counters_by_class((name, about), values, encoder)?;
         }
         for (name, about, of) in CLASS_GAUGES.into_iter().filter(|(name, ..)| facts.tells(name)) {
-            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
-            for (index, class) in (0..).map(ClassIndex).zip(classes()) {
-                metric.encode_family(&[("class", class.name.as_str())])?.encode_gauge(&of(facts, index))?;
-            }
+            let values = (0..).map(ClassIndex).zip(classes());
+            let values = values.map(|(index, class)| (class.name.as_str(), of(facts, index)));
+            gauges_by_class((name, about), values, encoder)?;
         }
-        self.targets(facts, encoder)?;
+        for (name, about, of) in TARGET_GAUGES {
+            let class = |view: &TargetView| self.0.statistics.class(view.class).name.as_str();
+            let values = facts.targets.iter().filter_map(|view| Some((class(view), of(view)?)));
+            gauges_by_class((name, about), values, encoder)?;
+        }
+        for (name, about, of) in CLASS_LIMITS {
+            let classes = facts.settings.classes.iter();
+            let values = classes.filter_map(|class| Some((class.name.as_str(), of(class)?.into())));
+            gauges_by_class((name, about), values, encoder)?;
+        }
         for (name, about, of) in CLASS_HISTOGRAMS.into_iter().filter(|(name, ..)| facts.tells(name)) {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
             for class in classes() {
                 let counts = of(class).counts();
                 let labels = [("class", class.name.as_str())];
                 let mut family = metric.encode_family(&labels)?;
-                family.encode_histogram::<NoLabelSet>(
-                    counts.sum().as_secs_f64(),
-                    counts.count(),
-                    &buckets(&counts),
-                    None,
-                )?;
+                let (sum, count) = (counts.sum().as_secs_f64(), counts.count());
+                family.encode_histogram::<NoLabelSet>(sum, count, &buckets(&counts), None)?;
             }
         }
         Ok(())
     }
 }
 
-impl Metrics {
-    fn aborts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let mut metric = encoder.encode_descriptor(ABORTS.0, ABORTS.1, None, MetricType::Counter)?;
-        for class in self.0.statistics.classes() {
-            for (cause, outcome, count) in class.aborts.counted() {
-                let labels = [("class", class.name.as_str()), ("cause", cause.name()), ("outcome", outcome.name())];
-                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-            }
-        }
-        Ok(())
+/// A counter with a value for each of these classes.
+fn counters_by_class<'a, Value: EncodeCounterValue>(
+    (name, about): (&str, &str),
+    values: impl Iterator<Item = (&'a str, Value)>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), Error> {
+    let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+    for (class, value) in values {
+        metric.encode_family(&[("class", class)])?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
     }
+    Ok(())
+}
 
-    /// Targets, and what is limited for them.
-    fn targets(&self, facts: &Facts, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let name = |class| self.0.statistics.class(class).name.as_str();
-        for (name_of_metric, about, of) in TARGET_GAUGES {
-            let mut metric = encoder.encode_descriptor(name_of_metric, about, None, MetricType::Gauge)?;
-            for view in &facts.targets {
-                if let Some(value) = of(view) {
-                    metric.encode_family(&[("class", name(view.class))])?.encode_gauge(&value)?;
-                }
-            }
-        }
-        for (name_of_metric, about, of) in CLASS_LIMITS {
-            let mut metric = encoder.encode_descriptor(name_of_metric, about, None, MetricType::Gauge)?;
-            for (class, own) in (0..).map(ClassIndex).zip(&facts.settings.classes) {
-                if let Some(limit) = of(own) {
-                    metric.encode_family(&[("class", name(class))])?.encode_gauge(&f64::from(limit))?;
-                }
-            }
-        }
-        Ok(())
+/// A gauge with a value for each of these classes.
+fn gauges_by_class<'a>(
+    (name, about): (&str, &str),
+    values: impl Iterator<Item = (&'a str, f64)>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), Error> {
+    let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+    for (class, value) in values {
+        metric.encode_family(&[("class", class)])?.encode_gauge(&value)?;
     }
+    Ok(())
 }
 
 /// Upper bounds in seconds, and how many lie below each and above the one before.

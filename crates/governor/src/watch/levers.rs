@@ -117,4 +117,3 @@ pub(super) fn keys_do_not_work(governor: &Governor, error: &WireError) {
 pub(crate) fn shares_work(governor: &Governor) -> bool {
     governor.health.lock().levers.iter().any(|lever| lever.name == SHARES && lever.is_on)
 }
-

@@ -8,10 +8,8 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, text};
 use crate::admin::command::Call;
 use crate::relay;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("key"), text("value")];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let governor = call.governor;
     let settings = governor.settings();
