@@ -13,7 +13,7 @@ mod query;
 pub mod scram;
 pub(crate) mod show;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod wire;
 mod words;
 

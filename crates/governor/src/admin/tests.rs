@@ -1,6 +1,6 @@
 //! Clients of the console, from the start-up on, without sockets.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
 use plimsoll_policy::{NoReplay, Unsafe};
 use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
@@ -8,9 +8,9 @@ use proptest::prelude::*;
 
 use super::command::COMMANDS;
 use super::*;
-use crate::governor::{EventId, Outcome, PreemptionEvent};
-use crate::registry::SessionId;
+use crate::governor::{Outcome, PreemptionEvent};
 use crate::settings::{AdminUser, for_tests};
+use crate::testing::preemption;
 
 fn governor() -> Arc<Governor> {
     let mut settings = for_tests();
@@ -234,7 +234,7 @@ fn the_console_says_what_became_of_each_victim_and_why() {
         ("waited for its client", Outcome::Differed(12)),
         ("ran", Outcome::NotReplayed(NoReplay::Unsafe(Unsafe::Copy))),
     ] {
-        governor.note(noted(victim_was, outcome));
+        governor.note(PreemptionEvent { victim_was, outcome, ..preemption() });
     }
     client.query("SHOW PREEMPTIONS");
     let columns = super::show::preemptions::COLUMNS;
@@ -245,24 +245,6 @@ fn the_console_says_what_became_of_each_victim_and_why() {
     assert_eq!(cells("outcome"), ["40001: not replayed (copy)", "40001: answer 12 differed", "replayed"]);
     assert_eq!(cells("victim_was"), ["ran", "waited for its client", "waited for a lock"]);
     assert_eq!(cells("lever"), ["pow"; 3]);
-}
-
-/// A preemption of session 11 for session 12.
-pub(crate) fn noted(victim_was: &'static str, outcome: Outcome) -> PreemptionEvent {
-    PreemptionEvent {
-        id: EventId(0),
-        at: SystemTime::UNIX_EPOCH,
-        victim: (SessionId(11), 111),
-        victim_class: "low".to_owned(),
-        waiter: (SessionId(12), 112),
-        waiter_class: "high".to_owned(),
-        lever: "pow".to_owned(),
-        waited: Duration::from_millis(3),
-        victim_was,
-        done: "cancelled",
-        outcome,
-        stake: None,
-    }
 }
 
 #[test]

@@ -161,9 +161,8 @@ impl Disk {
     /// the group with the limit is that group.
     pub(super) fn idle_classes(&self, settings: &Settings) -> Floors {
         let is_unified = self.group.as_ref().is_some_and(DiskGroup::is_unified);
-        let classes = (0..).map(ClassIndex).take(settings.classes.len());
-        let idle = classes.filter(|class| !is_unified && self.makes_idle(settings, *class));
-        idle.map(|class| (class, LIMITED_FLOOR_PERCENT)).collect()
+        let idle = settings.indexed().filter(|(class, _)| !is_unified && self.makes_idle(settings, *class));
+        idle.map(|(class, _)| (class, LIMITED_FLOOR_PERCENT)).collect()
     }
 
     /// Looks, and decides when it is time.
@@ -371,7 +370,7 @@ fn nobody_limited() -> DiskShare {
 }
 
 fn has_yielders(settings: &Settings) -> bool {
-    (0..).map(ClassIndex).zip(&settings.classes).any(|(place, _)| settings.yields_disk(place))
+    settings.indexed().any(|(place, _)| settings.yields_disk(place))
 }
 
 fn bounds(settings: &Settings, watch: &DiskWatch) -> DiskBounds {

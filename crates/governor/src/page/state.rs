@@ -247,8 +247,8 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
         let window = (!settings.is_beside).then(|| history.window(place, length)).flatten()?;
         Some(WindowState::of(&window))
     };
-    let of_class = |(place, class): (usize, &crate::settings::ClassSettings)| {
-        let index = ClassIndex(u16::try_from(place).expect("there are 64 classes at most"));
+    let of_class = |(index, class): (ClassIndex, &crate::settings::ClassSettings)| {
+        let place = usize::from(index.0);
         let mut phases = std::collections::BTreeMap::new();
         for (_, phase) in states.iter().filter(|(of, _)| *of == index) {
             *phases.entry(phase.name().to_owned()).or_default() += 1;
@@ -274,7 +274,7 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
             chart_p95_s: of_points().map(|(_, p95)| p95).collect(),
         }
     };
-    settings.classes.iter().enumerate().map(of_class).collect()
+    settings.indexed().map(of_class).collect()
 }
 
 fn queue(governor: &Governor, now: Instant) -> Vec<Queued> {

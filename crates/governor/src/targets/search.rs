@@ -62,7 +62,7 @@ impl Search {
             None
         })?;
         let priority = settings.class(class).limits.priority;
-        let above = (0..).map(ClassIndex).zip(&settings.classes).filter(|(_, of)| of.limits.priority > priority);
+        let above = settings.indexed().filter(|(_, of)| of.limits.priority > priority);
         let of = |class: ClassIndex| ended.get(usize::from(class.0)).copied().unwrap_or_default();
         let important = above.map(|(class, _)| of(class)).fold(EndedWork::default(), |sum, more| EndedWork {
             count: sum.count + more.count,

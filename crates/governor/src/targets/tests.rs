@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use plimsoll_policy::{Asked, Login, Ticket};
+use plimsoll_policy::{Asked, Ticket};
 
 use super::*;
 use crate::admin::command::Call;
 use crate::admin::{change, show};
 use crate::page::state::State;
-use crate::registry::SessionCard;
 use crate::settings::{Cpu, CpuShare, DiskUse, for_tests};
+use crate::testing::session;
 use crate::watch::levers;
 
 const HIGH: ClassIndex = ClassIndex(0);
@@ -190,11 +190,7 @@ fn clients_that_think_are_not_late_and_those_that_are_blocked_are() {
     for (phase, is_late) in [(Phase::IdleInTransaction, false), (Phase::Active, true), (Phase::Queued, true)] {
         let mut play = Play::new(settings());
         for _ in 0..4 {
-            let login = Login { user: "high1".to_owned(), database: String::new(), application_name: String::new() };
-            let id = play.governor.registry.next_id();
-            let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, HIGH, play.now()));
-            card.state().phase = phase;
-            play.governor.registry.insert(card);
+            session(&play.governor, 0, HIGH, play.now()).state().phase = phase;
         }
         (0..4).for_each(|_| play.turn());
         assert_eq!(play.held().mpl.is_some(), is_late, "{phase:?}");
@@ -265,11 +261,7 @@ fn an_mpl_is_searched_where_nobody_has_set_one() {
     let mut play = Play::new(settings);
     assert!(play.governor.settings().is_limited(LOW) && !play.governor.settings().is_limited(HIGH));
     for _ in 0..12 {
-        let login = Login { user: "low1".to_owned(), database: String::new(), application_name: String::new() };
-        let id = play.governor.registry.next_id();
-        let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, LOW, play.now()));
-        card.state().phase = Phase::Active;
-        play.governor.registry.insert(card);
+        session(&play.governor, 0, LOW, play.now());
     }
     let run = |play: &mut Play, seconds: u64| {
         for _ in 0..seconds {

@@ -127,14 +127,12 @@ pub(super) fn log(scene: &Scene, cycles: &[Cycle]) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use plimsoll_policy::{ClassIndex, CycleLoss, Login, PreemptionPolicy};
+    use plimsoll_policy::{ClassIndex, CycleLoss, PreemptionPolicy};
 
     use super::*;
-    use crate::registry::{BackendKey, SessionCard, SessionId};
     use crate::settings::for_tests;
     use crate::statistics::count;
+    use crate::testing::session;
 
     const MS: Duration = Duration::from_millis(1);
     const LOW: ClassIndex = ClassIndex(1);
@@ -156,15 +154,8 @@ mod tests {
 
         /// A unit of a process is in flight since then.
         fn begins(&self, process: i32, at_ms: u32, cycle_loss: Option<CycleLoss>) {
-            let login = Login { user: String::new(), database: String::new(), application_name: String::new() };
-            let id = SessionId(process.unsigned_abs().into());
-            let card = SessionCard::new(id, 0, String::new(), login, LOW, self.began);
-            card.key.set(BackendKey { process, secret: Box::new([0; 4]) }).expect("set once");
-            {
-                let mut state = card.state();
-                (state.phase, state.since, state.cycle_loss) = (Phase::Active, self.began + at_ms * MS, cycle_loss);
-            }
-            self.governor.registry.insert(Arc::new(card));
+            let card = session(&self.governor, process, LOW, self.began);
+            (card.state().since, card.state().cycle_loss) = (self.began + at_ms * MS, cycle_loss);
             count(&self.governor.statistics.class(LOW).inside);
         }
 

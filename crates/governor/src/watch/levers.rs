@@ -4,7 +4,6 @@ use plimsoll_postgres::connection::WireError;
 
 use super::control::Signals;
 use crate::governor::{Governor, Lever};
-use crate::settings::Settings;
 
 const PREEMPTION: &str = "preemption";
 pub(crate) const SHARES: &str = "cpu shares";
@@ -36,40 +35,27 @@ pub(super) fn all_off(governor: &Governor, why: &str) {
     }
 }
 
-/// The server can be asked, and victims are signalled in that way.
+/// The server can be asked, and victims are signalled in that way. Beside a server the keys of sessions are unknown.
 pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     let settings = governor.settings();
-    if settings.is_beside {
-        return preemption_beside(governor, &settings, signals, role);
-    }
     let policy = &settings.preemption.policy;
-    let how = match (policy.watches(), policy.acts(), signals) {
-        (false, _, _) => "the policy is never".to_owned(),
-        (true, false, _) => "the policy is track: only counted".to_owned(),
-        (true, true, Signals::ByRight) => format!("the role {role} cancels by pg_cancel_backend"),
-        (true, true, Signals::ByKey) => format!(
-            "by each session's own key, which takes a connection for each, since the role {role} may not signal others; \
-             quicker with `GRANT pg_signal_backend TO {role}`"
-        ),
-    };
-    set(governor, PREEMPTION, policy.acts(), how);
-}
-
-/// The same beside a server, where the keys of sessions are unknown.
-fn preemption_beside(governor: &Governor, settings: &Settings, signals: Signals, role: &str) {
-    let policy = &settings.preemption.policy;
-    let opted_in = settings.classes.iter().filter(|class| class.preemptible && class.retries);
-    let opted_in: Vec<&str> = opted_in.map(|class| class.name.as_str()).collect();
-    let is_on = policy.acts() && !opted_in.is_empty() && signals == Signals::ByRight;
-    let how = match (policy.watches(), policy.acts(), signals) {
-        (false, _, _) => "the policy is never".to_owned(),
-        (true, false, _) => "the policy is track: only counted".to_owned(),
-        _ if opted_in.is_empty() => "only counted: no class has preemptible = \"retry-by-application\"".to_owned(),
-        (true, true, Signals::ByRight) => {
-            format!("statements of {} are cancelled by pg_cancel_backend, as role {role}", opted_in.join(", "))
+    let opted_in = settings.names_of(|class| class.preemptible && class.retries);
+    let (is_on, how) = match (settings.is_beside, signals) {
+        _ if !policy.watches() => (false, "the policy is never".to_owned()),
+        _ if !policy.acts() => (false, "the policy is track: only counted".to_owned()),
+        (false, Signals::ByRight) => (true, format!("the role {role} cancels by pg_cancel_backend")),
+        (false, Signals::ByKey) => {
+            let how = "by each session's own key, which takes a connection for each, since the role";
+            (true, format!("{how} {role} may not signal others; quicker with `GRANT pg_signal_backend TO {role}`"))
         }
-        (true, true, Signals::ByKey) => {
-            format!("the role {role} may not cancel statements of others: GRANT pg_signal_backend TO {role}")
+        (true, _) if opted_in.is_empty() => {
+            (false, "only counted: no class has preemptible = \"retry-by-application\"".to_owned())
+        }
+        (true, Signals::ByRight) => {
+            (true, format!("statements of {opted_in} are cancelled by pg_cancel_backend, as role {role}"))
+        }
+        (true, Signals::ByKey) => {
+            (false, format!("the role {role} may not cancel statements of others: GRANT pg_signal_backend TO {role}"))
         }
     };
     set(governor, PREEMPTION, is_on, how);
@@ -93,14 +79,10 @@ pub(super) fn sessions(governor: &Governor, (sees_all, keeps_account): (bool, bo
 
 /// Beside a server: whether sessions can be ended whose clients let a transaction wait for too long.
 pub(super) fn idle_bound(governor: &Governor, signals: Signals, role: &str) {
-    let settings = governor.settings();
-    let bounded = settings.classes.iter().filter(|class| class.idle_in_transaction_timeout.is_some());
-    let bounded: Vec<&str> = bounded.map(|class| class.name.as_str()).collect();
+    let bounded = governor.settings().names_of(|class| class.idle_in_transaction_timeout.is_some());
     let (is_on, why) = match (bounded.is_empty(), signals) {
         (true, _) => (false, "no class has an `idle_in_transaction_timeout`".to_owned()),
-        (false, Signals::ByRight) => {
-            (true, format!("sessions of {} are ended by pg_terminate_backend", bounded.join(", ")))
-        }
+        (false, Signals::ByRight) => (true, format!("sessions of {bounded} are ended by pg_terminate_backend")),
         (false, Signals::ByKey) => {
             (false, format!("the role {role} may not end sessions of others: GRANT pg_signal_backend TO {role}"))
         }

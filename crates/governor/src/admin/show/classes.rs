@@ -62,5 +62,5 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             rules.join("; ").into(),
         ]
     };
-    Ok(Answer::of((0..).map(ClassIndex).zip(&settings.classes).map(row).collect()))
+    Ok(Answer::of(settings.indexed().map(row).collect()))
 }

@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 use plimsoll_machine::change::Changes;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::resctrl::fake::{FakeKernel as FakeResctrl, Mirror};
-use plimsoll_policy::{ClassIndex, Login};
+use plimsoll_policy::ClassIndex;
 
 use crate::agent::{Agent, CHANGES_EVERY, EVERY, ServerHere};
 use crate::governor::{Governor, Heard};
-use crate::registry::{BackendKey, Phase, SessionCard};
+use crate::registry::{Phase, SessionCard};
 use crate::settings::{Cpu, CpuShare, Settings, for_tests};
+use crate::testing;
 
 pub(super) const HIGH: ClassIndex = ClassIndex(0);
 pub(super) const LOW: ClassIndex = ClassIndex(1);
@@ -246,13 +247,7 @@ impl Machine {
     /// A session whose process is there.
     pub(super) fn session(&self, process: i32, class: ClassIndex) -> Arc<SessionCard> {
         self.process(process, POSTMASTER, "postgres", "postgres: ann shop [local] idle");
-        let login = Login { user: "ann".to_owned(), database: "shop".to_owned(), application_name: String::new() };
-        let id = self.governor.registry.next_id();
-        let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, class, Instant::now()));
-        card.key.set(BackendKey { process, secret: Box::default() }).expect("set once");
-        (card.state().phase, card.state().transaction) = (Phase::Active, 1);
-        self.governor.registry.insert(card.clone());
-        card
+        testing::session(&self.governor, process, class, Instant::now())
     }
 
     /// The next walk of an agent.

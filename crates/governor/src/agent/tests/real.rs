@@ -44,14 +44,7 @@ pub(super) fn server() -> (PrivateServer, ServerUrl) {
 }
 
 pub(super) fn session(governor: &Governor, connection: &Connection) -> Arc<SessionCard> {
-    let login = Login { user: "ann".to_owned(), database: "shop".to_owned(), application_name: String::new() };
-    let id = governor.registry.next_id();
-    let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, LOW, Instant::now()));
-    let key = BackendKey { process: connection.process_id(), secret: Box::default() };
-    card.key.set(key).expect("set once");
-    (card.state().phase, card.state().transaction) = (Phase::Active, 1);
-    governor.registry.insert(card.clone());
-    card
+    testing::session(governor, connection.process_id(), LOW, Instant::now())
 }
 
 #[test]

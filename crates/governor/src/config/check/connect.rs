@@ -31,6 +31,12 @@ pub struct Probe {
     pub found: String,
 }
 
+impl Probe {
+    pub(super) fn outcome(&self) -> &'static str {
+        if self.is_good { "ok" } else { "FAILED" }
+    }
+}
+
 /// What to try.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tried<'a> {

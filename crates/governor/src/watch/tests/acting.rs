@@ -1,13 +1,14 @@
 //! What is done to victims, and what never is.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::stage::{Client, HIGH, LOW, Stage, url};
-use crate::governor::{EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
+use crate::governor::{Governor, Outcome, PreemptionEvent, SessionCommand};
 use crate::registry::{Cancels, Stake};
+use crate::testing::preemption;
 use crate::watch::act::{LookedAt, Target, cancel};
 use crate::watch::control::{Signals, Up};
 
@@ -31,20 +32,8 @@ pub(super) fn scene_of(stage: &Stage, clients: (Client, Client, Client), key: u3
 /// The target that a look at such a scene would find, with an event that was noted.
 pub(super) fn target(governor: &Governor, low: &Client, high: &Client) -> Target {
     let (transaction, unit) = low.place();
-    let event = governor.note(PreemptionEvent {
-        id: EventId(0),
-        at: SystemTime::now(),
-        victim: (low.card.id, low.process()),
-        victim_class: "low".to_owned(),
-        waiter: (high.card.id, high.process()),
-        waiter_class: "high".to_owned(),
-        lever: "pow".to_owned(),
-        waited: Duration::ZERO,
-        victim_was: "waited for a lock",
-        done: "cancelled",
-        outcome: Outcome::Pending,
-        stake: None,
-    });
+    let (victim, waiter) = ((low.card.id, low.process()), (high.card.id, high.process()));
+    let event = governor.note(PreemptionEvent { victim, waiter, ..preemption() });
     let chain = vec![(high.process(), low.process())];
     Target {
         card: low.card.clone(),
