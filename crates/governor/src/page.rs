@@ -4,7 +4,6 @@
 //! A request must name one of this machine's hosts. Otherwise a foreign page in a browser on this machine could read this one, by
 //! a name of its own that leads to 127.0.0.1 (DNS rebinding).
 
-mod aborted;
 mod health;
 mod listener;
 pub mod state;

@@ -8,12 +8,11 @@ use plimsoll_policy::{ClassIndex, NoReplay, PreemptionPolicy};
 use super::*;
 use crate::governor::{Outcome, PreemptionEvent};
 use crate::settings::{Http, for_tests};
-use crate::testing::{preempted, preemption, queued};
+use crate::testing::{self, preempted, preemption, queued};
 
 fn governor() -> Arc<Governor> {
-    let mut settings = for_tests();
-    settings.http = Some(Http { address: ([127, 0, 0, 1], 0).into(), hosts: vec!["db1.example".to_owned()] });
-    Arc::new(Governor::new(settings, Instant::now()))
+    let address = ([127, 0, 0, 1], 0).into();
+    testing::governor(|settings| settings.http = Some(Http { address, hosts: vec!["db1.example".to_owned()] }))
 }
 
 /// Status line and the rest.
@@ -155,9 +154,9 @@ fn names_can_be_made_to_lead_here_and_addresses_cannot() {
 #[test]
 fn an_address_that_is_taken_is_told() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let mut settings = for_tests();
-    settings.http = Some(Http { address: taken.local_addr().expect("an address"), hosts: Vec::new() });
-    let error = start(&Arc::new(Governor::new(settings, Instant::now()))).expect_err("it is taken");
+    let address = taken.local_addr().expect("an address");
+    let governor = testing::governor(|settings| settings.http = Some(Http { address, hosts: Vec::new() }));
+    let error = start(&governor).expect_err("it is taken");
     assert!(error.to_string().contains("give another [http] address, or \"off\""), "{error}");
 }
 
