@@ -119,6 +119,17 @@ pub struct Listen {
     pub tls_required: bool,
 }
 
+impl Listen {
+    /// What becomes of clients that ask for encryption, and of others: `off`, `offered` or `required`.
+    pub(crate) fn tls_mode(&self) -> &'static str {
+        match (&self.tls, self.tls_required) {
+            (None, _) => "off",
+            (Some(_), false) => "offered",
+            (Some(_), true) => "required",
+        }
+    }
+}
+
 /// A class and everything set for it.
 #[derive(Debug, Clone)]
 pub struct ClassSettings {

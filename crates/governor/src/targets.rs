@@ -26,7 +26,7 @@ use crate::governor::{DiskReading, Governor};
 use crate::registry::Phase;
 use crate::settings::{Held, Settings};
 use crate::statistics::{Counts, count};
-use crate::watch::levers::shares_work;
+use crate::watch::levers::SHARES;
 use search::Search;
 
 /// Moves that are kept for people.
@@ -54,8 +54,8 @@ impl Targets {
             return;
         }
         let reading = governor.health.lock().disk_reading;
-        if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work(governor), reading))
-        {
+        let shares_work = governor.lever(SHARES).is_some_and(|lever| lever.is_on);
+        if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work, reading)) {
             // Settings that contradict themselves are refused, so this is ours.
             tracing::error!("targets are not kept: {contradiction}");
             return;
@@ -99,7 +99,7 @@ impl Targets {
 
     /// The class for which an `mpl` is searched, and the search.
     pub fn search(&self) -> Option<(ClassIndex, &MplSearch)> {
-        Some((self.search.class()?, self.search.search()))
+        Some((self.search.class?, &self.search.search))
     }
 
     /// The last moves, oldest first.
@@ -171,7 +171,6 @@ impl Targets {
     }
 }
 
-/// What classes are promised.
 fn promises(settings: &Settings) -> Vec<Promise> {
     let classes = settings.indexed();
     let promises =

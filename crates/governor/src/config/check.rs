@@ -106,13 +106,9 @@ impl fmt::Display for CheckError {
     }
 }
 
-/// Reads a file and says what it means. With `connect` it asks the server, too, even if parts of the file are wrong.
-pub fn check(file: &Path, connect: bool) -> Result<Report, CheckError> {
-    check_for(file, connect, false)
-}
-
-/// The same for a governor beside its server if that is asked for, whatever `[mode]` in the file says.
-pub fn check_for(file: &Path, connect: bool, is_beside: bool) -> Result<Report, CheckError> {
+/// Reads a file and says what it means, for a governor beside its server if that is asked for, whatever `[mode]` in the file says. With
+/// `connect` it asks the server, too, even if parts of the file are wrong.
+pub fn check(file: &Path, connect: bool, is_beside: bool) -> Result<Report, CheckError> {
     match read_partly(file, &[], is_beside) {
         Ok(Config { settings, mut warnings }) => {
             warnings.extend(levers_here(&settings));
@@ -196,11 +192,7 @@ impl Report {
             is_beside: settings.is_beside,
             control: settings.control.as_ref().map(ToString::to_string),
             listen: settings.listen.addresses.iter().map(ToString::to_string).chain(folders).collect(),
-            tls: match (&settings.listen.tls, settings.listen.tls_required) {
-                (None, _) => "off",
-                (Some(_), false) => "offered",
-                (Some(_), true) => "required",
-            },
+            tls: settings.listen.tls_mode(),
             http: settings.http.as_ref().map(|http| http.address.to_string()),
             console: Console {
                 database: settings.admin.database.clone(),

@@ -84,8 +84,9 @@ fn of_table(section: &str, table: &DeTable<'_>, is_beside: bool) -> Vec<Problem>
 mod tests {
     use std::path::Path;
 
-    use crate::config::check::check_for;
+    use crate::config::check::check;
     use crate::config::{Config, Surroundings, parse};
+    use crate::testing::settings_file;
 
     const BESIDE: &str = "control = \"postgres://plimsoll@db.example\"\n[mode]\nproxy = false\n";
 
@@ -120,11 +121,9 @@ mod tests {
 
     #[test]
     fn a_file_for_the_path_can_be_checked_for_beside() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("plimsoll.toml");
         let text = "server = \"postgres://u@db.example\"\ncontrol = \"postgres://plimsoll@db.example\"\n";
-        std::fs::write(&file, text).unwrap();
-        let told = |is_beside| check_for(&file, false, is_beside).unwrap().to_string();
+        let (_folder, file) = settings_file(text);
+        let told = |is_beside| check(&file, false, is_beside).unwrap().to_string();
         assert!(!told(false).contains("beside the server"));
         let beside = told(true);
         assert!(beside.contains("none: the governor works beside the server"), "{beside}");

@@ -119,18 +119,18 @@ fn shares_are_lowered_where_they_work_and_never_raised() {
     play.run(10, 50);
     assert_eq!(play.held().nice, None, "nobody has found the server's processes");
     let mut play = Play::new(settings.clone());
-    levers::set(&play.governor, levers::SHARES, true, "");
+    levers::set(&play.governor, levers::SHARES, Ok(String::new()));
     play.run(10, 50);
     assert_eq!(play.governor.settings().share_of(LOW), CpuShare::Nice(19));
     // They stop working: what was reached is given up with them.
-    levers::set(&play.governor, levers::SHARES, false, "the server has gone");
+    levers::set(&play.governor, levers::SHARES, Err("the server has gone".to_owned()));
     play.turn();
     assert_eq!(play.held().nice, None);
     // What the operator has left untouched, or has as idle, stays so.
     for cpu in [CpuShare::Untouched, CpuShare::Idle, CpuShare::Nice(19)] {
         settings.classes[1].cpu = cpu;
         let mut play = Play::new(settings.clone());
-        levers::set(&play.governor, levers::SHARES, true, "");
+        levers::set(&play.governor, levers::SHARES, Ok(String::new()));
         play.run(10, 50);
         assert_eq!(play.governor.settings().share_of(LOW), cpu);
     }

@@ -79,7 +79,6 @@ impl Found {
     }
 }
 
-/// Tries everything.
 pub(super) fn probe(tried: Tried<'_>) -> Found {
     let mut found = Found::default();
     if let Some(server) = tried.server {
