@@ -122,13 +122,10 @@ impl Command {
 
     /// The command that these words begin with, and how many of them are its own.
     pub fn find(words: &[String]) -> Option<(&'static Command, usize)> {
-        let first = words.first()?;
-        if first.eq_ignore_ascii_case("show") {
-            let what = words.get(1)?;
-            let command = COMMANDS.iter().find(|command| !command.changes && command.words.eq_ignore_ascii_case(what));
-            return command.map(|command| (command, 2));
-        }
-        let command = COMMANDS.iter().find(|command| command.changes && command.words.eq_ignore_ascii_case(first));
-        command.map(|command| (command, 1))
+        let is_show = words.first()?.eq_ignore_ascii_case("show");
+        let own = if is_show { 2 } else { 1 };
+        let word = words.get(own - 1)?;
+        let is_it = |command: &&Command| command.changes != is_show && command.words.eq_ignore_ascii_case(word);
+        COMMANDS.iter().find(is_it).map(|command| (command, own))
     }
 }

@@ -44,7 +44,6 @@ impl Login {
         Login { is_challenged: false, exchange }
     }
 
-    /// Takes the client's next message.
     pub fn take(&mut self, message: Message<'_>, answers: &mut Answers) -> Progress {
         if message.tag != b'p' {
             return Progress::Nonsense("expected a message of the SCRAM-SHA-256 exchange");

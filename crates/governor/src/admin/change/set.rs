@@ -59,7 +59,6 @@ fn class_key(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("class.")?.rsplit_once('.')
 }
 
-/// Changes one setting.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let (key, value) = match call.arguments {
         [key, sign, value @ ..] if (sign == "=" || sign.eq_ignore_ascii_case("to")) && !value.is_empty() => {
