@@ -1,13 +1,59 @@
-//! What tests of several modules begin with: a session, a preemption, and what the live page shows of such.
+//! What tests of several modules begin with: a file of settings, a certificate, a server, a session, a preemption, and what the live page shows of such.
 
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use plimsoll_policy::{ClassIndex, Login};
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
+use tempfile::TempDir;
 
 use crate::governor::{EventId, Governor, Outcome, PreemptionEvent};
 use crate::page::state::{Preempted, Queued};
 use crate::registry::{BackendKey, Phase, SessionCard, SessionId};
+use crate::settings::{Settings, for_tests};
+
+/// A file of settings, and the folder that it is in.
+pub(crate) fn settings_file(text: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plimsoll.toml");
+    std::fs::write(&file, text).unwrap();
+    (folder, file)
+}
+
+/// Runs OpenSSL in a folder.
+pub(crate) fn openssl(folder: &Path, arguments: &str) {
+    let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes a certificate and its key in a folder, `server.crt` and `server.key`.
+pub(crate) fn certificate(folder: &Path) {
+    let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=server \
+                     -keyout server.key -out server.crt";
+    openssl(folder, arguments);
+}
+
+/// A private server with these settings.
+pub(crate) fn server(settings: &[(&str, &str)]) -> PrivateServer {
+    let mut all = ServerSettings::for_this_machine();
+    settings.iter().for_each(|(name, value)| all.set(name, value).unwrap());
+    PrivateServer::start(all).unwrap_or_else(|error| panic!("this test needs a PostgreSQL server: {error}"))
+}
+
+/// How a server is reached by its superuser.
+pub(crate) fn url(server: &PrivateServer) -> ServerUrl {
+    ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
+}
+
+/// A governor with the settings for tests, changed.
+pub(crate) fn governor(change: impl FnOnce(&mut Settings)) -> Arc<Governor> {
+    let mut settings = for_tests();
+    change(&mut settings);
+    Arc::new(Governor::new(settings, Instant::now()))
+}
 
 /// A session with that server process, which works for its first unit.
 pub(crate) fn session(governor: &Governor, process: i32, class: ClassIndex, now: Instant) -> Arc<SessionCard> {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::page::state::{ClassState, State, Times};
+use crate::page::state::{ClassState, State, Times, Tracked};
 use crate::statistics::two_digits;
 
 /// Rows of the queue and of preemptions that are shown.
@@ -119,17 +119,14 @@ impl Table {
         for class in &state.classes {
             let Some(tracked) = &class.tracked else { continue };
             let beginning = format!("track: {}: ", class.name);
-            if tracked.victims > 0 && state.is_beside {
-                let words = format!(
-                    "of the last 200 victims {} were its, whose statements would be cancelled",
-                    tracked.victims
-                );
-                self.wrapped(&beginning, &words);
-            } else if tracked.victims > 0 {
-                let words = format!(
-                    "of the last {} transactions to be rolled back, {} would have ended in 40001",
-                    tracked.victims, tracked.errors_40001
-                );
+            let Tracked { victims, errors_40001, .. } = tracked;
+            let words = match state.is_beside {
+                true => format!("of the last 200 victims {victims} were its, whose statements would be cancelled"),
+                false => format!(
+                    "of the last {victims} transactions to be rolled back, {errors_40001} would have ended in 40001"
+                ),
+            };
+            if *victims > 0 {
                 self.wrapped(&beginning, &words);
             }
             if let Some(saved) = tracked.saved_s.filter(|saved| *saved > 0.0) {
@@ -256,14 +253,13 @@ fn length(seconds: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     use plimsoll_policy::{ClassIndex, NoReplay, Unsafe};
 
     use super::*;
     use crate::governor::{Governor, Outcome};
-    use crate::page::state::{Lever, Preempted, Queued, Tracked};
+    use crate::page::state::{Lever, Preempted, Queued};
     use crate::settings::for_tests;
     use crate::statistics::count;
     use crate::testing;
@@ -271,7 +267,7 @@ mod tests {
     /// A governor that is `seen` old and has answered 100 transactions of class high in 3 ms each.
     fn busy(seen: Duration) -> State {
         let start = Instant::now();
-        let governor = Arc::new(Governor::new(for_tests(), start));
+        let governor = Governor::new(for_tests(), start);
         governor.history.lock().take(&governor.statistics, start);
         for _ in 0..100 {
             count(&governor.statistics.class(ClassIndex(0)).transactions);
@@ -351,8 +347,7 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
 
     #[test]
     fn before_the_first_second_nothing_is_claimed() {
-        let governor = Arc::new(Governor::new(for_tests(), Instant::now()));
-        let table = table(&State::of(&governor, Instant::now()));
+        let table = table(&State::of(&testing::governor(|_| {}), Instant::now()));
         assert!(table.contains("\nno second yet       tx/s "), "{table}");
     }
 

@@ -187,14 +187,12 @@ impl Events {
         has_any.then_some(Line::Unlogged { rollbacks, outcomes, failures }).into_iter().collect()
     }
 
-    /// The events, oldest first.
     pub(super) fn list(&self) -> Vec<PreemptionEvent> {
         self.kept.iter().cloned().collect()
     }
 }
 
 impl Line {
-    /// Writes it to the log.
     pub(super) fn write(self) {
         match self {
             Line::Rollback(event) => tracing::info!(

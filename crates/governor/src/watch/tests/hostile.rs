@@ -3,7 +3,7 @@
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
 
-use super::acting::scene_of;
+use super::acting::{end_hit, scene_of};
 use super::stage::{Client, HIGH, LOW, Stage, server, url};
 use crate::watch::beside::Observing;
 use crate::watch::control::{self, Up};
@@ -122,10 +122,7 @@ fn nothing_that_users_have_made_runs_as_the_control_role() {
     let (holder, low, high) = scene_of(&stage, (holder, low, high), 411);
     stage.round().unwrap();
     assert_eq!(low.failure(), "57014");
-    low.run("rollback");
-    high.outcome().unwrap();
-    high.run("rollback");
-    holder.run("rollback");
+    end_hit((holder, low, high));
     let up = stage.control.connection().unwrap();
     assert_eq!(up.connection.text("show search_path").unwrap().as_deref(), Some(""));
     ask_everything(up);
