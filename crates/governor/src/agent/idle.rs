@@ -30,7 +30,6 @@ pub(super) type Floors = BTreeMap<ClassIndex, u32>;
 /// What a class with a nice value gets of the cores at least while its reads are limited, percent of all cores.
 pub(super) const LIMITED_FLOOR_PERCENT: u32 = 10;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Idle {
     host: Host,
@@ -66,10 +65,8 @@ impl Idle {
     /// The server has become known, or is not known any more. What killed governors have left was put back before.
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
-        self.server = server
-            .as_ref()
-            .map_err(String::clone)
-            .and_then(|postmaster| idle_group::probe(&self.host, postmaster.id).map(|how| (*postmaster, how)));
+        let server = server.clone();
+        self.server = server.and_then(|server| Ok((server, idle_group::probe(&self.host, server.id)?)));
         self.refused = None;
     }
 

@@ -37,8 +37,8 @@ pub(super) struct Cycles {
     pause: Duration,
     /// The units that were suspect at the last look, in order.
     suspects: Vec<(i32, u64)>,
-    /// The last look has shown a cycle that another look has to confirm.
-    is_pending: bool,
+    /// The last look has shown a cycle, and the next one has to begin with the suspects again to confirm it.
+    pub(super) is_pending: bool,
 }
 
 /// Whether cycles are broken at all. Beside a server they are left to it, because a victim could not be replayed.
@@ -107,11 +107,6 @@ impl Cycles {
         self.rest_until = now + took * REST_FACTOR;
         self.look_at = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
-    }
-
-    /// Whether the next look has to begin with the suspects again, so that what this one has shown can be confirmed.
-    pub(super) fn is_pending(&self) -> bool {
-        self.is_pending
     }
 }
 
@@ -226,9 +221,9 @@ mod tests {
         world.begins(20, 0, UNNOTICED);
         assert_eq!(world.suspects(10), [10, 20]);
         world.looked(MS / 10, true, 10);
-        assert!(world.cycles.is_pending());
+        assert!(world.cycles.is_pending);
         assert_eq!((world.suspects(11), world.suspects(12)), (vec![], vec![10, 20]));
         world.looked(MS / 10, false, 12);
-        assert!(!world.cycles.is_pending() && world.suspects(20).is_empty());
+        assert!(!world.cycles.is_pending && world.suspects(20).is_empty());
     }
 }

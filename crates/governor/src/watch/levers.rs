@@ -16,9 +16,11 @@ pub(crate) const DISK: &str = "disk limits";
 pub(crate) const CACHE: &str = "cache";
 pub(crate) const AWAKE: &str = "awake cores";
 
-/// Says whether a lever works, and how, or why not.
-pub(crate) fn set(governor: &Governor, name: &'static str, is_on: bool, why: impl Into<String>) {
-    let lever = Lever { name, is_on, why: why.into() };
+/// Says how a lever works, or why it does not.
+pub(crate) fn set(governor: &Governor, name: &'static str, works: Result<String, String>) {
+    let is_on = works.is_ok();
+    let (Ok(why) | Err(why)) = works;
+    let lever = Lever { name, is_on, why };
     let mut health = governor.health.lock();
     match health.levers.iter_mut().find(|known| known.name == name) {
         Some(known) => *known = lever,
@@ -31,7 +33,7 @@ pub(super) fn all_off(governor: &Governor, why: &str) {
     let beside = governor.settings().is_beside.then_some([SESSIONS, IDLE_BOUND]);
     let all = [PREEMPTION, SHARES, INHERITANCE, CONTROL_GROUPS, DISK, CACHE];
     for name in all.into_iter().chain(beside.into_iter().flatten()) {
-        set(governor, name, false, why);
+        set(governor, name, Err(why.to_owned()));
     }
 }
 
@@ -40,62 +42,56 @@ pub(super) fn preemption(governor: &Governor, signals: Signals, role: &str) {
     let settings = governor.settings();
     let policy = &settings.preemption.policy;
     let opted_in = settings.names_of(|class| class.preemptible && class.retries);
-    let (is_on, how) = match (settings.is_beside, signals) {
-        _ if !policy.watches() => (false, "the policy is never".to_owned()),
-        _ if !policy.acts() => (false, "the policy is track: only counted".to_owned()),
-        (false, Signals::ByRight) => (true, format!("the role {role} cancels by pg_cancel_backend")),
-        (false, Signals::ByKey) => {
-            let how = "by each session's own key, which takes a connection for each, since the role";
-            (true, format!("{how} {role} may not signal others; quicker with `GRANT pg_signal_backend TO {role}`"))
-        }
+    let works = match (settings.is_beside, signals) {
+        _ if !policy.watches() => Err("the policy is never".to_owned()),
+        _ if !policy.acts() => Err("the policy is track: only counted".to_owned()),
+        (false, Signals::ByRight) => Ok(format!("the role {role} cancels by pg_cancel_backend")),
+        (false, Signals::ByKey) => Ok(format!(
+            "by each session's own key, which takes a connection for each, since the role {role} may not signal others; \
+             quicker with `GRANT pg_signal_backend TO {role}`"
+        )),
         (true, _) if opted_in.is_empty() => {
-            (false, "only counted: no class has preemptible = \"retry-by-application\"".to_owned())
+            Err("only counted: no class has preemptible = \"retry-by-application\"".to_owned())
         }
         (true, Signals::ByRight) => {
-            (true, format!("statements of {opted_in} are cancelled by pg_cancel_backend, as role {role}"))
+            Ok(format!("statements of {opted_in} are cancelled by pg_cancel_backend, as role {role}"))
         }
         (true, Signals::ByKey) => {
-            (false, format!("the role {role} may not cancel statements of others: GRANT pg_signal_backend TO {role}"))
+            Err(format!("the role {role} may not cancel statements of others: GRANT pg_signal_backend TO {role}"))
         }
     };
-    set(governor, PREEMPTION, is_on, how);
+    set(governor, PREEMPTION, works);
 }
 
 /// Beside a server: whether the role sees what sessions of others do, whether the server keeps account of that, and how many
 /// sessions cannot be seen.
 pub(super) fn sessions(governor: &Governor, (sees_all, keeps_account): (bool, bool), unseen: usize, role: &str) {
-    let (is_on, why) = match (sees_all, keeps_account) {
-        (true, true) if unseen == 0 => (true, format!("the role {role} sees what every session does")),
-        (true, true) => (true, format!("{unseen} sessions have `track_activities` off and are left alone")),
-        (true, false) => (false, "the server does not record what sessions do: set track_activities = on".to_owned()),
-        (false, _) => {
-            let left =
-                format!("the role {role} may not see what sessions of other roles do, so that {unseen} are left alone");
-            (false, format!("{left}: GRANT pg_read_all_stats TO {role}"))
-        }
+    let works = match (sees_all, keeps_account) {
+        (true, true) if unseen == 0 => Ok(format!("the role {role} sees what every session does")),
+        (true, true) => Ok(format!("{unseen} sessions have `track_activities` off and are left alone")),
+        (true, false) => Err("the server does not record what sessions do: set track_activities = on".to_owned()),
+        (false, _) => Err(format!(
+            "the role {role} may not see what sessions of other roles do, so that {unseen} are left alone: \
+             GRANT pg_read_all_stats TO {role}"
+        )),
     };
-    set(governor, SESSIONS, is_on, why);
+    set(governor, SESSIONS, works);
 }
 
 /// Beside a server: whether sessions can be ended whose clients let a transaction wait for too long.
 pub(super) fn idle_bound(governor: &Governor, signals: Signals, role: &str) {
     let bounded = governor.settings().names_of(|class| class.idle_in_transaction_timeout.is_some());
-    let (is_on, why) = match (bounded.is_empty(), signals) {
-        (true, _) => (false, "no class has an `idle_in_transaction_timeout`".to_owned()),
-        (false, Signals::ByRight) => (true, format!("sessions of {bounded} are ended by pg_terminate_backend")),
+    let works = match (bounded.is_empty(), signals) {
+        (true, _) => Err("no class has an `idle_in_transaction_timeout`".to_owned()),
+        (false, Signals::ByRight) => Ok(format!("sessions of {bounded} are ended by pg_terminate_backend")),
         (false, Signals::ByKey) => {
-            (false, format!("the role {role} may not end sessions of others: GRANT pg_signal_backend TO {role}"))
+            Err(format!("the role {role} may not end sessions of others: GRANT pg_signal_backend TO {role}"))
         }
     };
-    set(governor, IDLE_BOUND, is_on, why);
+    set(governor, IDLE_BOUND, works);
 }
 
 /// A cancel by a session's own key has failed.
 pub(super) fn keys_do_not_work(governor: &Governor, error: &WireError) {
-    set(governor, PREEMPTION, false, format!("sessions cannot be cancelled by their keys: {error}"));
-}
-
-/// Whether processes can be given shares of the cores now.
-pub(crate) fn shares_work(governor: &Governor) -> bool {
-    governor.health.lock().levers.iter().any(|lever| lever.name == SHARES && lever.is_on)
+    set(governor, PREEMPTION, Err(format!("sessions cannot be cancelled by their keys: {error}")));
 }

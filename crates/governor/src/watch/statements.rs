@@ -10,10 +10,8 @@
 pub(crate) const OPENING: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; \
     set plan_cache_mode = force_generic_plan; set jit = off; set max_parallel_workers_per_gather = 0";
 
-/// The same since PostgreSQL 14, which has a time-out for idle sessions.
-pub(crate) const OPENING_SINCE_14: &str = "set statement_timeout = '1s'; set lock_timeout = '100ms'; \
-    set plan_cache_mode = force_generic_plan; set jit = off; set max_parallel_workers_per_gather = 0; \
-    set idle_session_timeout = 0";
+/// And since PostgreSQL 14, which has a time-out for idle sessions.
+pub(crate) const OPENING_SINCE_14: &str = "set idle_session_timeout = 0";
 
 /// Whether the server still answers.
 pub(crate) const TRY_OUT: &str = "select 1";
@@ -146,7 +144,6 @@ pub(crate) const END_OBSERVED: &str = concat!(
     " operator(pg_catalog.=) $4::pg_catalog.int8"
 );
 
-/// All of them.
 #[cfg(test)]
 pub(crate) const ALL: [&str; 14] = [
     OPENING,

@@ -51,7 +51,6 @@ impl Tracked {
         }
     }
 
-    /// Counts the waits that have ended.
     pub(super) fn count_ended(&mut self, governor: &Governor, now: Instant) {
         self.0.retain(|_, wait| match wait.ended(now) {
             Some(end) => {
