@@ -145,7 +145,7 @@ pub(crate) const END_OBSERVED: &str = concat!(
 );
 
 #[cfg(test)]
-pub(crate) const ALL: [&str; 14] = [
+pub(crate) const ALL: [&str; 15] = [
     OPENING,
     OPENING_SINCE_14,
     OPENING_BESIDE,
@@ -155,6 +155,7 @@ pub(crate) const ALL: [&str; 14] = [
     BACKEND_BEGAN,
     LOOK,
     ADVISORY,
+    WAITED_FOR,
     CANCEL,
     CHECK,
     SESSIONS,
@@ -220,6 +221,13 @@ mod tests {
         for sql in ALL {
             assert_eq!(unqualified(sql), [""; 0], "{sql}");
         }
+    }
+
+    /// What a session waits for was asked by a statement that no test had read.
+    #[test]
+    fn every_statement_is_listed() {
+        let constants = include_str!("statements.rs").matches("\npub(crate) const ").count();
+        assert_eq!(constants - 1, ALL.len(), "all but the list itself");
     }
 
     /// A reader that finds no fault in anything would be worth nothing.
