@@ -59,6 +59,12 @@ impl Play {
         self.governor.settings().class(LOW).held
     }
 
+    /// `SET` on the console.
+    fn set(&self, words: &str) -> Result<(), String> {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        change::set::run(&self.call(&words)).map(|_| ()).map_err(|refusal| refusal.message)
+    }
+
     fn call<'a>(&'a self, arguments: &'a [String]) -> Call<'a> {
         Call { governor: &self.governor, user: "admin", now: self.now(), arguments }
     }
@@ -230,10 +236,7 @@ fn people_see_targets_and_moves() {
 #[test]
 fn a_target_can_be_set_on_the_console_unless_it_contradicts_others() {
     let play = Play::new(settings());
-    let set = |words: &str| {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        change::set::run(&play.call(&words)).map(|_| ()).map_err(|refusal| refusal.message)
-    };
+    let set = |words: &str| play.set(words);
     set("class.high.target = p99 < 1.5 x alone").expect("it can be set");
     assert_eq!(
         play.governor.settings().class(HIGH).target.map(|target| target.to_string()).as_deref(),
@@ -288,19 +291,15 @@ fn an_mpl_is_searched_where_nobody_has_set_one() {
     run(&mut play, 1);
     assert_eq!(play.held().mpl, Some(2));
     // An operator's own mpl, or a policy that only tracks, ends it.
-    let set = |play: &Play, words: &str| {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        change::set::run(&play.call(&words)).expect("it can be set");
-    };
     for (off, on) in [
         ("preemption.policy = track", "preemption.policy = pow"),
         ("class.low.mpl = 6", "class.low.mpl = any"),
         ("admission.auto_mpl = false", "admission.auto_mpl = true"),
     ] {
-        set(&play, off);
+        play.set(off).expect("it can be set");
         run(&mut play, 1);
         assert_eq!(play.held().mpl, None, "{off}");
-        set(&play, on);
+        play.set(on).expect("it can be set");
         run(&mut play, 30);
         assert!(play.held().mpl.is_some(), "{on}");
     }

@@ -9,7 +9,6 @@ use plimsoll_machine::resctrl::ResctrlFiles;
 use plimsoll_machine::resctrl::fake::Shape;
 use plimsoll_policy::cache_class::{CacheClass, WayMask};
 use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_testing::says;
 
 use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
 use crate::agent::cache::LOOK_EVERY;
@@ -156,11 +155,7 @@ fn a_group_that_vanishes_is_told_and_made_again() {
     let now = agent.next + LOOK_EVERY;
     machine.walk_at(&mut agent, now);
     assert_eq!(machine.resctrl().snapshot(), before, "it is in the operator's group again");
-    let (is_on, why) = machine.lever("cache");
-    assert!(
-        !is_on && why.contains("polluting is gone; another process has removed it") && why.contains("within a minute"),
-        "{why}"
-    );
+    machine.check_lever("cache", false, &["polluting is gone; another process has removed it", "within a minute"]);
     machine.walk_at(&mut agent, now + REFUSED_FOR / 2);
     assert_eq!(groups(&machine), ["db"]);
     machine.walk_at(&mut agent, now + REFUSED_FOR * 2);
@@ -237,9 +232,7 @@ fn where_classes_cannot_be_confined_the_reason_is_told_and_nothing_is_changed() 
         let before = machine.resctrl().snapshot();
         let mut agent = machine.agent();
         (0..3).for_each(|_| machine.walk(&mut agent));
-        let (is_on, why) = machine.lever("cache");
-        says(expect, &why, expect);
-        assert!(!is_on, "{why}");
+        machine.check_lever("cache", false, &[expect]);
         assert_eq!(machine.resctrl().snapshot(), before, "{expect}");
     };
     let as_it_is: &dyn Fn(&mut Settings) = &|_| {};
