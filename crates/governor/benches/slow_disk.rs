@@ -46,7 +46,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     if let Some(at) = arguments.iter().position(|argument| argument == "--govern") {
         stage::end_with_parent();
-        plimsoll_governor::run::govern(Path::new(&arguments[at + 1])).unwrap();
+        plimsoll_governor::run::govern(Path::new(&arguments[at + 1]), false).unwrap();
         return;
     }
     let number = |name: &str| {

@@ -13,7 +13,7 @@ mod query;
 pub mod scram;
 pub(crate) mod show;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 mod wire;
 mod words;
 
@@ -47,20 +47,9 @@ pub struct Console {
 
 #[derive(Debug)]
 enum Phase {
-    New,
     Login(Box<Login>),
     In,
     Ended,
-}
-
-/// What ends a client: it does not speak the protocol.
-#[derive(Debug)]
-struct Nonsense(String);
-
-impl From<&str> for Nonsense {
-    fn from(what: &str) -> Self {
-        Nonsense(what.to_owned())
-    }
 }
 
 /// Where fields of a message are missing.
@@ -69,25 +58,23 @@ const TOO_SHORT: &str = "a message is shorter than its fields";
 impl Console {
     /// A client whose start-up message asked for the console. `peer` is from where, for the log.
     pub fn new(governor: Arc<Governor>, user: &str, peer: &str) -> Self {
+        let mut answers = Answers::default();
+        let login = Login::begin(user, &governor.settings().admin, &mut answers);
         Console {
             governor,
             user: user.to_owned(),
             peer: peer.to_owned(),
-            phase: Phase::New,
+            phase: Phase::Login(Box::new(login)),
             prepared: Prepared::default(),
             status: b'I',
             skips: false,
-            answers: Answers::default(),
+            answers,
         }
     }
 
     /// Takes what the client has sent, none at first, and answers. How many bytes are taken; the rest is an incomplete message,
     /// to be offered again with more. A client that does not speak the protocol is told so, and ended.
     pub fn on_client(&mut self, bytes: &[u8], now: Instant, out: &mut dyn FnMut(&[u8])) -> usize {
-        if matches!(self.phase, Phase::New) {
-            let login = Login::begin(&self.user, &self.governor.settings().admin, &mut self.answers);
-            self.phase = Phase::Login(Box::new(login));
-        }
         let mut taken = 0;
         while !self.has_ended() {
             let most = if self.is_let_in() { MESSAGE_BYTES } else { MESSAGE_BYTES_BEFORE_LOGIN };
@@ -95,11 +82,11 @@ impl Console {
                 Ok(None) => break,
                 Ok(Some((message, length))) => {
                     taken += length;
-                    if let Err(Nonsense(what)) = self.take(message, now) {
-                        self.end("08P01", &what, None);
+                    if let Err(what) = self.take(message, now) {
+                        self.end("08P01", &what);
                     }
                 }
-                Err(what) => self.end("08P01", &what, None),
+                Err(what) => self.end("08P01", &what),
             }
         }
         let answers = self.answers.take();
@@ -119,33 +106,31 @@ impl Console {
         matches!(self.phase, Phase::In)
     }
 
-    fn end(&mut self, code: &str, message: &str, hint: Option<&str>) {
-        self.answers.report(b'E', "FATAL", code, message, hint);
+    fn end(&mut self, code: &str, message: &str) {
+        self.answers.report(b'E', "FATAL", code, message, None);
         self.phase = Phase::Ended;
     }
 
-    fn take(&mut self, message: Message<'_>, now: Instant) -> Result<(), Nonsense> {
+    /// An error ends the client, which does not speak the protocol.
+    fn take(&mut self, message: Message<'_>, now: Instant) -> Result<(), String> {
         match &mut self.phase {
             Phase::Login(login) => match login.take(message, &mut self.answers) {
-                Progress::Goes => Ok(()),
-                Progress::In => {
-                    self.welcome();
-                    Ok(())
-                }
+                Progress::Goes => {}
+                Progress::In => self.welcome(),
                 Progress::Refused(why) => {
                     count(&self.governor.statistics.console_refused);
                     if self.governor.logs(Repeated::ConsoleRefused) {
                         tracing::warn!(user = self.user, peer = self.peer, why, "console: a login was refused");
                     }
                     let message = format!("password authentication failed for user \"{}\"", self.user);
-                    self.end("28P01", &message, None);
-                    Ok(())
+                    self.end("28P01", &message);
                 }
-                Progress::Nonsense(what) => Err(what.into()),
+                Progress::Nonsense(what) => return Err(what.into()),
             },
-            Phase::In => self.take_statement(message, now),
-            Phase::New | Phase::Ended => Ok(()),
+            Phase::In => self.take_statement(message, now)?,
+            Phase::Ended => {}
         }
+        Ok(())
     }
 
     fn welcome(&mut self) {
@@ -161,7 +146,7 @@ impl Console {
         self.answers.ready(self.status);
     }
 
-    fn take_statement(&mut self, message: Message<'_>, now: Instant) -> Result<(), Nonsense> {
+    fn take_statement(&mut self, message: Message<'_>, now: Instant) -> Result<(), String> {
         let mut fields = Fields(message.body);
         if self.skips && !matches!(message.tag, b'S' | b'X') {
             return Ok(());
@@ -177,7 +162,11 @@ impl Console {
             b'P' => self.parse(fields)?,
             b'B' => self.bind(fields)?,
             b'D' => self.describe(fields)?,
-            b'E' => self.execute(fields, now)?,
+            b'E' => {
+                let name = fields.text().ok_or(TOO_SHORT)?;
+                let most = usize::try_from(fields.int().ok_or(TOO_SHORT)?).unwrap_or(0);
+                self.fetch(name, most, now)
+            }
             b'C' => {
                 let kind = fields.byte().ok_or(TOO_SHORT)?;
                 self.prepared.forget(kind, fields.text().ok_or(TOO_SHORT)?);
@@ -199,7 +188,7 @@ impl Console {
                 self.phase = Phase::Ended;
                 return Ok(());
             }
-            tag => return Err(Nonsense(format!("invalid frontend message type {tag}"))),
+            tag => return Err(format!("invalid frontend message type {tag}")),
         };
         self.skips = outcome.is_err();
         self.report(outcome);
@@ -255,13 +244,13 @@ impl Console {
         Ok((answer, tag))
     }
 
-    fn parse(&mut self, mut fields: Fields<'_>) -> Result<Result<(), Refusal>, Nonsense> {
+    fn parse(&mut self, mut fields: Fields<'_>) -> Result<Result<(), Refusal>, String> {
         let (name, text) = (fields.text().ok_or(TOO_SHORT)?, fields.text().ok_or(TOO_SHORT)?);
         let kept = Statement::one(text).and_then(|statement| self.prepared.keep_statement(name, statement));
         Ok(kept.map(|()| self.answers.bare(b'1')))
     }
 
-    fn bind(&mut self, mut fields: Fields<'_>) -> Result<Result<(), Refusal>, Nonsense> {
+    fn bind(&mut self, mut fields: Fields<'_>) -> Result<Result<(), Refusal>, String> {
         let (portal, statement) = (fields.text().ok_or(TOO_SHORT)?, fields.text().ok_or(TOO_SHORT)?);
         let formats = fields.count().ok_or(TOO_SHORT)?;
         fields.bytes(2 * formats).ok_or(TOO_SHORT)?;
@@ -277,7 +266,7 @@ impl Console {
         Ok(kept.map(|()| self.answers.bare(b'2')))
     }
 
-    fn describe(&mut self, mut fields: Fields<'_>) -> Result<Result<(), Refusal>, Nonsense> {
+    fn describe(&mut self, mut fields: Fields<'_>) -> Result<Result<(), Refusal>, String> {
         let (kind, name) = (fields.byte().ok_or(TOO_SHORT)?, fields.text().ok_or(TOO_SHORT)?);
         let found = match kind {
             b'S' => self.prepared.statement(name).map(|statement| (statement.clone(), Vec::new())),
@@ -294,12 +283,6 @@ impl Console {
                 self.answers.bare(b'n');
             }
         }))
-    }
-
-    fn execute(&mut self, mut fields: Fields<'_>, now: Instant) -> Result<Result<(), Refusal>, Nonsense> {
-        let name = fields.text().ok_or(TOO_SHORT)?;
-        let most = usize::try_from(fields.int().ok_or(TOO_SHORT)?).unwrap_or(0);
-        Ok(self.fetch(name, most, now))
     }
 
     /// Carries a portal's statement out, unless that has been done, and sends the next rows; 0 is all of them.

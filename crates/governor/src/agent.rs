@@ -96,12 +96,10 @@ pub struct Agent {
     inherited: BTreeMap<SessionId, (u64, CpuShare)>,
     /// Until when `prompt` is in force.
     prompt_until: Instant,
-    /// The next walk.
     next: Instant,
     /// Whether transactions of other classes were let in, and when that may be attended to.
     are_changes_due: bool,
     next_changes: Instant,
-    /// The next look for workers.
     next_workers: Instant,
     /// The settings for which the levers' state was reported.
     told_for: Option<Arc<Settings>>,
@@ -136,16 +134,16 @@ impl Agent {
 
     /// The server has become known, or is not known any more.
     pub fn server(&mut self, here: Result<ServerHere, String>) {
-        let found = here.and_then(|here| server::find(self.given_shares.host(), &here));
+        let found = here.and_then(|here| server::find(&self.given_shares.host, &here));
         if self.server != found {
             self.put_back();
             self.server = found;
             let is_beside = self.governor.settings().is_beside;
             let postmaster = self.server.as_ref().ok().filter(|_| is_beside).map(|postmaster| postmaster.id);
-            let facts = postmaster.and_then(|process| ProcessFacts::of(self.given_shares.host(), process));
-            self.given_shares.began_with(facts.map(|facts| facts.share));
-            self.groups.are_left(is_beside);
-            server::restore_left_over(self.given_shares.host());
+            let facts = postmaster.and_then(|process| ProcessFacts::of(&self.given_shares.host, process));
+            self.given_shares.first = facts.map(|facts| facts.share);
+            self.groups.may_be_left = is_beside;
+            server::restore_left_over(&self.given_shares.host);
             self.disk.server(&self.server);
             self.idle.server(&self.server);
             self.cache.server(&self.server);
@@ -260,7 +258,7 @@ impl Agent {
     /// Goes over all sessions, then over the workers that some of them lead.
     fn walk(&mut self, settings: &Settings, postmaster: ProcessIdentity, now: Instant) {
         self.groups.of_classes(settings);
-        if !postmaster.is_running(self.given_shares.host()) {
+        if !postmaster.is_running(&self.given_shares.host) {
             self.server = Err("the server's first process has ended".to_owned());
             self.disk.server(&self.server);
             self.governor.health.lock().disk_reading = None;
@@ -337,7 +335,6 @@ impl Agent {
         }
     }
 
-    /// Puts back everything.
     fn put_back(&mut self) {
         self.given_shares.put_back();
         self.groups.put_back();
@@ -371,7 +368,7 @@ impl Agent {
     /// How `prompt` has a core at once, for people.
     fn how_prompt(&self, settings: &Settings, postmaster: ProcessIdentity) -> String {
         let is_used = settings.classes.iter().any(|class| class.cpu == CpuShare::Prompt);
-        match self.given_shares.host().slice(postmaster.id) {
+        match self.given_shares.host.slice(postmaster.id) {
             _ if !is_used => String::new(),
             Some(_) => "; `prompt` by a short slice, while a class that gets less is at work".to_owned(),
             None => "; `prompt` changes nothing: processes have no slices of their own (Linux before 6.12)".to_owned(),
@@ -390,7 +387,7 @@ impl Agent {
                 };
                 format!("; `idle` gives way at once, by a group of its own ({how}){floor}")
             }
-            Err(why) if has_autogroups(self.given_shares.host()) => format!(
+            Err(why) if has_autogroups(&self.given_shares.host) => format!(
                 "; the scheduler's autogroups are on, so that `idle` gives way after milliseconds only: {why}, or \
                  sysctl -w kernel.sched_autogroup_enabled=0"
             ),
@@ -398,50 +395,36 @@ impl Agent {
         }
     }
 
-    /// Says whether the levers work.
     fn tell(&self, settings: &Settings) {
-        let how = match &self.server {
-            Ok(postmaster) => {
-                let how = format!("processes of the server {} by nice value, each verified", postmaster.id);
-                Ok(how + &self.how_prompt(settings, *postmaster) + &self.how_idle(settings))
-            }
-            Err(why) => Err(why.as_str()),
-        };
-        let state = |is_wanted: bool| match &how {
-            Ok(how) if is_wanted => (true, how.as_str()),
-            Ok(_) => (false, "turned off in the settings"),
-            Err(why) => (false, *why),
-        };
-        let (shares, inheritance) = (state(settings.cpu.shares), state(settings.cpu.inheritance));
-        levers::shares(&self.governor, shares.0, shares.1);
-        levers::inheritance(&self.governor, inheritance.0, inheritance.1);
-        let (is_on, why) = self.groups_work(settings);
-        levers::control_groups(&self.governor, is_on, &why);
+        let how = self.server.clone().map(|postmaster| {
+            let how = format!("processes of the server {} by nice value, each verified", postmaster.id);
+            how + &self.how_prompt(settings, postmaster) + &self.how_idle(settings)
+        });
+        let cpu = [(levers::SHARES, settings.cpu.shares), (levers::INHERITANCE, settings.cpu.inheritance)];
+        for (name, is_wanted) in cpu {
+            let off = "turned off in the settings".to_owned();
+            levers::set(&self.governor, name, how.clone().and_then(|how| if is_wanted { Ok(how) } else { Err(off) }));
+        }
+        levers::set(&self.governor, levers::CONTROL_GROUPS, self.groups_work(settings));
         self.disk.tell(&self.governor, settings);
         self.cache.tell(&self.governor, settings);
     }
 
-    /// Whether processes can be moved to the groups of their classes, and to which, or why not.
-    fn groups_work(&self, settings: &Settings) -> (bool, String) {
+    /// To which groups of their classes processes are moved, or why they cannot be.
+    fn groups_work(&self, settings: &Settings) -> Result<String, String> {
         let folders: Vec<_> = settings.classes.iter().flat_map(|class| class.control_groups.iter()).collect();
         if folders.is_empty() {
-            return (false, "no class names `control_groups`".to_owned());
+            return Err("no class names `control_groups`".to_owned());
         }
-        if let Err(why) = &self.server {
-            return (false, why.clone());
-        }
+        self.server.clone()?;
         for folder in &folders {
-            match GroupFolder::at(self.given_shares.host(), *folder) {
-                Ok(group) if group.is_ours(self.given_shares.host()) => {}
-                Ok(group) => {
-                    let why = format!("processes may not be moved to {}: delegate it", group.folder().display());
-                    return (false, why);
-                }
-                Err(error) => return (false, error.to_string()),
+            let group = GroupFolder::at(&self.given_shares.host, *folder).map_err(|error| error.to_string())?;
+            if !group.is_ours(&self.given_shares.host) {
+                return Err(format!("processes may not be moved to {}: delegate it", group.folder().display()));
             }
         }
         let folders: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        (true, format!("processes are moved to {}, each looked up there", folders.join(", ")))
+        Ok(format!("processes are moved to {}, each looked up there", folders.join(", ")))
     }
 }
 

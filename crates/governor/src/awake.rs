@@ -102,15 +102,14 @@ impl Awake {
     fn use_request(&self, governor: &Governor, opened: Result<IdleLatency, String>, now: Instant) {
         let mut request = self.request.lock();
         request.hold(false, now, &self.is_held);
-        let (latency, why) = match opened {
-            Ok(latency) => (Some(latency), "idle cores poll while important transactions are at work".to_owned()),
-            Err(why) => (None, why),
-        };
-        let is_on = latency.is_some();
-        request.latency = latency;
-        self.is_on.store(is_on, Ordering::Relaxed);
+        self.is_on.store(opened.is_ok(), Ordering::Relaxed);
+        request.latency = None;
+        let works = opened.map(|latency| {
+            request.latency = Some(latency);
+            "idle cores poll while important transactions are at work".to_owned()
+        });
         drop(request);
-        levers::awake(governor, is_on, &why);
+        levers::set(governor, levers::AWAKE, works);
     }
 
     /// For how long cores were kept awake so far.
@@ -199,7 +198,7 @@ mod tests {
             (asked(), awake.is_on(), awake.held(at(900))),
             (Some(2_000_000_000), false, Duration::from_millis(200))
         );
-        let told = governor.levers().into_iter().find(|lever| lever.name == "awake cores").unwrap();
+        let told = governor.lever("awake cores").unwrap();
         assert!(!told.is_on && told.why.contains("turned off"), "{told:?}");
     }
 
@@ -216,7 +215,7 @@ mod tests {
         assert_eq!((asked(), awake.due(at(10))), (Some(2_000_000_000), None));
         awake.touch(at(20));
         assert_eq!((asked(), awake.held(at(50))), (Some(2_000_000_000), Duration::from_millis(8)));
-        let told = governor.levers().into_iter().find(|lever| lever.name == "awake cores").unwrap();
+        let told = governor.lever("awake cores").unwrap();
         assert!(!told.is_on && told.why.contains("has ended"), "{told:?}");
     }
 
@@ -230,7 +229,7 @@ mod tests {
         awake.tend(&governor, &settings, Instant::now());
         awake.touch(Instant::now());
         assert_eq!((awake.is_on(), awake.due(Instant::now())), (false, None));
-        let told = governor.levers().into_iter().find(|lever| lever.name == "awake cores").unwrap();
+        let told = governor.lever("awake cores").unwrap();
         assert!(!told.is_on && told.why.contains("no driver for idle states"), "{told:?}");
     }
 }

@@ -244,7 +244,6 @@ impl Governor {
         }
     }
 
-    /// Tells every worker something.
     pub(crate) fn tell_all(&self, command: impl Fn() -> WorkerCommand) {
         self.workers.get().into_iter().flatten().for_each(|worker| worker.send(command()));
     }
@@ -364,6 +363,11 @@ impl Governor {
         let mut levers = settings.own_levers();
         levers.extend(self.health.lock().levers.iter().cloned());
         levers
+    }
+
+    /// The lever of that name, once its state was reported.
+    pub(crate) fn lever(&self, name: &str) -> Option<Lever> {
+        self.health.lock().levers.iter().find(|lever| lever.name == name).cloned()
     }
 
     /// Notes a preemption for people to look at, under a number of its own, before it is done.

@@ -40,7 +40,6 @@ const VERSION: u32 = 1;
 /// Who comes in at a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SocketRole {
-    /// Clients.
     Clients(Address),
     /// Browsers and Prometheus.
     Page(SocketAddr),
@@ -158,11 +157,6 @@ fn is_at(wanted: SocketAddr, there: SocketAddr) -> bool {
 pub(crate) struct Predecessor(OwnedFd);
 
 impl Predecessor {
-    /// Its connection, to be given to a successor.
-    fn descriptor(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-
     /// Passes a cancel on whose key is none of ours, together with the client that waits for its end. Whether that governor lives.
     pub(crate) fn cancel(&self, process: i32, secret: &[u8], client: BorrowedFd<'_>) -> bool {
         let secret: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();

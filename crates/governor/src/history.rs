@@ -31,9 +31,7 @@ struct Snapshot {
 /// What looks at the server's locks have taken until a moment, or between two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatchCounts {
-    /// Looks.
     pub looks: u64,
-    /// Time that these took.
     pub look_time: Duration,
     /// Processor time of the thread that looks.
     pub cpu: Duration,
@@ -58,19 +56,14 @@ pub struct ClassCounts {
     pub queue_times: Counts,
 }
 
-/// One second of all classes, for charts.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Point {
-    /// By class: transactions a second, and the 95th percentile of their times, seconds; `None` without any.
-    pub classes: Vec<(f64, Option<f64>)>,
-}
+/// One second for charts, by class: transactions a second, and the 95th percentile of their times, seconds; `None` without any.
+pub type Point = Vec<(f64, Option<f64>)>;
 
 /// What was counted of a class during the last seconds.
 #[derive(Debug, Clone)]
 pub struct Window {
     /// How long that is really: less than asked for when the governor is younger.
     pub length: Duration,
-    /// What was counted.
     pub counts: ClassCounts,
 }
 
@@ -131,7 +124,7 @@ impl History {
                 let rate = if seconds > 0.0 { since.transactions as f64 / seconds } else { 0.0 };
                 (rate, since.transaction_times.percentile(0.95).map(|time| time.as_secs_f64()))
             };
-            self.points.push_back(Point { classes: classes.iter().enumerate().map(of_class).collect() });
+            self.points.push_back(classes.iter().enumerate().map(of_class).collect());
         }
         self.snapshots.push_back(Snapshot { at: now, classes, watch: WatchCounts::of(statistics) });
         if self.snapshots.len() > SNAPSHOTS {
@@ -202,7 +195,7 @@ mod tests {
         assert_eq!(window(10).rate(window(10).counts.transactions), 1.0);
         let points: Vec<_> = history.points().collect();
         assert_eq!(points.len(), 99);
-        assert_eq!((points[0].classes[0], points[98].classes[0].0), ((0.0, None), 1.0));
+        assert_eq!((points[0][0], points[98][0].0), ((0.0, None), 1.0));
         assert_eq!(history.window(1, Duration::from_secs(10)).map(|window| window.counts.transactions), Some(0));
     }
 

@@ -31,5 +31,7 @@ pub mod settings;
 pub mod statement;
 mod statistics;
 mod targets;
+#[cfg(test)]
+mod testing;
 pub mod top;
 pub mod watch;

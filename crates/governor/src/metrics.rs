@@ -11,11 +11,11 @@ use std::time::Instant;
 use plimsoll_policy::{ClassIndex, TargetPhase, TargetView};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::governor::Governor;
+use crate::governor::{Governor, Health};
 use crate::own_process::OwnProcess;
 use crate::registry::Phase;
 use crate::settings::{ClassSettings, Settings};
@@ -43,14 +43,18 @@ const CLASS_HISTOGRAMS: [Of<fn(&ClassStatistics) -> &Histogram>; 3] = [
 ];
 
 /// Gauges of each class.
-const CLASS_GAUGES: [Of<fn(&Facts, ClassIndex) -> f64>; 5] = [
+const CLASS_GAUGES: [Of<fn(&Facts<'_>, ClassIndex) -> f64>; 5] = [
     ("class_sessions", "Sessions.", |facts, class| facts.count(class, |_| true)),
-    ("class_inside", "Transactions that run now.", |facts, class| facts.inside[usize::from(class.0)]),
+    ("class_inside", "Transactions that run now.", |facts, class| {
+        facts.governor.statistics.class(class).inside.load(Relaxed) as f64
+    }),
     ("class_queued", "Transactions in the queue.", |facts, class| facts.count(class, |phase| phase == Phase::Queued)),
     ("class_idle_in_transaction", "Transactions that wait for their client.", |facts, class| {
         facts.count(class, |phase| phase == Phase::IdleInTransaction)
     }),
-    ("class_paused", "1 while an operator has paused the class.", |facts, class| facts.paused.contains(&class).into()),
+    ("class_paused", "1 while an operator has paused the class.", |facts, class| {
+        facts.settings.classes.get(usize::from(class.0)).is_some_and(|class| class.is_paused).into()
+    }),
 ];
 
 /// Gauges of each class that has a target; `None` for what is not known.
@@ -87,29 +91,39 @@ const COUNTERS: [Of<fn(&Statistics) -> &AtomicU64>; 8] = [
 ];
 
 /// Counters of the governor as a whole, in seconds.
-const SECONDS: [Of<fn(&Facts) -> f64>; 4] = [
-    ("awake_seconds", "Time for which idle cores were kept awake.", |facts| facts.awake_seconds),
-    ("look_seconds", "Time spent on looks at the server's locks.", |facts| facts.look_seconds),
-    ("watch_cpu_seconds", "CPU time of the thread that looks at the server's locks.", |facts| facts.watch_cpu_seconds),
+const SECONDS: [Of<fn(&Facts<'_>) -> f64>; 4] = [
+    ("awake_seconds", "Time for which idle cores were kept awake.", |facts| {
+        facts.governor.awake.held(facts.now).as_secs_f64()
+    }),
+    ("look_seconds", "Time spent on looks at the server's locks.", |facts| {
+        facts.governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9
+    }),
+    ("watch_cpu_seconds", "CPU time of the thread that looks at the server's locks.", |facts| {
+        facts.governor.statistics.watch_cpu_nanos.load(Relaxed) as f64 / 1e9
+    }),
     ("process_cpu_seconds", "CPU time of the governor.", |facts| facts.own.cpu.as_secs_f64()),
 ];
 
 /// Gauges of the governor as a whole; `None` for a value that the kernel does not report.
-const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 11] = [
-    ("uptime_seconds", "Time since the governor started.", |facts| Some(facts.uptime_seconds)),
+const GAUGES: [Of<fn(&Facts<'_>) -> Option<f64>>; 11] = [
+    ("uptime_seconds", "Time since the governor started.", |facts| Some(facts.governor.clock(facts.now).as_secs_f64())),
     ("sessions", "Sessions, of all classes.", |facts| Some(facts.sessions.len() as f64)),
-    ("sessions_max", "The limit of sessions.", |facts| facts.sessions_max),
-    ("draining", "1 while the governor waits for its sessions to end.", |facts| Some(facts.is_draining.into())),
+    ("sessions_max", "The limit of sessions.", |facts| {
+        (!facts.settings.is_beside).then(|| facts.settings.listen.clients_max.into())
+    }),
+    ("draining", "1 while the governor waits for its sessions to end.", |facts| {
+        Some(facts.governor.is_draining.load(Relaxed).into())
+    }),
     ("control_up", "1 while the governor's own connection to the server is up.", |facts| {
-        Some(facts.is_control_up.into())
+        Some(facts.health.control_up.is_some().into())
     }),
     (
         "disk_limit_bytes_per_second",
         "The limit of what classes that yield the disk read together; 0 while they are not limited.",
-        |facts| Some(facts.disk_limit),
+        |facts| Some(facts.health.disk_limit.unwrap_or(0) as f64),
     ),
     ("cache_confined_processes", "Server processes that are confined to a part of the last-level cache.", |facts| {
-        Some(facts.cache_confined)
+        Some(facts.health.cache_confined as f64)
     }),
     ("process_resident_memory_bytes", "Memory of the governor that is in RAM.", |facts| {
         facts.own.resident_bytes.map(|bytes| bytes as f64)
@@ -123,64 +137,36 @@ const GAUGES: [Of<fn(&Facts) -> Option<f64>>; 11] = [
 
 /// What is looked up once for a text.
 #[derive(Debug)]
-struct Facts {
-    sessions: Vec<(ClassIndex, Phase)>,
-    /// By class.
-    inside: Vec<f64>,
-    paused: Vec<ClassIndex>,
+struct Facts<'a> {
+    governor: &'a Governor,
     settings: Arc<Settings>,
+    health: Health,
+    sessions: Vec<(ClassIndex, Phase)>,
     targets: Vec<TargetView>,
     own: OwnProcess,
-    look_seconds: f64,
-    watch_cpu_seconds: f64,
-    awake_seconds: f64,
-    uptime_seconds: f64,
-    sessions_max: Option<f64>,
-    is_beside: bool,
-    is_draining: bool,
-    is_control_up: bool,
-    levers: Vec<(&'static str, bool)>,
-    untouchable: usize,
-    /// Bytes per second; 0 for none.
-    disk_limit: f64,
-    /// Processes.
-    cache_confined: f64,
+    now: Instant,
 }
 
-impl Facts {
-    fn of(governor: &Governor) -> Self {
-        let settings = governor.settings();
-        let health = governor.health.lock().clone();
+impl<'a> Facts<'a> {
+    fn of(governor: &'a Governor) -> Self {
         let of_card = |card: Arc<crate::registry::SessionCard>| {
             let state = card.state();
             (state.class, state.phase)
         };
-        let classes = (0..).map(ClassIndex).zip(&settings.classes);
         Facts {
+            governor,
+            settings: governor.settings(),
+            health: governor.health.lock().clone(),
             sessions: governor.registry.all().into_iter().map(of_card).collect(),
-            inside: governor.statistics.classes().map(|class| class.inside.load(Relaxed) as f64).collect(),
-            paused: classes.filter(|(_, class)| class.is_paused).map(|(index, _)| index).collect(),
             targets: governor.targets.lock().views(),
             own: OwnProcess::read(),
-            look_seconds: governor.statistics.look_nanos.load(Relaxed) as f64 / 1e9,
-            watch_cpu_seconds: governor.statistics.watch_cpu_nanos.load(Relaxed) as f64 / 1e9,
-            awake_seconds: governor.awake.held(Instant::now()).as_secs_f64(),
-            uptime_seconds: governor.clock(Instant::now()).as_secs_f64(),
-            sessions_max: (!settings.is_beside).then(|| settings.listen.clients_max.into()),
-            is_beside: settings.is_beside,
-            is_draining: governor.is_draining.load(Relaxed),
-            is_control_up: health.control_up.is_some(),
-            levers: governor.levers().iter().map(|lever| (lever.name, lever.is_on)).collect(),
-            untouchable: health.untouchable.len(),
-            disk_limit: health.disk_limit.unwrap_or(0) as f64,
-            cache_confined: health.cache_confined as f64,
-            settings,
+            now: Instant::now(),
         }
     }
 
     /// Whether a gauge or histogram of classes is known.
     fn tells(&self, name: &str) -> bool {
-        !self.is_beside || !IN_PATH_ONLY.contains(&name)
+        !self.settings.is_beside || !IN_PATH_ONLY.contains(&name)
     }
 
     fn count(&self, class: ClassIndex, is_it: impl Fn(Phase) -> bool) -> f64 {
@@ -197,25 +183,24 @@ pub fn text(governor: &Arc<Governor>) -> String {
     text
 }
 
-/// Every metric as Prometheus names it, with its meaning.
+/// Every metric as Prometheus names it, with its meaning, in the order of the text.
 pub fn names() -> Vec<(String, &'static str)> {
-    let counter = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}_total"), about);
-    let plain = |(name, about): (&str, &'static str)| (format!("plimsoll_{name}"), about);
-    let class_counters = ClassStatistics::COUNTERS.iter().map(|of| counter((of.name, of.about)));
-    let class_seconds = ClassStatistics::SECONDS.iter().map(|of| counter((of.name, of.about)));
-    let class_gauges = CLASS_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
-    let class_histograms = CLASS_HISTOGRAMS.iter().map(|(name, about, _)| plain((name, about)));
-    let counters = COUNTERS.iter().map(|(name, about, _)| counter((name, about)));
-    let seconds = SECONDS.iter().map(|(name, about, _)| counter((name, about)));
-    let gauges = GAUGES.iter().map(|(name, about, _)| plain((name, about)));
-    let others = [LEVER, UNTOUCHABLE].into_iter().map(plain);
-    let aborts = std::iter::once(ABORTS).map(counter);
-    let target_gauges = TARGET_GAUGES.iter().map(|(name, about, _)| plain((name, about)));
-    let limits = CLASS_LIMITS.iter().map(|(name, about, _)| plain((name, about)));
-    let targets = target_gauges.chain(limits);
-    let all =
-        class_counters.chain(aborts).chain(class_seconds).chain(class_gauges).chain(targets).chain(class_histograms);
-    all.chain(counters).chain(seconds).chain(gauges).chain(others).collect()
+    type Head = (&'static str, &'static str);
+    fn heads<From>(metrics: &[Of<From>]) -> impl Iterator<Item = Head> {
+        metrics.iter().map(|(name, about, _)| (*name, *about))
+    }
+    let of_class = |counter: &ClassCounter| (counter.name, counter.about);
+    let mut names = Vec::new();
+    let mut add = |ending: &str, heads: &mut dyn Iterator<Item = Head>| {
+        names.extend(heads.map(|(name, about)| (format!("plimsoll_{name}{ending}"), about)));
+    };
+    add("_total", &mut ClassStatistics::COUNTERS.iter().map(of_class).chain([ABORTS]));
+    add("_total", &mut ClassStatistics::SECONDS.iter().map(of_class));
+    add("", &mut heads(&CLASS_GAUGES).chain(heads(&TARGET_GAUGES)));
+    add("", &mut heads(&CLASS_LIMITS).chain(heads(&CLASS_HISTOGRAMS)));
+    add("_total", &mut heads(&COUNTERS).chain(heads(&SECONDS)));
+    add("", &mut heads(&GAUGES).chain([LEVER, UNTOUCHABLE]));
+    names
 }
 
 /// What became of transactions that were aborted.
@@ -253,92 +238,86 @@ impl Collector for Metrics {
             }
         }
         let mut metric = encoder.encode_descriptor(LEVER.0, LEVER.1, None, MetricType::Gauge)?;
-        for (name, works) in &facts.levers {
-            metric.encode_family(&[("lever", *name)])?.encode_gauge(&f64::from(u8::from(*works)))?;
+        for lever in self.0.levers() {
+            metric.encode_family(&[("lever", lever.name)])?.encode_gauge(&f64::from(lever.is_on))?;
         }
         let mut metric = encoder.encode_descriptor(UNTOUCHABLE.0, UNTOUCHABLE.1, None, MetricType::Gauge)?;
-        metric.encode_gauge(&(facts.untouchable as f64))
+        metric.encode_gauge(&(facts.health.untouchable.len() as f64))
     }
 }
 
 impl Metrics {
-    fn classes(&self, facts: &Facts, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
+    fn classes(&self, facts: &Facts<'_>, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
         let classes = || self.0.statistics.classes();
-        let known = |counter: &&ClassCounter| !facts.is_beside || !counter.in_path_only;
+        let known = |counter: &&ClassCounter| !facts.settings.is_beside || !counter.in_path_only;
         for ClassCounter { name, about, of, .. } in ClassStatistics::COUNTERS.iter().filter(known) {
-            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-            for class in classes() {
-                let labels = [("class", class.name.as_str())];
-                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&of(class).load(Relaxed), None)?;
+            let values = classes().map(|class| (class.name.as_str(), of(class).load(Relaxed)));
+            counters_by_class((name, about), values, encoder)?;
+        }
+        let mut metric = encoder.encode_descriptor(ABORTS.0, ABORTS.1, None, MetricType::Counter)?;
+        for class in classes() {
+            for (cause, outcome, count) in class.aborts.counted() {
+                let labels = [("class", class.name.as_str()), ("cause", cause.name()), ("outcome", outcome.name())];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
             }
         }
-        self.aborts(encoder)?;
         for ClassCounter { name, about, of, .. } in ClassStatistics::SECONDS {
-            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
-            for class in classes() {
-                let seconds = of(class).load(Relaxed) as f64 / 1e9;
-                let labels = [("class", class.name.as_str())];
-                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&seconds, None)?;
-            }
+            let values = classes().map(|class| (class.name.as_str(), of(class).load(Relaxed) as f64 / 1e9));
+            counters_by_class((name, about), values, encoder)?;
         }
         for (name, about, of) in CLASS_GAUGES.into_iter().filter(|(name, ..)| facts.tells(name)) {
-            let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
-            for (index, class) in (0..).map(ClassIndex).zip(classes()) {
-                metric.encode_family(&[("class", class.name.as_str())])?.encode_gauge(&of(facts, index))?;
-            }
+            let values = (0..).map(ClassIndex).zip(classes());
+            let values = values.map(|(index, class)| (class.name.as_str(), of(facts, index)));
+            gauges_by_class((name, about), values, encoder)?;
         }
-        self.targets(facts, encoder)?;
+        for (name, about, of) in TARGET_GAUGES {
+            let class = |view: &TargetView| self.0.statistics.class(view.class).name.as_str();
+            let values = facts.targets.iter().filter_map(|view| Some((class(view), of(view)?)));
+            gauges_by_class((name, about), values, encoder)?;
+        }
+        for (name, about, of) in CLASS_LIMITS {
+            let classes = facts.settings.classes.iter();
+            let values = classes.filter_map(|class| Some((class.name.as_str(), of(class)?.into())));
+            gauges_by_class((name, about), values, encoder)?;
+        }
         for (name, about, of) in CLASS_HISTOGRAMS.into_iter().filter(|(name, ..)| facts.tells(name)) {
             let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Histogram)?;
             for class in classes() {
                 let counts = of(class).counts();
                 let labels = [("class", class.name.as_str())];
                 let mut family = metric.encode_family(&labels)?;
-                family.encode_histogram::<NoLabelSet>(
-                    counts.sum().as_secs_f64(),
-                    counts.count(),
-                    &buckets(&counts),
-                    None,
-                )?;
+                let (sum, count) = (counts.sum().as_secs_f64(), counts.count());
+                family.encode_histogram::<NoLabelSet>(sum, count, &buckets(&counts), None)?;
             }
         }
         Ok(())
     }
 }
 
-impl Metrics {
-    fn aborts(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let mut metric = encoder.encode_descriptor(ABORTS.0, ABORTS.1, None, MetricType::Counter)?;
-        for class in self.0.statistics.classes() {
-            for (cause, outcome, count) in class.aborts.counted() {
-                let labels = [("class", class.name.as_str()), ("cause", cause.name()), ("outcome", outcome.name())];
-                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-            }
-        }
-        Ok(())
+/// A counter with a value for each of these classes.
+fn counters_by_class<'a, Value: EncodeCounterValue>(
+    (name, about): (&str, &str),
+    values: impl Iterator<Item = (&'a str, Value)>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), Error> {
+    let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Counter)?;
+    for (class, value) in values {
+        metric.encode_family(&[("class", class)])?.encode_counter::<NoLabelSet, _, u64>(&value, None)?;
     }
+    Ok(())
+}
 
-    /// Targets, and what is limited for them.
-    fn targets(&self, facts: &Facts, encoder: &mut DescriptorEncoder<'_>) -> Result<(), Error> {
-        let name = |class| self.0.statistics.class(class).name.as_str();
-        for (name_of_metric, about, of) in TARGET_GAUGES {
-            let mut metric = encoder.encode_descriptor(name_of_metric, about, None, MetricType::Gauge)?;
-            for view in &facts.targets {
-                if let Some(value) = of(view) {
-                    metric.encode_family(&[("class", name(view.class))])?.encode_gauge(&value)?;
-                }
-            }
-        }
-        for (name_of_metric, about, of) in CLASS_LIMITS {
-            let mut metric = encoder.encode_descriptor(name_of_metric, about, None, MetricType::Gauge)?;
-            for (class, own) in (0..).map(ClassIndex).zip(&facts.settings.classes) {
-                if let Some(limit) = of(own) {
-                    metric.encode_family(&[("class", name(class))])?.encode_gauge(&f64::from(limit))?;
-                }
-            }
-        }
-        Ok(())
+/// A gauge with a value for each of these classes.
+fn gauges_by_class<'a>(
+    (name, about): (&str, &str),
+    values: impl Iterator<Item = (&'a str, f64)>,
+    encoder: &mut DescriptorEncoder<'_>,
+) -> Result<(), Error> {
+    let mut metric = encoder.encode_descriptor(name, about, None, MetricType::Gauge)?;
+    for (class, value) in values {
+        metric.encode_family(&[("class", class)])?.encode_gauge(&value)?;
     }
+    Ok(())
 }
 
 /// Upper bounds in seconds, and how many lie below each and above the one before.
@@ -360,20 +339,17 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::settings::for_tests;
     use crate::statistics::{AbortCause, AbortOutcome, count};
-
-    fn governor() -> Arc<Governor> {
-        Arc::new(Governor::new(for_tests(), Instant::now()))
-    }
+    use crate::testing::governor;
 
     #[test]
     fn what_was_counted_is_told_by_class() {
-        let governor = governor();
+        let governor = governor(|_| {});
         let low = governor.statistics.class(ClassIndex(1));
         count(&low.transactions);
         low.times.transaction.record(Duration::from_millis(3));
         low.times.transaction.record(Duration::from_millis(300));
+        low.aborts.count(AbortCause::Deadlock, AbortOutcome::Replayed);
         let text = text(&governor);
         let has = |line: &str| assert!(text.lines().any(|other| other == line), "no line `{line}` in\n{text}");
         has("plimsoll_transactions_total{class=\"low\"} 1");
@@ -383,9 +359,6 @@ mod tests {
         has("plimsoll_transaction_seconds_count{class=\"low\"} 2");
         has("plimsoll_transaction_seconds_bucket{le=\"0.004096\",class=\"low\"} 1");
         has("plimsoll_transaction_seconds_bucket{le=\"+Inf\",class=\"low\"} 2");
-        low.aborts.count(AbortCause::Deadlock, AbortOutcome::Replayed);
-        let text = super::text(&governor);
-        let has = |line: &str| assert!(text.lines().any(|other| other == line), "no line `{line}` in\n{text}");
         has("plimsoll_aborts_total{class=\"low\",cause=\"deadlock\",outcome=\"replayed\"} 1");
         has("plimsoll_control_up 0.0");
         assert!(text.ends_with("# EOF\n"));
@@ -393,15 +366,12 @@ mod tests {
 
     #[test]
     fn every_metric_that_is_listed_is_told_and_none_else() {
-        let text = text(&governor());
-        let told: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
-        let told: Vec<String> = told
-            .iter()
-            .map(|line| {
-                let (name, kind) = line.split_once(' ').expect("a name and a type");
-                if kind == "counter" { format!("{name}_total") } else { name.to_owned() }
-            })
-            .collect();
+        let text = text(&governor(|_| {}));
+        let told = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(|line| {
+            let (name, kind) = line.split_once(' ').expect("a name and a type");
+            if kind == "counter" { format!("{name}_total") } else { name.to_owned() }
+        });
+        let told: Vec<String> = told.collect();
         let listed: Vec<String> = names().into_iter().map(|(name, _)| name).collect();
         assert_eq!(told, listed);
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 /// What it uses. Nothing for what cannot be read.
@@ -18,7 +19,6 @@ pub struct OwnProcess {
     pub files_open: Option<u64>,
     /// How many may be.
     pub files_max: Option<u64>,
-    /// Threads.
     pub threads: Option<u64>,
     /// Time on processors, of all threads, in user and kernel.
     pub cpu: Duration,
@@ -33,24 +33,17 @@ impl OwnProcess {
             line.trim_start_matches(':').split_whitespace().next()?.parse::<u64>().ok()
         };
         let kilobytes = |key| number(key).map(|number| number * 1024);
-        let cpu = clock_gettime(ClockId::ProcessCPUTime);
         OwnProcess {
             resident_bytes: kilobytes("VmRSS"),
             resident_peak_bytes: kilobytes("VmHWM"),
             virtual_bytes: kilobytes("VmSize"),
             // One of them is the folder that is being read.
             files_open: fs::read_dir("/proc/self/fd").ok().map(|files| (files.count() as u64).saturating_sub(1)),
-            files_max: files_max(),
+            files_max: getrlimit(Resource::Nofile).current,
             threads: number("Threads"),
-            cpu: Duration::new(u64::try_from(cpu.tv_sec).unwrap_or(0), u32::try_from(cpu.tv_nsec).unwrap_or(0)),
+            cpu: Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default(),
         }
     }
-}
-
-fn files_max() -> Option<u64> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! A request must name one of this machine's hosts. Otherwise a foreign page in a browser on this machine could read this one, by
 //! a name of its own that leads to 127.0.0.1 (DNS rebinding).
 
-mod aborted;
 mod health;
 mod listener;
 pub mod state;
@@ -62,22 +61,17 @@ pub fn start(governor: &Arc<Governor>) -> Result<Page, PageError> {
 
 /// The same; what another governor hands over is not opened again.
 pub(crate) fn start_with(governor: &Arc<Governor>, inherited: &mut Inherited) -> Result<Page, PageError> {
-    let listener = match &governor.settings().http {
-        Some(http) => {
-            let wrong = |error| PageError { address: http.address, error };
-            let listener = match inherited.page(http.address) {
-                Some(listener) => listener,
-                None => TcpListener::bind(http.address).map_err(wrong)?,
-            };
-            listener.set_nonblocking(true).map_err(wrong)?;
-            Some(listener)
-        }
-        None => None,
-    };
+    let settings = governor.settings();
+    let listener = settings.http.as_ref().map(|http| {
+        let listener = inherited.page(http.address).map_or_else(|| TcpListener::bind(http.address), Ok);
+        let listener = listener.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+        listener.map_err(|error| PageError { address: http.address, error })
+    });
+    let listener = listener.transpose()?;
     let address = listener.as_ref().and_then(|listener| listener.local_addr().ok());
     let wrong = |error| PageError { address: address.unwrap_or_else(|| ([0; 4], 0).into()), error };
-    let place = match (&listener, address, &governor.settings().listen.handover) {
-        (Some(listener), Some(address), Some(_)) => {
+    let place = match (&listener, address) {
+        (Some(listener), Some(address)) if settings.listen.handover.is_some() => {
             Some((SocketRole::Page(address), another(listener).map_err(wrong)?))
         }
         _ => None,

@@ -50,18 +50,9 @@ pub enum End {
     Stopped,
 }
 
-/// Runs a governor until it is asked to end. SIGHUP reads the settings again; SIGTERM and SIGINT wait until each session is
-/// between transactions, a second SIGINT and SIGQUIT end at once.
-pub fn govern(config_file: &Path) -> Result<End, GovernError> {
-    start(config_file, false)
-}
-
-/// The same beside the server, whatever `[mode]` in the file says.
-pub fn govern_beside(config_file: &Path) -> Result<End, GovernError> {
-    start(config_file, true)
-}
-
-fn start(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
+/// Runs a governor until it is asked to end, beside its server if that is asked for, whatever `[mode]` in the file says. SIGHUP reads the
+/// settings again; SIGTERM and SIGINT wait until each session is between transactions, a second SIGINT and SIGQUIT end at once.
+pub fn govern(config_file: &Path, is_beside: bool) -> Result<End, GovernError> {
     let system = |what: &str, error: &dyn std::fmt::Display| GovernError::System(format!("{what}: {error}"));
     let config = config::read_for(config_file, &[], is_beside)?;
     log::start(config.settings.log);
@@ -196,15 +187,11 @@ fn drain(governor: &Arc<Governor>, why: &str) {
         return;
     }
     notify::tell("STOPPING=1");
-    if governor.settings().is_beside {
-        tracing::info!(
-            sessions = governor.registry.len(),
-            "ends, and sessions at the server go on as they were before: {why}"
-        );
-        governor.tell_all(|| WorkerCommand::Drain);
-        return;
+    let sessions = governor.registry.len();
+    match governor.settings().is_beside {
+        true => tracing::info!(sessions, "ends, and sessions at the server go on as they were before: {why}"),
+        false => tracing::info!(sessions, "no more clients are taken, and sessions end when idle: {why}"),
     }
-    tracing::info!(sessions = governor.registry.len(), "no more clients are taken, and sessions end when idle: {why}");
     governor.tell_all(|| WorkerCommand::Drain);
 }
 

@@ -119,6 +119,17 @@ pub struct Listen {
     pub tls_required: bool,
 }
 
+impl Listen {
+    /// What becomes of clients that ask for encryption, and of others: `off`, `offered` or `required`.
+    pub(crate) fn tls_mode(&self) -> &'static str {
+        match (&self.tls, self.tls_required) {
+            (None, _) => "off",
+            (Some(_), false) => "offered",
+            (Some(_), true) => "required",
+        }
+    }
+}
+
 /// A class and everything set for it.
 #[derive(Debug, Clone)]
 pub struct ClassSettings {
@@ -268,6 +279,17 @@ impl Settings {
         &self.classes[usize::from(class.0)]
     }
 
+    /// Every class with its place.
+    pub(crate) fn indexed(&self) -> impl Iterator<Item = (ClassIndex, &ClassSettings)> {
+        (0..).map(ClassIndex).zip(&self.classes)
+    }
+
+    /// The names of some classes, with commas between; empty if there are none.
+    pub(crate) fn names_of(&self, is_one: impl Fn(&ClassSettings) -> bool) -> String {
+        let names = self.classes.iter().filter(|class| is_one(class)).map(|class| class.name.as_str());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
     /// What processes that work for a class get of the cores; untouched while shares are off.
     pub fn share_of(&self, class: ClassIndex) -> CpuShare {
         if self.cpu.shares { self.class(class).cpu_in_force() } else { CpuShare::Untouched }
@@ -287,8 +309,7 @@ impl Settings {
 
     /// The names of the classes that may be made to read less of the disk.
     pub(crate) fn disk_yielders(&self) -> Vec<&str> {
-        let all = (0..).map(ClassIndex).zip(&self.classes);
-        all.filter(|(place, _)| self.yields_disk(*place)).map(|(_, class)| class.name.as_str()).collect()
+        self.indexed().filter(|(place, _)| self.yields_disk(*place)).map(|(_, class)| class.name.as_str()).collect()
     }
 
     /// The classes that are confined to a part of the cache, and which; by the name of the class.
@@ -313,25 +334,23 @@ impl Settings {
             let why = "the governor works beside the server, so that no transaction passes through it";
             return ["admission", "replay"].map(|name| Lever { name, is_on: false, why: why.to_owned() }).into();
         }
-        let limited: Vec<&str> =
-            self.classes.iter().filter(|class| class.limits.mpl.is_some()).map(|class| class.name.as_str()).collect();
+        let limited = self.names_of(|class| class.limits.mpl.is_some());
         let searched: Vec<&str> = self.searched().map(|(_, class)| class.name.as_str()).collect();
         let admission = match (limited.is_empty(), self.total_mpl) {
             (true, None) if !searched.is_empty() => {
                 format!("limits {} where that costs no throughput", searched.join(", "))
             }
             (true, None) => "no class has an mpl, and there is none for all of them".to_owned(),
-            (false, None) => format!("limits {}", limited.join(", ")),
+            (false, None) => format!("limits {limited}"),
             (true, Some(mpl)) => format!("limits all classes together to {mpl}"),
-            (false, Some(mpl)) => format!("limits {}, and all classes together to {mpl}", limited.join(", ")),
+            (false, Some(mpl)) => format!("limits {limited}, and all classes together to {mpl}"),
         };
-        let replayed = self.classes.iter().filter(|class| class.preemptible && class.replay);
-        let replayed: Vec<&str> = replayed.map(|class| class.name.as_str()).collect();
+        let replayed = self.names_of(|class| class.preemptible && class.replay);
         let rolls_back = self.control.is_some() && self.preemption.policy.acts();
         let replay = match (rolls_back, replayed.is_empty()) {
             (false, _) => "nothing is rolled back".to_owned(),
             (true, true) => "no class is preemptible and has replay".to_owned(),
-            (true, false) => format!("replays rolled back transactions of {}", replayed.join(", ")),
+            (true, false) => format!("replays rolled back transactions of {replayed}"),
         };
         let is_limiting = !limited.is_empty() || self.total_mpl.is_some() || !searched.is_empty();
         let promised = self.classes.iter().filter_map(|class| Some(format!("{} {}", class.name, class.target?)));
@@ -350,13 +369,12 @@ impl Settings {
 
     /// Whether what the server aborts is run again.
     fn retry_lever(&self) -> Lever {
-        let retried = self.classes.iter().filter(|class| class.replay && class.retry_aborted > 0);
-        let retried: Vec<&str> = retried.map(|class| class.name.as_str()).collect();
+        let retried = self.names_of(|class| class.replay && class.retry_aborted > 0);
         let tracks = self.preemption.policy.only_tracks();
         let why = match (tracks, retried.is_empty()) {
             (true, _) => "the policy is track: errors of the server go to the clients".to_owned(),
             (false, true) => "no class has retry_aborted and replay".to_owned(),
-            (false, false) => format!("replays transactions of {} that the server aborts", retried.join(", ")),
+            (false, false) => format!("replays transactions of {retried} that the server aborts"),
         };
         Lever { name: "retry", is_on: !tracks && !retried.is_empty(), why }
     }

@@ -117,7 +117,6 @@ impl Statistics {
         }
     }
 
-    /// Those of a class.
     pub fn class(&self, class: ClassIndex) -> &ClassStatistics {
         self.classes[usize::from(class.0)].get().expect("a class has statistics before a session can be in it")
     }
@@ -144,7 +143,6 @@ pub(crate) fn two_digits(number: f64) -> f64 {
     if scale < 1.0 { (number / scale).round() / (1.0 / scale).round() } else { (number / scale).round() * scale }
 }
 
-/// Counts one.
 pub fn count(counter: &AtomicU64) {
     // Relaxed: counters are read for people, and order nothing.
     counter.fetch_add(1, Ordering::Relaxed);

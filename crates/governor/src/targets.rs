@@ -26,7 +26,7 @@ use crate::governor::{DiskReading, Governor};
 use crate::registry::Phase;
 use crate::settings::{Held, Settings};
 use crate::statistics::{Counts, count};
-use crate::watch::levers::shares_work;
+use crate::watch::levers::SHARES;
 use search::Search;
 
 /// Moves that are kept for people.
@@ -54,8 +54,8 @@ impl Targets {
             return;
         }
         let reading = governor.health.lock().disk_reading;
-        if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work(governor), reading))
-        {
+        let shares_work = governor.lever(SHARES).is_some_and(|lever| lever.is_on);
+        if let Err(contradiction) = self.controller.plan(&promises, &levers(&settings, shares_work, reading)) {
             // Settings that contradict themselves are refused, so this is ours.
             tracing::error!("targets are not kept: {contradiction}");
             return;
@@ -99,7 +99,7 @@ impl Targets {
 
     /// The class for which an `mpl` is searched, and the search.
     pub fn search(&self) -> Option<(ClassIndex, &MplSearch)> {
-        Some((self.search.class()?, self.search.search()))
+        Some((self.search.class?, &self.search.search))
     }
 
     /// The last moves, oldest first.
@@ -120,25 +120,22 @@ impl Targets {
                 workers: number(LeverKind::Workers),
             }
         };
-        (0..).map(ClassIndex).zip(&settings.classes).map(|(class, _)| of_class(class)).collect()
+        settings.indexed().map(|(class, _)| of_class(class)).collect()
     }
 
     /// What was seen of each class since the last turn.
     fn seen(&mut self, governor: &Governor, settings: &Settings, now: Instant) -> (Vec<ClassSeen>, Vec<EndedWork>) {
         let counts: Vec<Counts> = governor.statistics.classes().map(|class| class.times.transaction.counts()).collect();
-        let mut seen: Vec<ClassSeen> = (0..)
-            .map(ClassIndex)
-            .zip(&settings.classes)
-            .map(|(class, _)| {
-                let place = usize::from(class.0);
-                // A class that has just come, or a first turn, has nothing before.
-                let ended = match (counts.get(place), self.before.get(place)) {
-                    (Some(counts), Some(before)) => counts.since(before).lengths().collect(),
-                    _ => Default::default(),
-                };
-                ClassSeen { ended, uses: uses(governor, class), ..ClassSeen::default() }
-            })
-            .collect();
+        let of_class = |(class, _)| {
+            let ClassIndex(place) = class;
+            // A class that has just come, or a first turn, has nothing before.
+            let ended = match (counts.get(usize::from(place)), self.before.get(usize::from(place))) {
+                (Some(counts), Some(before)) => counts.since(before).lengths().collect(),
+                _ => Default::default(),
+            };
+            ClassSeen { ended, uses: uses(governor, class), ..ClassSeen::default() }
+        };
+        let mut seen: Vec<ClassSeen> = settings.indexed().map(of_class).collect();
         for card in governor.registry.all() {
             let state = card.state();
             // For the time that a client thinks nothing can be done.
@@ -174,20 +171,18 @@ impl Targets {
     }
 }
 
-/// What classes are promised.
 fn promises(settings: &Settings) -> Vec<Promise> {
-    let classes = (0..).map(ClassIndex).zip(&settings.classes);
-    let promise = |(class, own): (ClassIndex, &crate::settings::ClassSettings)| {
-        Some(Promise { class, priority: own.limits.priority, target: own.target? })
-    };
-    classes.filter_map(promise).collect()
+    let classes = settings.indexed();
+    let promises =
+        classes.filter_map(|(class, own)| Some(Promise { class, priority: own.limits.priority, target: own.target? }));
+    promises.collect()
 }
 
 /// What can be moved, and how far.
 fn levers(settings: &Settings, shares_work: bool, reading: Option<DiskReading>) -> Vec<LeverBounds> {
     let mut levers = Vec::new();
     let disk = settings.disk_lever().zip(reading);
-    for (class, own) in (0..).map(ClassIndex).zip(&settings.classes) {
+    for (class, own) in settings.indexed() {
         let priority = own.limits.priority;
         let mut lever = |kind, open, floor| levers.push(LeverBounds { class, priority, kind, open, floor });
         lever(LeverKind::Mpl, own.limits.mpl.map(u64::from), own.mpl_floor().into());

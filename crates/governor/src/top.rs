@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::page::state::{ClassState, State, Times};
+use crate::page::state::{ClassState, State, Times, Tracked};
 use crate::statistics::two_digits;
 
 /// Rows of the queue and of preemptions that are shown.
@@ -39,25 +39,8 @@ impl Table {
         writeln!(self.0, "{}", cut.trim_end()).expect("writing to memory does not fail");
     }
 
-    /// Words after a beginning, on as many lines as they need; those that follow are indented as far as the beginning is long.
     fn wrapped(&mut self, beginning: &str, words: &str) {
-        let indent = beginning.chars().count().min(WIDTH - 20);
-        let mut line = beginning.to_owned();
-        let mut is_empty = true;
-        for word in words.split_whitespace() {
-            let gap = usize::from(!is_empty);
-            if !is_empty && line.chars().count() + gap + word.chars().count() > WIDTH {
-                self.line(&line);
-                line = " ".repeat(indent);
-                is_empty = true;
-            }
-            if !is_empty {
-                line.push(' ');
-            }
-            line.push_str(word);
-            is_empty = false;
-        }
-        self.line(&line);
+        wrapped(beginning, words).iter().for_each(|line| self.line(line));
     }
 
     fn targets(&mut self, state: &State) {
@@ -136,17 +119,14 @@ impl Table {
         for class in &state.classes {
             let Some(tracked) = &class.tracked else { continue };
             let beginning = format!("track: {}: ", class.name);
-            if tracked.victims > 0 && state.is_beside {
-                let words = format!(
-                    "of the last 200 victims {} were its, whose statements would be cancelled",
-                    tracked.victims
-                );
-                self.wrapped(&beginning, &words);
-            } else if tracked.victims > 0 {
-                let words = format!(
-                    "of the last {} transactions to be rolled back, {} would have ended in 40001",
-                    tracked.victims, tracked.errors_40001
-                );
+            let Tracked { victims, errors_40001, .. } = tracked;
+            let words = match state.is_beside {
+                true => format!("of the last 200 victims {victims} were its, whose statements would be cancelled"),
+                false => format!(
+                    "of the last {victims} transactions to be rolled back, {errors_40001} would have ended in 40001"
+                ),
+            };
+            if *victims > 0 {
                 self.wrapped(&beginning, &words);
             }
             if let Some(saved) = tracked.saved_s.filter(|saved| *saved > 0.0) {
@@ -208,6 +188,23 @@ impl Table {
     }
 }
 
+/// Words after a beginning, on as many lines of a terminal as they need; those that follow are indented as far as the beginning is long.
+pub(crate) fn wrapped(beginning: &str, words: &str) -> Vec<String> {
+    let indent = " ".repeat(beginning.chars().count().min(WIDTH - 20));
+    let mut lines = vec![beginning.to_owned()];
+    for (place, word) in words.split_whitespace().enumerate() {
+        match lines.last_mut() {
+            Some(first) if place == 0 => first.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("{indent}{word}")),
+        }
+    }
+    lines
+}
+
 fn class_columns(class: &ClassState) -> String {
     let short = class.last_10_s.as_ref();
     let of = |pick: fn(&Times) -> Option<f64>| length(short.and_then(|window| pick(&window.transaction)));
@@ -256,21 +253,21 @@ fn length(seconds: Option<f64>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
     use std::time::{Duration, Instant};
 
     use plimsoll_policy::{ClassIndex, NoReplay, Unsafe};
 
     use super::*;
     use crate::governor::{Governor, Outcome};
-    use crate::page::state::{Lever, Preempted, Queued, Tracked};
+    use crate::page::state::{Lever, Preempted, Queued};
     use crate::settings::for_tests;
     use crate::statistics::count;
+    use crate::testing;
 
     /// A governor that is `seen` old and has answered 100 transactions of class high in 3 ms each.
     fn busy(seen: Duration) -> State {
         let start = Instant::now();
-        let governor = Arc::new(Governor::new(for_tests(), start));
+        let governor = Governor::new(for_tests(), start);
         governor.history.lock().take(&governor.statistics, start);
         for _ in 0..100 {
             count(&governor.statistics.class(ClassIndex(0)).transactions);
@@ -287,18 +284,11 @@ mod tests {
 
     fn preempted(victim_was: &str, outcome: impl ToString) -> Preempted {
         Preempted {
-            at: "2026-01-02T03:04:04.123Z".to_owned(),
-            victim: 11,
-            victim_class: "low".to_owned(),
             victim_was: victim_was.to_owned(),
             waiter: 123_456,
             waiter_class: "interactive".to_owned(),
-            waited_s: 0.0416,
-            lever: "pow".to_owned(),
-            done: "cancelled".to_owned(),
             outcome: outcome.to_string(),
-            lost_s: None,
-            won_s: None,
+            ..testing::preempted()
         }
     }
 
@@ -319,14 +309,7 @@ mod tests {
             preempted("waited for its client", Outcome::Differed(12)),
             preempted("ran", Outcome::NotReplayed(NoReplay::Unsafe(Unsafe::PreparedStatement))),
         ];
-        state.queue = vec![Queued {
-            session: 12,
-            user: Some("report".to_owned()),
-            database: Some("shop".to_owned()),
-            class: "low".to_owned(),
-            waited_s: 1.25,
-            why: "class mpl 4 is full".to_owned(),
-        }];
+        state.queue = vec![testing::queued()];
         check(&state, OUTCOMES);
     }
 
@@ -364,8 +347,7 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
 
     #[test]
     fn before_the_first_second_nothing_is_claimed() {
-        let governor = Arc::new(Governor::new(for_tests(), Instant::now()));
-        let table = table(&State::of(&governor, Instant::now()));
+        let table = table(&State::of(&testing::governor(|_| {}), Instant::now()));
         assert!(table.contains("\nno second yet       tx/s "), "{table}");
     }
 
@@ -386,14 +368,7 @@ UTC       victim and what it did, for whom, who had waited that long: outcome
     #[test]
     fn names_of_clients_do_not_steer_the_terminal() {
         let mut state = busy(Duration::from_secs(10));
-        state.queue = vec![Queued {
-            session: 12,
-            user: Some("\u{1b}[2J\nroot".to_owned()),
-            database: None,
-            class: "low".to_owned(),
-            waited_s: 1.25,
-            why: "class mpl 4 is full".to_owned(),
-        }];
+        state.queue = vec![Queued { user: Some("\u{1b}[2J\nroot".to_owned()), ..testing::queued() }];
         let table = table(&state);
         assert!(table.chars().all(|letter| letter == '\n' || !letter.is_control()), "{table:?}");
         assert!(table.contains("\u{fffd}[2J"), "{table}");

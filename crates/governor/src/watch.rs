@@ -37,6 +37,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
+
 use crate::agent::Agent;
 use crate::governor::{Governor, Heard};
 use crate::settings::Settings;
@@ -138,10 +140,9 @@ impl Watch {
 
     /// What this thread has used of the processors so far, for people.
     fn count_cpu(&self) {
-        let used = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-        let nanos = u64::try_from(used.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(used.tv_nsec).unwrap_or(0);
+        let used = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
         // Relaxed: a counter for people.
-        self.governor.statistics.watch_cpu_nanos.store(nanos, Ordering::Relaxed);
+        self.governor.statistics.watch_cpu_nanos.store(used.as_nanos() as u64, Ordering::Relaxed);
     }
 
     fn stops(&self) -> bool {
@@ -154,7 +155,7 @@ impl Watch {
         let settings = self.governor.settings();
         let is_new = self.control.tend(&settings, now);
         if self.beside.tend(&mut self.control, &settings, now) | is_new {
-            let here = self.control.server_of_this_machine();
+            let here = self.control.here.clone();
             self.agent.server(self.beside.idle_because().map_or(here, |why| Err(why.to_owned())));
         }
         self.agent.tend(&settings, now);
@@ -184,8 +185,8 @@ impl Watch {
         if let Err(error) = self.round.go(up, &settings, &suspects, &mut self.agent) {
             self.control.lost_or_refused(&error);
         }
-        self.cycles.looked(now.elapsed(), self.round.has_pending_cycle(), &settings, Instant::now());
-        if !self.cycles.is_pending() {
+        self.cycles.looked(now.elapsed(), self.round.has_pending_cycle, &settings, Instant::now());
+        if !self.cycles.is_pending {
             self.round.forget();
         }
     }
@@ -210,18 +211,18 @@ impl Watch {
             from.dedup();
             let outcome = match from.is_empty() {
                 false => self.round.go(up, &settings, &from, &mut self.agent),
-                true => Ok(Seen { changed: false, blocked: false }),
+                true => Ok(Seen::default()),
             };
             let seen = outcome.unwrap_or_else(|error| {
                 self.control.lost_or_refused(&error);
-                Seen { changed: false, blocked: false }
+                Seen::default()
             });
             pace.note(now.elapsed(), seen);
             if !from.is_empty() {
                 self.budget.spend(now.elapsed(), self.round.take_won(), Instant::now());
             }
             if !suspects.is_empty() {
-                self.cycles.looked(now.elapsed(), self.round.has_pending_cycle(), &settings, Instant::now());
+                self.cycles.looked(now.elapsed(), self.round.has_pending_cycle, &settings, Instant::now());
             }
             let cycles_due = self.cycles.due(&self.governor, &settings, Instant::now());
             // Another late unit is a reason to look again soon.

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use plimsoll_governor::admin::scram;
-use plimsoll_governor::config::check::check_for;
-use plimsoll_governor::run::{GovernError, govern, govern_beside};
+use plimsoll_governor::config::check::check;
+use plimsoll_governor::run::{GovernError, govern};
 
 use crate::arguments::GovernOptions;
 use crate::failure::Failure;
@@ -21,8 +21,7 @@ pub fn run(options: &GovernOptions) -> Result<ExitCode, Failure> {
     if options.check {
         return say(config, options);
     }
-    let ended = if options.beside { govern_beside(config) } else { govern(config) };
-    match ended {
+    match govern(config, options.beside) {
         Ok(_) => Ok(ExitCode::SUCCESS),
         Err(GovernError::Config(error)) => Err(Failure::input(error)),
         Err(error) => Err(Failure::world(error)),
@@ -30,7 +29,7 @@ pub fn run(options: &GovernOptions) -> Result<ExitCode, Failure> {
 }
 
 fn say(config: &Path, options: &GovernOptions) -> Result<ExitCode, Failure> {
-    let report = check_for(config, options.connect, options.beside).map_err(Failure::input)?;
+    let report = check(config, options.connect, options.beside).map_err(Failure::input)?;
     print_result(&report, options.json, ToString::to_string)?;
     if report.is_good() {
         return Ok(ExitCode::SUCCESS);

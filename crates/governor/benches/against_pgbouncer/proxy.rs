@@ -21,7 +21,7 @@ pub fn govern_if_asked(arguments: &[String]) -> Option<ExitCode> {
     if (word.as_str(), option.as_str()) != ("govern", "--config") {
         return None;
     }
-    Some(match plimsoll_governor::run::govern(Path::new(config)) {
+    Some(match plimsoll_governor::run::govern(Path::new(config), false) {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");

@@ -8,13 +8,10 @@ use super::wire::{Answers, texts};
 /// A column of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
-    /// Its name.
     pub name: Cow<'static, str>,
-    /// Its type.
     pub kind: CellType,
 }
 
-/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellType {
     /// `text`.
@@ -27,22 +24,18 @@ pub enum CellType {
     Bool,
 }
 
-/// A column of texts.
 pub const fn text(name: &'static str) -> Column {
     Column { name: Cow::Borrowed(name), kind: CellType::Text }
 }
 
-/// A column of whole numbers.
 pub const fn int(name: &'static str) -> Column {
     Column { name: Cow::Borrowed(name), kind: CellType::Int }
 }
 
-/// A column of numbers.
 pub const fn float(name: &'static str) -> Column {
     Column { name: Cow::Borrowed(name), kind: CellType::Float }
 }
 
-/// A column of true and false.
 pub const fn boolean(name: &'static str) -> Column {
     Column { name: Cow::Borrowed(name), kind: CellType::Bool }
 }
@@ -52,13 +45,9 @@ pub const fn boolean(name: &'static str) -> Column {
 pub enum Cell {
     /// Nothing is known, or nothing applies.
     Null,
-    /// A text.
     Text(String),
-    /// A whole number.
     Int(i64),
-    /// A number.
     Float(f64),
-    /// True or false.
     Bool(bool),
 }
 
@@ -164,7 +153,6 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Rows without notices.
     pub fn of(rows: Vec<Vec<Cell>>) -> Self {
         Answer { rows, notices: Vec::new() }
     }
@@ -182,12 +170,10 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// A refusal without a hint.
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
         Refusal { code, message: message.into(), hint: None }
     }
 
-    /// With what to do.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -216,7 +202,6 @@ pub fn describe(columns: &[Column], formats: &[bool], answers: &mut Answers) {
     });
 }
 
-/// A row.
 pub(crate) fn put_row(row: &[Cell], formats: &[bool], answers: &mut Answers) {
     answers.message(b'D', |body| {
         body.extend((row.len() as i16).to_be_bytes());

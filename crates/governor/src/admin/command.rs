@@ -4,7 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::answer::{Answer, Column, Refusal};
-use super::{change, show};
+use super::change;
+use super::show::{
+    aborts, classes, clients, config, databases, fingerprint, help, levers, lists, mem, pools, preemptions, queue,
+    servers, state, stats, targets, users, version,
+};
 use crate::governor::Governor;
 
 /// A command of the console.
@@ -39,57 +43,40 @@ pub struct Call<'a> {
 
 /// Every command.
 pub const COMMANDS: &[Command] = &[
-    look("HELP", "", "this list", show::help::COLUMNS, show::help::run),
-    look("CLASSES", "", "classes, their limits, sessions and rules", show::classes::COLUMNS, show::classes::run),
-    look("QUEUE", "", "queued transactions, and what they wait for", show::queue::COLUMNS, show::queue::run),
+    look("HELP", "this list", help::COLUMNS, help::run),
+    look("CLASSES", "classes, their limits, sessions and rules", classes::COLUMNS, classes::run),
+    look("QUEUE", "queued transactions, and what they wait for", queue::COLUMNS, queue::run),
     look(
         "PREEMPTIONS",
-        "",
         "rollbacks, latest first: victim, waiter, lever and outcome",
-        show::preemptions::COLUMNS,
-        show::preemptions::run,
+        preemptions::COLUMNS,
+        preemptions::run,
     ),
     look(
         "ABORTS",
-        "",
         "transactions that the server failed or that were in a deadlock, by cause and outcome",
-        show::aborts::COLUMNS,
-        show::aborts::run,
+        aborts::COLUMNS,
+        aborts::run,
     ),
-    look("POOLS", "", "sessions by database, user and class", show::pools::COLUMNS, show::pools::run),
-    look("STATS", "", "totals, and averages of the last minute, by class", show::stats::COLUMNS, show::stats::run),
-    look("STATS_TOTALS", "", "totals by class", show::stats::TOTALS, show::stats::totals),
-    look("STATS_AVERAGES", "", "averages of the last minute by class", show::stats::AVERAGES, show::stats::averages),
-    look(
-        "CLIENTS",
-        "",
-        "sessions, what they do, and the rule that matched each",
-        show::clients::COLUMNS,
-        show::clients::run,
-    ),
-    look("SERVERS", "", "server processes of the sessions", show::servers::COLUMNS, show::servers::run),
-    look("DATABASES", "", "databases that sessions use", show::databases::COLUMNS, show::databases::run),
-    look("USERS", "", "users that have sessions", show::users::COLUMNS, show::users::run),
-    look("LISTS", "", "counts of sessions, classes and more", show::lists::COLUMNS, show::lists::run),
-    look("LEVERS", "", "levers, whether each works, and why not", show::levers::COLUMNS, show::levers::run),
-    look(
-        "TARGETS",
-        "",
-        "targets, whether each is kept, and what is limited",
-        show::targets::COLUMNS,
-        show::targets::run,
-    ),
-    look("CONFIG", "", "the settings in force", show::config::COLUMNS, show::config::run),
-    look(
-        "FINGERPRINT",
-        "'statement'",
-        "a statement's fingerprint, for rules",
-        show::fingerprint::COLUMNS,
-        show::fingerprint::run,
-    ),
-    look("STATE", "", "the state of the governor", show::state::COLUMNS, show::state::run),
-    look("MEM", "", "memory of this process", show::mem::COLUMNS, show::mem::run),
-    look("VERSION", "", "the version", show::version::COLUMNS, show::version::run),
+    look("POOLS", "sessions by database, user and class", pools::COLUMNS, pools::run),
+    look("STATS", "totals, and averages of the last minute, by class", stats::COLUMNS, stats::run),
+    look("STATS_TOTALS", "totals by class", stats::TOTALS, stats::totals),
+    look("STATS_AVERAGES", "averages of the last minute by class", stats::AVERAGES, stats::averages),
+    look("CLIENTS", "sessions, what they do, and the rule that matched each", clients::COLUMNS, clients::run),
+    look("SERVERS", "server processes of the sessions", servers::COLUMNS, servers::run),
+    look("DATABASES", "databases that sessions use", databases::COLUMNS, databases::run),
+    look("USERS", "users that have sessions", users::COLUMNS, users::run),
+    look("LISTS", "counts of sessions, classes and more", lists::COLUMNS, lists::run),
+    look("LEVERS", "levers, whether each works, and why not", levers::COLUMNS, levers::run),
+    look("TARGETS", "targets, whether each is kept, and what is limited", targets::COLUMNS, targets::run),
+    look("CONFIG", "the settings in force", config::COLUMNS, config::run),
+    Command {
+        arguments: "'statement'",
+        ..look("FINGERPRINT", "a statement's fingerprint, for rules", fingerprint::COLUMNS, fingerprint::run)
+    },
+    look("STATE", "the state of the governor", state::COLUMNS, state::run),
+    look("MEM", "memory of this process", mem::COLUMNS, mem::run),
+    look("VERSION", "the version", version::COLUMNS, version::run),
     change("RELOAD", "", "read the settings again; no connection is touched", change::reload::run),
     change("PAUSE", "[class]", "hold new transactions of a class, or of all classes", change::pause::pause),
     change("RESUME", "[class]", "admit them again", change::pause::resume),
@@ -104,13 +91,12 @@ pub const COMMANDS: &[Command] = &[
 ];
 
 const fn look(
-    what: &'static str,
-    arguments: &'static str,
+    words: &'static str,
     about: &'static str,
     columns: &'static [Column],
     run: fn(&Call<'_>) -> Result<Answer, Refusal>,
 ) -> Command {
-    Command { words: what, arguments, about, columns, changes: false, run }
+    Command { words, arguments: "", about, columns, changes: false, run }
 }
 
 const fn change(
@@ -136,13 +122,10 @@ impl Command {
 
     /// The command that these words begin with, and how many of them are its own.
     pub fn find(words: &[String]) -> Option<(&'static Command, usize)> {
-        let first = words.first()?;
-        if first.eq_ignore_ascii_case("show") {
-            let what = words.get(1)?;
-            let command = COMMANDS.iter().find(|command| !command.changes && command.words.eq_ignore_ascii_case(what));
-            return command.map(|command| (command, 2));
-        }
-        let command = COMMANDS.iter().find(|command| command.changes && command.words.eq_ignore_ascii_case(first));
-        command.map(|command| (command, 1))
+        let is_show = words.first()?.eq_ignore_ascii_case("show");
+        let own = if is_show { 2 } else { 1 };
+        let word = words.get(own - 1)?;
+        let is_it = |command: &&Command| command.changes != is_show && command.words.eq_ignore_ascii_case(word);
+        COMMANDS.iter().find(is_it).map(|command| (command, own))
     }
 }

@@ -1,8 +1,7 @@
 //! Statements that drivers and tools send by themselves: they take the console for a PostgreSQL server, and give up if it does
 //! not know its own version.
 
-use super::answer::{Answer, Column, boolean, int, text};
-use super::answer::{Cell, CellType};
+use super::answer::{Answer, Cell, Column, boolean, int, text};
 
 /// Parameters that a client receives at login, and that it may ask for with SHOW.
 pub const PARAMETERS: [(&str, &str); 11] = [
@@ -77,10 +76,7 @@ pub fn understand(words: &[String]) -> Option<Fixed> {
         }
         ["set", name, ..] if IGNORED.contains(name) => Some(done("SET", None)),
         ["show", "transaction" | "transaction_isolation", ..] => Some(one("transaction_isolation", "read committed")),
-        ["show", name] => {
-            let parameter = PARAMETERS.iter().find(|(parameter, _)| parameter.eq_ignore_ascii_case(name));
-            parameter.map(|(name, value)| one(name, value))
-        }
+        ["show", name] => parameter(name).map(|(name, value)| one(name, value)),
         ["select", rest @ ..] => select(rest),
         _ => None,
     }
@@ -93,8 +89,7 @@ fn select(words: &[&str]) -> Option<Fixed> {
         }
         ["current_schema", ..] => Some(one("current_schema", "public")),
         ["current_setting", "(", name, ..] | ["pg_catalog.current_setting", "(", name, ..] => {
-            let parameter = PARAMETERS.iter().find(|(parameter, _)| parameter.eq_ignore_ascii_case(name));
-            parameter.map(|(_, value)| one("current_setting", value))
+            parameter(name).map(|(_, value)| one("current_setting", value))
         }
         ["set_config" | "pg_catalog.set_config", "(", _, ",", value, ..] => Some(one("set_config", value)),
         ["pg_advisory_unlock_all", ..] => Some(one("pg_advisory_unlock_all", "")),
@@ -107,11 +102,14 @@ fn select(words: &[&str]) -> Option<Fixed> {
         [] => Some(row(vec![], vec![])),
         // The console has no types, tables or functions of its own, so catalogs are empty.
         _ if words.iter().any(|word| word.contains("pg_catalog.") || word.starts_with("pg_")) => {
-            let column = Column { name: "?column?".into(), kind: CellType::Text };
-            Some(Fixed { columns: vec![column], answer: Answer::default(), tag: "SELECT 0".to_owned(), status: None })
+            Some(Fixed { columns: vec![text("?column?")], ..done("SELECT 0", None) })
         }
         _ => None,
     }
+}
+
+fn parameter(name: &str) -> Option<(&'static str, &'static str)> {
+    PARAMETERS.into_iter().find(|(parameter, _)| parameter.eq_ignore_ascii_case(name))
 }
 
 fn done(tag: &str, status: Option<u8>) -> Fixed {

@@ -13,14 +13,8 @@ const SASL_FINAL: i32 = 12;
 /// A client that is being let in.
 #[derive(Debug)]
 pub struct Login {
-    step: LoginStep,
+    is_challenged: bool,
     exchange: Exchange,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LoginStep {
-    Asked,
-    Challenged,
 }
 
 /// What came of a client's message.
@@ -47,41 +41,38 @@ impl Login {
         // The name ends with a zero byte, and so does the list.
         mechanisms.extend([0, 0]);
         answers.authentication(SASL, &mechanisms);
-        Login { step: LoginStep::Asked, exchange }
+        Login { is_challenged: false, exchange }
     }
 
-    /// Takes the client's next message.
     pub fn take(&mut self, message: Message<'_>, answers: &mut Answers) -> Progress {
         if message.tag != b'p' {
             return Progress::Nonsense("expected a message of the SCRAM-SHA-256 exchange");
         }
-        match self.step {
-            LoginStep::Asked => {
-                let mut fields = Fields(message.body);
-                if fields.text() != Some(MECHANISM) {
-                    return Progress::Refused("the client chose a mechanism that was not offered".to_owned());
-                }
-                let first = fields.int().and_then(|length| fields.bytes(usize::try_from(length).ok()?));
-                let Some(first) = first.filter(|_| fields.0.is_empty()) else {
-                    return Progress::Nonsense("the length of the first SCRAM message is wrong");
-                };
-                match self.exchange.challenge(first) {
-                    Ok(challenge) => {
-                        answers.authentication(SASL_CONTINUE, challenge.as_bytes());
-                        self.step = LoginStep::Challenged;
-                        Progress::Goes
-                    }
-                    Err(error) => Progress::Refused(error.to_string()),
-                }
-            }
-            LoginStep::Challenged => match self.exchange.prove(message.body) {
+        if self.is_challenged {
+            return match self.exchange.prove(message.body) {
                 Ok(proof) => {
                     answers.authentication(SASL_FINAL, proof.as_bytes());
                     answers.authentication(OK, &[]);
                     Progress::In
                 }
                 Err(error) => Progress::Refused(error.to_string()),
-            },
+            };
+        }
+        let mut fields = Fields(message.body);
+        if fields.text() != Some(MECHANISM) {
+            return Progress::Refused("the client chose a mechanism that was not offered".to_owned());
+        }
+        let first = fields.int().and_then(|length| fields.bytes(usize::try_from(length).ok()?));
+        let Some(first) = first.filter(|_| fields.0.is_empty()) else {
+            return Progress::Nonsense("the length of the first SCRAM message is wrong");
+        };
+        match self.exchange.challenge(first) {
+            Ok(challenge) => {
+                answers.authentication(SASL_CONTINUE, challenge.as_bytes());
+                self.is_challenged = true;
+                Progress::Goes
+            }
+            Err(error) => Progress::Refused(error.to_string()),
         }
     }
 }

@@ -111,7 +111,6 @@ pub struct Prepared {
 /// A statement with the formats that its answer is wanted in.
 #[derive(Debug, Clone)]
 pub struct Portal {
-    /// The statement.
     pub statement: Statement,
     /// Whether each column is wanted in binary.
     pub formats: Vec<bool>,
@@ -128,7 +127,6 @@ impl Prepared {
         keep(&mut self.statements, name, statement)
     }
 
-    /// The statement of that name.
     pub fn statement(&self, name: &str) -> Result<&Statement, Refusal> {
         let missing = || Refusal::new("26000", format!("prepared statement \"{name}\" does not exist"));
         self.statements.get(name).ok_or_else(missing)
@@ -139,7 +137,6 @@ impl Prepared {
         keep(&mut self.portals, name, portal)
     }
 
-    /// The portal of that name.
     pub fn portal(&mut self, name: &str) -> Result<&mut Portal, Refusal> {
         let missing = || Refusal::new("34000", format!("portal \"{name}\" does not exist"));
         self.portals.get_mut(name).ok_or_else(missing)

@@ -1,6 +1,6 @@
 //! Clients of the console, from the start-up on, without sockets.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
 use plimsoll_policy::{NoReplay, Unsafe};
 use postgres_protocol::authentication::sasl::{ChannelBinding, ScramSha256};
@@ -8,16 +8,14 @@ use proptest::prelude::*;
 
 use super::command::COMMANDS;
 use super::*;
-use crate::governor::{EventId, Outcome, PreemptionEvent};
-use crate::registry::SessionId;
-use crate::settings::{AdminUser, for_tests};
+use crate::governor::{Outcome, PreemptionEvent};
+use crate::settings::AdminUser;
+use crate::testing::{self, preemption};
 
 fn governor() -> Arc<Governor> {
-    let mut settings = for_tests();
     let user =
         |name: &str, may_change| AdminUser { name: name.to_owned(), verifier: scram::hash_password(name), may_change };
-    settings.admin.users = vec![user("admin", true), user("viewer", false)];
-    Arc::new(Governor::new(settings, Instant::now()))
+    testing::governor(|settings| settings.admin.users = vec![user("admin", true), user("viewer", false)])
 }
 
 /// A client and what it was sent, message by message.
@@ -45,10 +43,7 @@ impl Client {
     fn log_in(&mut self, password: &str) {
         let mut scram = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
         let first = scram.message().to_vec();
-        let mut body = b"SCRAM-SHA-256\0".to_vec();
-        body.extend((first.len() as i32).to_be_bytes());
-        body.extend(first);
-        self.send(b'p', &body);
+        self.send(b'p', &first_of_scram(first.len() as i32, &first));
         let challenge = self.received.last().expect("an answer").1[4..].to_vec();
         scram.update(&challenge).expect("a challenge");
         let proof = scram.message().to_vec();
@@ -91,14 +86,18 @@ impl Client {
         let row = |body: &[u8]| {
             let mut fields = Fields(body);
             let count = fields.count().expect("a count");
-            (0..count)
-                .map(|_| {
-                    let length = usize::try_from(fields.int().expect("a length")).ok()?;
-                    Some(String::from_utf8_lossy(fields.bytes(length).expect("a field")).into_owned())
-                })
-                .collect()
+            let mut field = || {
+                let length = usize::try_from(fields.int().expect("a length")).ok()?;
+                Some(String::from_utf8_lossy(fields.bytes(length).expect("a field")).into_owned())
+            };
+            (0..count).map(|_| field()).collect()
         };
         self.received.iter().filter(|(tag, _)| *tag == b'D').map(|(_, body)| row(body)).collect()
+    }
+
+    /// The SQLSTATE of the first error, or nothing.
+    fn code(&self) -> Option<String> {
+        self.error().map(|(code, _)| code)
     }
 
     /// SQLSTATE and message of the first error, or nothing.
@@ -112,10 +111,12 @@ impl Client {
 }
 
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = vec![tag];
-    bytes.extend((body.len() as u32 + 4).to_be_bytes());
-    bytes.extend(body);
-    bytes
+    [&[tag], &(body.len() as u32 + 4).to_be_bytes()[..], body].concat()
+}
+
+/// The body of a client's first message of the exchange, with the length that it claims.
+fn first_of_scram(length: i32, message: &[u8]) -> Vec<u8> {
+    [b"SCRAM-SHA-256\0", &length.to_be_bytes()[..], message].concat()
 }
 
 #[test]
@@ -161,26 +162,18 @@ fn lengths_are_bounded_before_the_login() {
     let governor = governor();
     for length in [0u32, 3, 3000, 1 << 20, 0x7fff_ffff, 0xffff_ffff] {
         let mut client = Client::new(&governor, "admin");
-        let mut bytes = vec![b'p'];
-        bytes.extend(length.to_be_bytes());
-        client.send_bytes(&bytes);
+        client.send_bytes(&[&b"p"[..], &length.to_be_bytes()].concat());
         assert!(client.console.has_ended(), "{length}");
-        assert_eq!(client.error().map(|(code, _)| code).as_deref(), Some("08P01"), "{length}");
+        assert_eq!(client.code().as_deref(), Some("08P01"), "{length}");
     }
     for claimed in [-1i32, 0x7fff_ffff, 5] {
         let mut client = Client::new(&governor, "admin");
-        let mut body = b"SCRAM-SHA-256\0".to_vec();
-        body.extend(claimed.to_be_bytes());
-        body.extend(b"n,,n=,r=abc");
-        client.send(b'p', &body);
+        client.send(b'p', &first_of_scram(claimed, b"n,,n=,r=abc"));
         assert!(client.console.has_ended(), "{claimed}");
     }
     let mut client = Client::new(&governor, "admin");
     let first = format!("n,,n=,r={}", "a".repeat(1500));
-    let mut body = b"SCRAM-SHA-256\0".to_vec();
-    body.extend((first.len() as i32).to_be_bytes());
-    body.extend(first.as_bytes());
-    client.send(b'p', &body);
+    client.send(b'p', &first_of_scram(first.len() as i32, first.as_bytes()));
     assert!(client.console.has_ended());
 }
 
@@ -198,16 +191,14 @@ fn users_that_may_look_only_change_nothing() {
             _ => command.syntax().replace(" [class]", "").replace(" [WAIT_FOR_CLIENTS]", ""),
         };
         client.query(&statement);
-        let code = client.error().map(|(code, _)| code);
-        assert_eq!(code.as_deref(), command.changes.then_some("42501"), "{statement}");
+        assert_eq!(client.code().as_deref(), command.changes.then_some("42501"), "{statement}");
         // Nor by the other protocol.
         client.received.clear();
         client.send(b'P', format!("\0{statement}\0\0\0").as_bytes());
         client.send(b'B', b"\0\0\0\0\0\0\0\0");
         client.send(b'E', b"\0\0\0\0\0");
         client.send(b'S', b"");
-        let code = client.error().map(|(code, _)| code);
-        assert_eq!(code.as_deref(), command.changes.then_some("42501"), "{statement}");
+        assert_eq!(client.code().as_deref(), command.changes.then_some("42501"), "{statement}");
     }
     assert_eq!(governor.settings().described(), before);
     assert!(!governor.settings().classes.iter().any(|class| class.is_paused));
@@ -215,8 +206,7 @@ fn users_that_may_look_only_change_nothing() {
 
 #[test]
 fn every_look_has_as_many_cells_as_columns() {
-    let governor = governor();
-    let mut client = Client::let_in(&governor, "admin");
+    let mut client = Client::let_in(&governor(), "admin");
     for command in COMMANDS.iter().filter(|command| !command.changes) {
         let statement = command.syntax().replace("'statement'", "'select 1'");
         assert_eq!(client.query(&statement).replace('D', ""), "TCZ", "{statement}: {:?}", client.error());
@@ -234,7 +224,7 @@ fn the_console_says_what_became_of_each_victim_and_why() {
         ("waited for its client", Outcome::Differed(12)),
         ("ran", Outcome::NotReplayed(NoReplay::Unsafe(Unsafe::Copy))),
     ] {
-        governor.note(noted(victim_was, outcome));
+        governor.note(PreemptionEvent { victim_was, outcome, ..preemption() });
     }
     client.query("SHOW PREEMPTIONS");
     let columns = super::show::preemptions::COLUMNS;
@@ -247,33 +237,14 @@ fn the_console_says_what_became_of_each_victim_and_why() {
     assert_eq!(cells("lever"), ["pow"; 3]);
 }
 
-/// A preemption of session 11 for session 12.
-pub(crate) fn noted(victim_was: &'static str, outcome: Outcome) -> PreemptionEvent {
-    PreemptionEvent {
-        id: EventId(0),
-        at: SystemTime::UNIX_EPOCH,
-        victim: (SessionId(11), 111),
-        victim_class: "low".to_owned(),
-        waiter: (SessionId(12), 112),
-        waiter_class: "high".to_owned(),
-        lever: "pow".to_owned(),
-        waited: Duration::from_millis(3),
-        victim_was,
-        done: "cancelled",
-        outcome,
-        stake: None,
-    }
-}
-
 #[test]
 fn an_administrator_changes_what_can_be_changed() {
     let governor = governor();
     let mut client = Client::let_in(&governor, "admin");
     assert_eq!(client.query("SET class.low.mpl = 5; SET preemption.policy TO after(50ms)"), "NCNCZ");
-    assert_eq!(client.query("set class.low.cpu = nice 5"), "NCZ", "{:?}", client.error());
-    assert_eq!(client.query("SET class.low.retries = off"), "NCZ", "{:?}", client.error());
-    assert_eq!(client.query("SET class.low.cache = 0xf0"), "NCZ", "{:?}", client.error());
-    assert_eq!(client.query("SET class.low.cache = polluting"), "NCZ", "{:?}", client.error());
+    for key_and_value in ["cpu = nice 5", "retries = off", "cache = 0xf0", "cache = polluting"] {
+        assert_eq!(client.query(&format!("set class.low.{key_and_value}")), "NCZ", "{:?}", client.error());
+    }
     let settings = governor.settings();
     assert_eq!(settings.classes[1].limits.mpl, Some(5));
     assert_eq!(settings.preemption.policy.to_string(), "after(50ms)");
@@ -304,8 +275,7 @@ fn an_administrator_changes_what_can_be_changed() {
 
 #[test]
 fn drivers_find_what_they_look_for_when_they_connect() {
-    let governor = governor();
-    let mut client = Client::let_in(&governor, "viewer");
+    let mut client = Client::let_in(&governor(), "viewer");
     let mut check = |text: &str, tags: &str| assert_eq!(client.query(text), tags, "{text}: {:?}", client.error());
     check("", "IZ");
     check(";;", "IZ");
@@ -324,8 +294,7 @@ fn drivers_find_what_they_look_for_when_they_connect() {
 
 #[test]
 fn statements_can_be_prepared_and_fetched_in_parts() {
-    let governor = governor();
-    let mut client = Client::let_in(&governor, "viewer");
+    let mut client = Client::let_in(&governor(), "viewer");
     client.send(b'P', b"help\0SHOW HELP\0\0\0");
     client.send(b'D', b"Shelp\0");
     client.send(b'B', b"p\0help\0\0\0\0\0\0\x01\0\x01");
@@ -348,21 +317,17 @@ fn statements_can_be_prepared_and_fetched_in_parts() {
     assert_eq!(client.tags(), "EZ1Z");
     client.received.clear();
     client.send(b'P', b"help\0SHOW HELP\0\0\0");
-    assert_eq!(client.error().map(|(code, _)| code).as_deref(), Some("42P05"));
+    assert_eq!(client.code().as_deref(), Some("42P05"));
 }
 
 #[test]
 fn numbers_come_in_binary_where_that_is_asked_for() {
-    let governor = governor();
-    let mut client = Client::let_in(&governor, "viewer");
+    let mut client = Client::let_in(&governor(), "viewer");
     client.send(b'P', b"\0SHOW LISTS\0\0\0");
     client.send(b'B', b"\0\0\0\0\0\0\0\x01\0\x01");
     client.send(b'E', b"\0\0\0\0\x01");
     let row = &client.received.last_chunk::<2>().expect("two answers")[0].1;
-    let mut expect = vec![0, 2, 0, 0, 0, 9];
-    expect.extend(b"databases");
-    expect.extend([0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(row, &expect);
+    assert_eq!(row, b"\0\x02\0\0\0\x09databases\0\0\0\x08\0\0\0\0\0\0\0\0");
 }
 
 #[test]
@@ -371,10 +336,10 @@ fn a_right_that_was_taken_away_is_gone_at_once() {
     let mut client = Client::let_in(&governor, "admin");
     governor.change(|settings| settings.admin.users[0].may_change = false).unwrap_or_else(|error| panic!("{error}"));
     client.query("PAUSE");
-    assert_eq!(client.error().map(|(code, _)| code).as_deref(), Some("42501"));
+    assert_eq!(client.code().as_deref(), Some("42501"));
     governor.change(|settings| settings.admin.users.clear()).unwrap_or_else(|error| panic!("{error}"));
     client.query("SHOW POOLS");
-    assert_eq!(client.error().map(|(code, _)| code).as_deref(), Some("28000"));
+    assert_eq!(client.code().as_deref(), Some("28000"));
 }
 
 proptest! {

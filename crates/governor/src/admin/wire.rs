@@ -8,9 +8,7 @@ pub(crate) const MESSAGE_BYTES: usize = 32 << 10;
 /// A message of the client: its tag and what follows the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// What kind.
     pub tag: u8,
-    /// Its contents.
     pub body: &'a [u8],
 }
 
@@ -40,7 +38,6 @@ impl<'a> Fields<'a> {
         std::str::from_utf8(text).ok()
     }
 
-    /// One byte.
     pub fn byte(&mut self) -> Option<u8> {
         self.bytes(1).map(|bytes| bytes[0])
     }
@@ -56,7 +53,6 @@ impl<'a> Fields<'a> {
         self.bytes(4).map(|bytes| i32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
     }
 
-    /// So many bytes.
     pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -97,7 +93,6 @@ impl Answers {
         });
     }
 
-    /// A parameter's value.
     pub fn parameter(&mut self, name: &str, value: &str) {
         self.message(b'S', |body| texts(body, &[name, value]));
     }

@@ -34,7 +34,6 @@ use made::{Made, describe, make};
 /// How often the groups are read back.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Cache {
     host: Host,
@@ -166,34 +165,28 @@ impl Cache {
     fn look(&mut self, now: Instant) {
         let Some(made) = &self.made else { return };
         let (home, faults) = (made.groups.home(), made.groups.faults());
-        match home {
-            Err(why) => {
-                return self.lose(why.to_string(), now);
-            }
-            Ok(home) if (home.mask, &home.folder) != (made.home.mask, &made.home.folder) => {
-                tracing::info!(ways = %home.mask, group = home.folder, "the server may fill other ways of the cache");
-                self.put_back();
-                (self.home, self.is_lever_new) = (Some(home), true);
-                return;
-            }
-            Ok(_) => {}
+        let home = match home {
+            Ok(home) => home,
+            Err(why) => return self.lose(why.to_string(), now),
+        };
+        if (home.mask, &home.folder) != (made.home.mask, &made.home.folder) {
+            tracing::info!(ways = %home.mask, group = home.folder, "the server may fill other ways of the cache");
+            self.put_back();
+            (self.home, self.is_lever_new) = (Some(home), true);
+            return;
         }
         let groups: BTreeSet<usize> = made.places.values().flatten().copied().collect();
         for place in groups {
-            match made.groups.members(place) {
-                Ok(there) => {
-                    for (process, member) in self.members.iter_mut().filter(|(_, member)| member.place == Some(place)) {
-                        let is_elsewhere = member.trouble.is_none() && !there.contains(process);
-                        if is_elsewhere && member.identity.is_running(&self.host) {
-                            let why =
-                                "another process has moved it out of its group of resctrl, and it stays where it is";
-                            (member.trouble, member.is_left, self.is_list_new) = (Some(why.to_owned()), true, true);
-                        }
-                    }
-                }
-                Err(error) => {
-                    let why = if faults.is_empty() { error.to_string() } else { faults.join("; ") };
-                    return self.lose(why, now);
+            let there = match made.groups.members(place) {
+                Ok(there) => there,
+                Err(error) if faults.is_empty() => return self.lose(error.to_string(), now),
+                Err(_) => return self.lose(faults.join("; "), now),
+            };
+            for (process, member) in self.members.iter_mut().filter(|(_, member)| member.place == Some(place)) {
+                let is_elsewhere = member.trouble.is_none() && !there.contains(process);
+                if is_elsewhere && member.identity.is_running(&self.host) {
+                    let why = "another process has moved it out of its group of resctrl, and it stays where it is";
+                    (member.trouble, member.is_left, self.is_list_new) = (Some(why.to_owned()), true, true);
                 }
             }
         }
@@ -326,12 +319,7 @@ impl Cache {
 
     /// Says whether classes have their parts of the cache, and which.
     pub(super) fn tell(&self, governor: &Governor, settings: &Settings) {
-        let (is_on, why) = match self.words(settings) {
-            Ok(_) if !self.faults.is_empty() => (false, self.faults.join("; ")),
-            Ok(how) => (true, how),
-            Err(why) => (false, why),
-        };
-        levers::cache(governor, is_on, &why);
+        levers::set(governor, levers::CACHE, self.words(settings));
     }
 
     /// How classes are confined, or why not.
@@ -340,14 +328,13 @@ impl Cache {
         if wanted.is_empty() {
             return Err("every class has cache = \"sensitive\", which is the whole cache".to_owned());
         }
-        if let Err(why) = &self.server {
-            return Err(why.clone());
-        }
+        self.server.clone()?;
         if let Some((why, _)) = &self.refused {
             return Err(why.clone());
         }
         let home = self.home.as_ref().ok_or("it is not known yet what there is to share out")?;
-        describe(home, &wanted)
+        let how = describe(home, &wanted)?;
+        if self.faults.is_empty() { Ok(how) } else { Err(self.faults.join("; ")) }
     }
 }
 

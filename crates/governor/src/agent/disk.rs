@@ -49,7 +49,6 @@ const READ_AHEADS_PER_S: u64 = 4;
 /// And at least that, bytes per second.
 const FLOOR_LEAST: u64 = 1_000_000;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Disk {
     host: Host,
@@ -126,13 +125,10 @@ impl Disk {
     /// The server has become known, or is not known any more.
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
-        self.server = match server {
-            Ok(postmaster) => {
-                let how = disk_group::probe(&self.host, postmaster.id);
-                how.and_then(|how| Ok((*postmaster, DiskWatch::of_server(&self.host, postmaster.id)?, how)))
-            }
-            Err(why) => Err(why.clone()),
-        };
+        self.server = server.clone().and_then(|postmaster| {
+            let how = disk_group::probe(&self.host, postmaster.id)?;
+            Ok((postmaster, DiskWatch::of_server(&self.host, postmaster.id)?, how))
+        });
         (self.refused, self.told) = (None, None);
     }
 
@@ -161,14 +157,16 @@ impl Disk {
     /// the group with the limit is that group.
     pub(super) fn idle_classes(&self, settings: &Settings) -> Floors {
         let is_unified = self.group.as_ref().is_some_and(DiskGroup::is_unified);
-        let classes = (0..).map(ClassIndex).take(settings.classes.len());
-        let idle = classes.filter(|class| !is_unified && self.makes_idle(settings, *class));
-        idle.map(|class| (class, LIMITED_FLOOR_PERCENT)).collect()
+        let idle = settings.indexed().filter(|(class, _)| !is_unified && self.makes_idle(settings, *class));
+        idle.map(|(class, _)| (class, LIMITED_FLOOR_PERCENT)).collect()
     }
 
     /// Looks, and decides when it is time.
     pub(super) fn tend(&mut self, governor: &Governor, settings: &Settings, workers: &Workers, now: Instant) {
-        self.remove_if_empty();
+        if self.folders.is_empty() && self.group.as_ref().is_some_and(DiskGroup::is_empty) {
+            // No process belongs in the group any more, and none is there: it is removed.
+            self.group = None;
+        }
         let is_barred = self.refused.as_ref().is_some_and(|(_, until)| now < *until);
         if is_barred || self.server.is_err() || !has_yielders(settings) {
             self.lift(governor, settings);
@@ -218,7 +216,7 @@ impl Disk {
             self.tell(governor, settings);
         } else {
             let read_bytes_per_s = sight.yielding_bytes_per_s as u64;
-            self.publish(governor, self.share.least().map(|least| DiskReading { read_bytes_per_s, least }));
+            publish(governor, self.share.least().map(|least| DiskReading { read_bytes_per_s, least }));
             self.tell_changes(governor, settings);
         }
     }
@@ -226,16 +224,11 @@ impl Disk {
     /// No session that yields is at work, and none waits for what they read.
     fn rest(&mut self, governor: &Governor, settings: &Settings) {
         self.count = None;
-        self.publish(governor, self.share.least().map(|least| DiskReading { read_bytes_per_s: 0, least }));
+        publish(governor, self.share.least().map(|least| DiskReading { read_bytes_per_s: 0, least }));
         if self.limit.is_some() && settings.disk_held().is_none() {
             (self.limit, self.folders) = (None, Folders::default());
             self.tell_changes(governor, settings);
         }
-    }
-
-    /// Lets targets know what can be limited.
-    fn publish(&self, governor: &Governor, reading: Option<DiskReading>) {
-        governor.health.lock().disk_reading = reading;
     }
 
     fn look(&self, governor: &Governor, settings: &Settings) -> Look {
@@ -300,17 +293,10 @@ impl Disk {
     /// Ends the limit; processes go home in the same walk.
     fn lift(&mut self, governor: &Governor, settings: &Settings) {
         (self.count, self.folders) = (None, Folders::default());
-        self.publish(governor, None);
+        publish(governor, None);
         if self.limit.take().is_some() {
             self.share = nobody_limited();
             self.tell_changes(governor, settings);
-        }
-    }
-
-    /// No process belongs in the group any more, and none is there: it is removed.
-    fn remove_if_empty(&mut self) {
-        if self.folders.is_empty() && self.group.as_ref().is_some_and(DiskGroup::is_empty) {
-            self.group = None;
         }
     }
 
@@ -339,28 +325,24 @@ impl Disk {
     pub(super) fn tell(&self, governor: &Governor, settings: &Settings) {
         let told = self.told.unwrap_or(Told { limit: None, word: DiskWord::Calm, is_held: false });
         governor.health.lock().disk_limit = told.limit;
-        let (is_on, why) = self.words(settings, told);
-        levers::disk(governor, is_on, &why);
+        levers::set(governor, levers::DISK, self.words(settings, told));
     }
 
-    fn words(&self, settings: &Settings, told: Told) -> (bool, String) {
+    fn words(&self, settings: &Settings, told: Told) -> Result<String, String> {
         if !settings.disk.limits {
-            return (false, "turned off in the settings".to_owned());
+            return Err("turned off in the settings".to_owned());
         }
         if !has_yielders(settings) {
-            return (false, "no class has disk = \"yields\" without `control_groups`".to_owned());
+            return Err("no class has disk = \"yields\" without `control_groups`".to_owned());
         }
-        match (&self.server, &self.refused) {
-            (Err(why), _) => (false, why.clone()),
-            (Ok(_), Some((why, _))) => (false, format!("{why}; tried again within a minute")),
-            (Ok((_, _, how)), None) => {
-                let classes = settings.disk_yielders().join(", ");
-                let limit = told.limit.map_or("not limited".to_owned(), |limit| {
-                    format!("limited to {:.1} MB/s together", limit as f64 / 1e6)
-                });
-                (true, format!("{classes}: {limit} ({}); {how}", told.why()))
-            }
+        let (_, _, how) = self.server.as_ref().map_err(String::clone)?;
+        if let Some((why, _)) = &self.refused {
+            return Err(format!("{why}; tried again within a minute"));
         }
+        let classes = settings.disk_yielders().join(", ");
+        let limited = |limit| format!("limited to {:.1} MB/s together", limit as f64 / 1e6);
+        let limit = told.limit.map_or("not limited".to_owned(), limited);
+        Ok(format!("{classes}: {limit} ({}); {how}", told.why()))
     }
 }
 
@@ -370,13 +352,18 @@ impl Told {
     }
 }
 
+/// Lets targets know what can be limited.
+pub(super) fn publish(governor: &Governor, reading: Option<DiskReading>) {
+    governor.health.lock().disk_reading = reading;
+}
+
 /// Its bounds come with the first decision.
 fn nobody_limited() -> DiskShare {
     DiskShare::new(DiskBounds { floor_share: 0.5, floor_bytes_per_s: FLOOR_LEAST })
 }
 
 fn has_yielders(settings: &Settings) -> bool {
-    (0..).map(ClassIndex).zip(&settings.classes).any(|(place, _)| settings.yields_disk(place))
+    settings.indexed().any(|(place, _)| settings.yields_disk(place))
 }
 
 fn bounds(settings: &Settings, watch: &DiskWatch) -> DiskBounds {

@@ -15,7 +15,6 @@ const WINDOW: Duration = Duration::from_millis(250);
 /// For how long each process, by its number, has been on a core, and for how long it has waited for one.
 type Times = BTreeMap<i32, (Duration, Duration)>;
 
-/// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Floor {
     control: CpuFloor,

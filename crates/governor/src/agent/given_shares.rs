@@ -12,14 +12,14 @@ use crate::settings::CpuShare;
 /// Gives processes their shares, and puts back those that they had.
 #[derive(Debug)]
 pub(super) struct GivenShares {
-    host: Host,
+    pub(super) host: Host,
     /// What is held of each process, by its number.
     held: BTreeMap<i32, Held>,
     /// The processes that were asked for since the walk began.
     asked: BTreeSet<i32>,
     /// What every process of the server had when it began, where that is known: beside a server, whose processes may have shares
     /// that a governor gave them which was killed. Otherwise a process is taken to have had what it has when it is first seen.
-    first: Option<ProcessShare>,
+    pub(super) first: Option<ProcessShare>,
     /// Whether the list of processes that cannot be changed differs from the reported one.
     is_list_new: bool,
 }
@@ -27,7 +27,6 @@ pub(super) struct GivenShares {
 /// What is known of a process that was to be given a share.
 #[derive(Debug)]
 struct Held {
-    /// Which process that was.
     identity: ProcessIdentity,
     /// What it had.
     before: ProcessShare,
@@ -40,15 +39,6 @@ struct Held {
 impl GivenShares {
     pub(super) fn new(host: Host) -> Self {
         GivenShares { host, held: BTreeMap::new(), asked: BTreeSet::new(), first: None, is_list_new: false }
-    }
-
-    /// From now on every process is taken to have begun with that share, or to have what it should where that is not known.
-    pub(super) fn began_with(&mut self, first: Option<ProcessShare>) {
-        self.first = first;
-    }
-
-    pub(super) fn host(&self) -> &Host {
-        &self.host
     }
 
     /// A walk begins.
@@ -135,7 +125,6 @@ impl GivenShares {
         }
     }
 
-    /// Forgets all processes.
     pub(super) fn forget(&mut self) {
         self.is_list_new |= self.held.values().any(|held| held.trouble.is_some());
         self.held.clear();

@@ -36,7 +36,7 @@ pub(super) struct Groups {
     mover: Option<Mover>,
     troubles: Troubles,
     /// Whether processes may be in groups of classes because a governor was killed that had moved them.
-    may_be_left: bool,
+    pub(super) may_be_left: bool,
     /// The groups of all classes, if so.
     of_classes: Folders,
 }
@@ -82,11 +82,6 @@ impl Groups {
             may_be_left: false,
             of_classes: Folders::default(),
         }
-    }
-
-    /// Whether processes may be in groups of classes because a governor was killed that had moved them.
-    pub(super) fn are_left(&mut self, may_be_left: bool) {
-        self.may_be_left = may_be_left;
     }
 
     /// The classes, whose groups processes may have to leave.

@@ -30,7 +30,6 @@ pub(super) type Floors = BTreeMap<ClassIndex, u32>;
 /// What a class with a nice value gets of the cores at least while its reads are limited, percent of all cores.
 pub(super) const LIMITED_FLOOR_PERCENT: u32 = 10;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Idle {
     host: Host,
@@ -66,10 +65,8 @@ impl Idle {
     /// The server has become known, or is not known any more. What killed governors have left was put back before.
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
-        self.server = server
-            .as_ref()
-            .map_err(String::clone)
-            .and_then(|postmaster| idle_group::probe(&self.host, postmaster.id).map(|how| (*postmaster, how)));
+        let server = server.clone();
+        self.server = server.and_then(|server| Ok((server, idle_group::probe(&self.host, server.id)?)));
         self.refused = None;
     }
 
@@ -137,19 +134,18 @@ impl Idle {
 
 /// What the classes with `cpu = "idle"` get at least, percent of all cores, each. A class whose control groups an operator has named stays in those.
 pub(super) fn floors_set(settings: &Settings) -> Floors {
-    let classes = (0..).map(ClassIndex).take(settings.classes.len());
-    let idle = classes.filter(|class| {
-        settings.share_of(*class) == CpuShare::Idle && settings.class(*class).control_groups.is_empty()
-    });
-    idle.map(|class| (class, settings.class(class).cpu_floor_percent.map_or(0, u32::from))).collect()
+    let idle = settings
+        .indexed()
+        .filter(|(class, own)| settings.share_of(*class) == CpuShare::Idle && own.control_groups.is_empty());
+    idle.map(|(class, own)| (class, own.cpu_floor_percent.map_or(0, u32::from))).collect()
 }
 
 /// What the classes that yield and have less than others of the cores get at least, percent of all cores.
 pub(super) fn floors_limited(settings: &Settings) -> Floors {
-    let yielding = (0..).map(ClassIndex).take(settings.classes.len()).filter(|class| settings.yields_disk(*class));
-    let floors = yielding.filter_map(|class| match settings.share_of(class) {
+    let yielding = settings.indexed().filter(|(class, _)| settings.yields_disk(*class));
+    let floors = yielding.filter_map(|(class, own)| match settings.share_of(class) {
         CpuShare::Nice(_) => Some((class, LIMITED_FLOOR_PERCENT)),
-        CpuShare::Idle => Some((class, settings.class(class).cpu_floor_percent.map_or(0, u32::from))),
+        CpuShare::Idle => Some((class, own.cpu_floor_percent.map_or(0, u32::from))),
         CpuShare::Untouched | CpuShare::Prompt => None,
     });
     floors.collect()

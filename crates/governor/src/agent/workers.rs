@@ -19,7 +19,6 @@ pub(super) struct Followers<'a> {
     pub(super) cache: &'a mut Cache,
 }
 
-/// The workers of the server.
 #[derive(Debug, Default)]
 pub(super) struct Workers(ParallelWorkers);
 
@@ -47,7 +46,7 @@ impl Workers {
         if self.0.all().next().is_none() && are_untouched {
             return;
         }
-        self.0.look(given_shares.host(), postmaster.id, walks);
+        self.0.look(&given_shares.host, postmaster.id, walks);
         for (worker, leader) in self.0.all() {
             given_shares.bring(worker, shares.get(&leader).copied().unwrap_or(CpuShare::Untouched), postmaster);
             groups.follow(worker, leader, postmaster, now);

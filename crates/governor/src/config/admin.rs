@@ -13,7 +13,7 @@ use crate::settings::{Admin, AdminUser};
 /// The name of the console's database by default.
 const DATABASE: &str = "plimsoll";
 
-pub(super) fn resolve(typed: &TypedAdmin, read: &mut Reader<'_>) -> Option<Admin> {
+pub(super) fn resolve(typed: &TypedAdmin, read: &mut Reader<'_>) -> Admin {
     let mut users: Vec<AdminUser> = Vec::new();
     for user in &typed.users {
         let name = &user.value().name;
@@ -23,7 +23,7 @@ pub(super) fn resolve(typed: &TypedAdmin, read: &mut Reader<'_>) -> Option<Admin
         users.extend(self::user(user, read));
     }
     let database = typed.database.as_ref().map_or_else(|| DATABASE.to_owned(), |name| name.value().clone());
-    Some(Admin { database, users })
+    Admin { database, users }
 }
 
 fn user(typed: &At<TypedAdminUser>, read: &mut Reader<'_>) -> Option<AdminUser> {

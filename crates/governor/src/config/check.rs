@@ -3,22 +3,22 @@
 
 mod connect;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
+use rustix::fs::{Access, access};
 use serde::Serialize;
 
 use super::quantity::write_duration;
 use super::warnings::BINDING;
 use super::{Config, ConfigError, read_partly};
 use crate::settings::{ClassSettings, CpuShare, Settings};
+use crate::top::wrapped;
 
 pub use connect::Probe;
 pub(crate) use connect::newer_version;
 use connect::{Found, Tried};
-
-/// As wide as a terminal is at least.
-const WIDTH: usize = 80;
 
 /// A file that can be used, and what it means.
 #[derive(Debug, Clone, Serialize)]
@@ -52,7 +52,7 @@ pub struct Report {
     /// What the governor does, in words.
     pub levers: Vec<(&'static str, String)>,
     /// Everything that is set, by key.
-    pub settings: std::collections::BTreeMap<String, String>,
+    pub settings: BTreeMap<String, String>,
     /// What is probably not meant so.
     pub warnings: Vec<String>,
     /// What was found at the server; null unless that was asked for.
@@ -100,20 +100,15 @@ impl fmt::Display for CheckError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.config)?;
         for probe in self.connection.iter().flatten() {
-            let outcome = if probe.is_good { "ok" } else { "FAILED" };
-            write!(f, "\n{outcome}: {}: {}", probe.what, probe.found)?;
+            write!(f, "\n{}: {}: {}", probe.outcome(), probe.what, probe.found)?;
         }
         Ok(())
     }
 }
 
-/// Reads a file and says what it means. With `connect` it asks the server, too, even if parts of the file are wrong.
-pub fn check(file: &Path, connect: bool) -> Result<Report, CheckError> {
-    check_for(file, connect, false)
-}
-
-/// The same for a governor beside its server if that is asked for, whatever `[mode]` in the file says.
-pub fn check_for(file: &Path, connect: bool, is_beside: bool) -> Result<Report, CheckError> {
+/// Reads a file and says what it means, for a governor beside its server if that is asked for, whatever `[mode]` in the file says. With
+/// `connect` it asks the server, too, even if parts of the file are wrong.
+pub fn check(file: &Path, connect: bool, is_beside: bool) -> Result<Report, CheckError> {
     match read_partly(file, &[], is_beside) {
         Ok(Config { settings, mut warnings }) => {
             warnings.extend(levers_here(&settings));
@@ -167,7 +162,7 @@ fn levers_here(settings: &Settings) -> Vec<String> {
                     "class `{name}`: {shown} is not a control group (it has no file cgroup.procs): make it before the \
                      governor is to use it"
                 ));
-            } else if rustix::fs::access(&processes, rustix::fs::Access::WRITE_OK).is_err() {
+            } else if access(&processes, Access::WRITE_OK).is_err() {
                 warnings.push(format!(
                     "class `{name}`: this user may not write {}: give the file to the governor's user",
                     processes.display()
@@ -197,11 +192,7 @@ impl Report {
             is_beside: settings.is_beside,
             control: settings.control.as_ref().map(ToString::to_string),
             listen: settings.listen.addresses.iter().map(ToString::to_string).chain(folders).collect(),
-            tls: match (&settings.listen.tls, settings.listen.tls_required) {
-                (None, _) => "off",
-                (Some(_), false) => "offered",
-                (Some(_), true) => "required",
-            },
+            tls: settings.listen.tls_mode(),
             http: settings.http.as_ref().map(|http| http.address.to_string()),
             console: Console {
                 database: settings.admin.database.clone(),
@@ -218,6 +209,37 @@ impl Report {
             warnings,
             connection: None,
         }
+    }
+
+    fn write_classes(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name_width = self.classes.iter().map(|class| class.name.len()).max().unwrap_or(0).clamp(5, 20);
+        writeln!(
+            out,
+            "\n{:name_width$}  {:>8}  {:>5}  {:>9}  {:>7}  {:<12}  cpu",
+            "class", "priority", "mpl", "queue_max", "waits", "rolled back"
+        )?;
+        let number = |bound: Option<u32>| bound.map_or("any".to_owned(), |bound| bound.to_string());
+        for class in &self.classes {
+            let rolled_back = match (class.preemptible, class.replay, class.retries) {
+                (true, _, true) if self.is_beside => "by cancel",
+                (true, _, false) if self.is_beside => "counted only",
+                (false, _, _) | (true, false, false) => "never",
+                (true, true, false) => "if replayed",
+                (true, true, true) => "or 40001",
+                (true, false, true) => "always 40001",
+            };
+            writeln!(
+                out,
+                "{:name_width$}  {:>8}  {:>5}  {:>9}  {:>7}  {rolled_back:<12}  {}",
+                class.name,
+                class.priority,
+                number(class.mpl),
+                number(class.queue_max),
+                class.queue_timeout.as_deref().unwrap_or("ever"),
+                class.cpu
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -239,74 +261,53 @@ impl Class {
 }
 
 fn levers(settings: &Settings) -> Vec<(&'static str, String)> {
-    let mut levers: Vec<(&str, String)> = settings
-        .own_levers()
-        .into_iter()
-        .map(|lever| (lever.name, if lever.is_on { lever.why } else { format!("off: {}", lever.why) }))
-        .collect();
+    let own = settings.own_levers().into_iter();
+    let mut levers: Vec<(&str, String)> =
+        own.map(|lever| (lever.name, if lever.is_on { lever.why } else { format!("off: {}", lever.why) })).collect();
+    let controlled = |how: String| if settings.control.is_some() { how } else { "off: no `control`".to_owned() };
     let preemption = &settings.preemption;
     let watches = format!("asks once a statement is {} old", write_duration(preemption.threshold));
-    levers.push((
-        "preemption",
-        match (settings.control.is_some(), preemption.policy.watches()) {
-            (false, _) => "off: no `control`".to_owned(),
-            (true, false) => "off: policy never".to_owned(),
-            (true, true) if !preemption.policy.acts() => format!("counts only (policy track); {watches}"),
-            (true, true) => format!("policy {}; {watches}", preemption.policy),
-        },
-    ));
-    let cpu = |is_on: bool, what: &str| match (settings.control.is_some(), is_on) {
-        (false, _) => "off: no `control`".to_owned(),
-        (true, false) => "off".to_owned(),
-        (true, true) => what.to_owned(),
+    let preemption = match &preemption.policy {
+        policy if !policy.watches() => "off: policy never".to_owned(),
+        policy if !policy.acts() => format!("counts only (policy track); {watches}"),
+        policy => format!("policy {policy}; {watches}"),
     };
-    levers.push(("cpu shares", cpu(settings.cpu.shares, "by class, where server processes can be changed")));
-    levers.push((
-        "inheritance",
-        cpu(settings.cpu.inheritance, "a holder gets the share of the transaction that waits for it"),
-    ));
-    let awake = if settings.cpu.awake { "idle cores poll while important transactions are at work" } else { "off" };
-    levers.push(("awake cores", awake.to_owned()));
+    let switched = |is_on: bool, how: &str| if is_on { how.to_owned() } else { "off".to_owned() };
+    let shares = switched(settings.cpu.shares, "by class, where server processes can be changed");
+    let heirs = switched(settings.cpu.inheritance, "a holder gets the share of the transaction that waits for it");
+    let awake = switched(settings.cpu.awake, "idle cores poll while important transactions are at work");
     let groups = settings.classes.iter().filter(|class| !class.control_groups.is_empty());
-    let groups: Vec<String> = groups
-        .map(|class| {
-            let folders: Vec<String> = class.control_groups.iter().map(|folder| folder.display().to_string()).collect();
-            format!("{}: {}", class.name, folders.join(", "))
-        })
-        .collect();
-    levers.push((
-        "control groups",
-        match (settings.control.is_some(), groups.is_empty()) {
-            (_, true) => "off: no class has `control_groups`".to_owned(),
-            (false, false) => "off: no `control`".to_owned(),
-            (true, false) => groups.join("; "),
-        },
-    ));
-    let yielders = settings.disk_yielders();
-    levers.push((
-        "disk limits",
-        match (settings.control.is_some(), settings.disk.limits, yielders.is_empty()) {
-            (false, _, _) => "off: no `control`".to_owned(),
-            (true, false, _) => "off".to_owned(),
-            (true, true, true) => "off: no class has disk = \"yields\" without `control_groups`".to_owned(),
-            (true, true, false) => format!(
-                "reads of {} while others wait for the disk, where control groups can be made; at least {} % stay",
-                yielders.join(", "),
-                settings.disk.floor_percent
-            ),
-        },
-    ));
-    levers.push(("cache", cache(settings)));
+    let groups = groups.map(|class| {
+        let folders: Vec<String> = class.control_groups.iter().map(|folder| folder.display().to_string()).collect();
+        format!("{}: {}", class.name, folders.join(", "))
+    });
+    let groups = match groups.collect::<Vec<_>>().join("; ") {
+        none if none.is_empty() => "off: no class has `control_groups`".to_owned(),
+        groups => controlled(groups),
+    };
+    let disk = match settings.disk_yielders().join(", ") {
+        _ if !settings.disk.limits => "off".to_owned(),
+        none if none.is_empty() => "off: no class has disk = \"yields\" without `control_groups`".to_owned(),
+        yielders => format!(
+            "reads of {yielders} while others wait for the disk, where control groups can be made; at least {} % stay",
+            settings.disk.floor_percent
+        ),
+    };
+    let confined = settings.cache_confined().into_iter().map(|(class, part)| format!("{class} to {part}"));
+    let cache = match confined.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "off: every class may fill all of it".to_owned(),
+        confined => format!("confines {confined}, where the processor shares out its cache"),
+    };
+    levers.extend([
+        ("preemption", controlled(preemption)),
+        ("cpu shares", controlled(shares)),
+        ("inheritance", controlled(heirs)),
+        ("awake cores", awake),
+        ("control groups", groups),
+        ("disk limits", controlled(disk)),
+        ("cache", cache),
+    ]);
     levers
-}
-
-fn cache(settings: &Settings) -> String {
-    let confined: Vec<String> =
-        settings.cache_confined().iter().map(|(class, part)| format!("{class} to {part}")).collect();
-    match confined.is_empty() {
-        true => "off: every class may fill all of it".to_owned(),
-        false => format!("confines {}, where the processor shares out its cache", confined.join(", ")),
-    }
 }
 
 /// Pairs of rules for different classes that one session can match both, as far as the patterns show.
@@ -379,11 +380,7 @@ impl fmt::Display for Report {
         if let Some(probes) = &self.connection {
             writeln!(out, "\nAt the server")?;
             for probe in probes {
-                write_line(
-                    out,
-                    if probe.is_good { "ok" } else { "FAILED" },
-                    &format!("{}: {}", probe.what, probe.found),
-                )?;
+                write_line(out, probe.outcome(), &format!("{}: {}", probe.what, probe.found))?;
             }
         }
         if !self.warnings.is_empty() {
@@ -396,54 +393,7 @@ impl fmt::Display for Report {
     }
 }
 
-impl Report {
-    fn write_classes(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name_width = self.classes.iter().map(|class| class.name.len()).max().unwrap_or(0).clamp(5, 20);
-        writeln!(
-            out,
-            "\n{:name_width$}  {:>8}  {:>5}  {:>9}  {:>7}  {:<12}  cpu",
-            "class", "priority", "mpl", "queue_max", "waits", "rolled back"
-        )?;
-        let number = |bound: Option<u32>| bound.map_or("any".to_owned(), |bound| bound.to_string());
-        for class in &self.classes {
-            let rolled_back = match (class.preemptible, class.replay, class.retries) {
-                (true, _, true) if self.is_beside => "by cancel",
-                (true, _, false) if self.is_beside => "counted only",
-                (false, _, _) | (true, false, false) => "never",
-                (true, true, false) => "if replayed",
-                (true, true, true) => "or 40001",
-                (true, false, true) => "always 40001",
-            };
-            writeln!(
-                out,
-                "{:name_width$}  {:>8}  {:>5}  {:>9}  {:>7}  {rolled_back:<12}  {}",
-                class.name,
-                class.priority,
-                number(class.mpl),
-                number(class.queue_max),
-                class.queue_timeout.as_deref().unwrap_or("ever"),
-                class.cpu
-            )?;
-        }
-        Ok(())
-    }
-}
-
 /// A key and a value of which no line is longer than a terminal is wide.
 fn write_line(out: &mut fmt::Formatter<'_>, key: &str, value: &str) -> fmt::Result {
-    const KEY: usize = 15;
-    let mut lines = vec![String::new()];
-    for word in value.split_whitespace() {
-        let last = lines.last_mut().expect("there is one always");
-        if !last.is_empty() && KEY + last.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(word.to_owned());
-        } else {
-            let gap = if last.is_empty() { "" } else { " " };
-            *last += &format!("{gap}{word}");
-        }
-    }
-    for (place, line) in lines.iter().enumerate() {
-        writeln!(out, "{:<KEY$}{line}", if place == 0 { key } else { "" })?;
-    }
-    Ok(())
+    wrapped(&format!("{key:<15}"), value).iter().try_for_each(|line| writeln!(out, "{line}"))
 }

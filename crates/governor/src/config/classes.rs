@@ -113,10 +113,10 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
     let mut class = usual(typed.name.value(), priority.unwrap_or_default());
     let limits = &mut class.limits;
     if let Some(mpl) = &typed.mpl {
-        limits.mpl = read.number(mpl, 0..=1_000_000).map(|mpl| mpl as u32);
+        limits.mpl = read.number(mpl, 0..=1_000_000);
     }
     if let Some(queue_max) = &typed.queue_max {
-        limits.queue_max = read.number(queue_max, 0..=1_000_000).map(|queue_max| queue_max as u32);
+        limits.queue_max = read.number(queue_max, 0..=1_000_000);
     }
     if let Some(timeout) = &typed.queue_timeout {
         limits.timeout = read.length(timeout, Duration::from_millis(1));
@@ -152,17 +152,14 @@ fn class(typed: &At<TypedClass>, read: &mut Reader<'_>) -> ClassSettings {
         }
     }
     if let Some(retry_aborted) = &typed.retry_aborted {
-        class.retry_aborted = read.number(retry_aborted, 0..=1000).map_or(class.retry_aborted, |count| count as u32);
+        class.retry_aborted = read.number(retry_aborted, 0..=1000).unwrap_or(class.retry_aborted);
     }
-    let workers_max = typed.workers_max.as_ref();
-    class.workers_max = workers_max.and_then(|workers| read.number(workers, 0..=1024)).map(|workers| workers as u32);
+    class.workers_max = typed.workers_max.as_ref().and_then(|workers| read.number(workers, 0..=1024));
     if let Some(target) = &typed.target {
         let read_target = target.value().parse::<Target>().map_err(|error| error.to_string());
         class.target = read.problems.note_at(target.span(), read_target);
     }
-    if let Some(least) = &typed.mpl_min {
-        class.mpl_min = read.number(least, 1..=1_000_000).map(|least| least as u32);
-    }
+    class.mpl_min = typed.mpl_min.as_ref().and_then(|least| read.number(least, 1..=1_000_000));
     class
 }
 
@@ -176,7 +173,7 @@ fn cpu_floor(floor: &At<i64>, class: &ClassSettings, has_own_groups: bool, read:
         let message = format!("class `{name}` has control groups of its own, whose weights are yours to set");
         read.problems.add(floor.span(), message);
     }
-    read.number(floor, 1..=90).map(|floor| floor as u8)
+    read.number(floor, 1..=90)
 }
 
 /// Targets that nothing can be done for, and bounds that contradict each other.
@@ -222,7 +219,6 @@ fn control_group(folder: &At<String>, read: &mut Reader<'_>) -> Option<PathBuf> 
     Some(path.to_owned())
 }
 
-/// Reads a share of the cores.
 pub(crate) fn cpu_share(text: &str) -> Result<CpuShare, String> {
     let wrong = || {
         format!("`{text}` is not a share of the cores; write `untouched`, `prompt`, `nice 10` (-20 to 19) or `idle`")
@@ -256,7 +252,6 @@ fn check_names(classes: &[At<TypedClass>], read: &mut Reader<'_>) {
     }
 }
 
-/// The class of that name.
 fn named(name: &At<String>, names: &[String], read: &mut Reader<'_>) -> Option<ClassIndex> {
     let place = names.iter().position(|known| known == name.value());
     let wrong = || {

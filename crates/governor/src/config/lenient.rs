@@ -44,23 +44,19 @@ fn without(text: &str, place: &Range<usize>) -> Option<String> {
 /// The key and the value, which is not a table, that hold the place.
 fn assignment(table: &DeTable<'_>, place: &Range<usize>) -> Option<Range<usize>> {
     table.iter().find_map(|(key, value)| {
-        let inner = match value.get_ref() {
-            DeValue::Table(table) => return assignment(table, place),
-            DeValue::Array(items) => {
-                let tables = items.iter().filter_map(|item| match item.get_ref() {
-                    DeValue::Table(table) => Some(table),
-                    _ => None,
-                });
-                let mut tables = tables.peekable();
-                if tables.peek().is_some() {
-                    return tables.find_map(|table| assignment(table, place));
-                }
-                value.span()
-            }
-            _ => value.span(),
-        };
+        let mut tables = tables(value.get_ref()).peekable();
+        if tables.peek().is_some() {
+            return tables.find_map(|table| assignment(table, place));
+        }
+        let inner = value.span();
         (inner.start <= place.start && place.end <= inner.end).then_some(key.span().start..inner.end)
     })
+}
+
+/// The table that a value is, or those that it lists.
+pub(super) fn tables<'t, 'i>(value: &'t DeValue<'i>) -> impl Iterator<Item = &'t DeTable<'i>> {
+    let items = value.as_array().into_iter().flatten();
+    value.as_table().into_iter().chain(items.filter_map(|item| item.get_ref().as_table()))
 }
 
 /// The table whose head is on the line of the place, up to the next head.

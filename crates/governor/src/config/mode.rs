@@ -1,7 +1,9 @@
 //! Keys that have an effect in one mode only: in the connection path, or beside the server.
 
 use plimsoll_notation::Problem;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeTable;
+
+use super::lenient::tables;
 
 /// A key: its table (empty for the top), its name, and what it would need or what to do instead.
 type Key = (&'static str, &'static str, &'static str);
@@ -50,17 +52,8 @@ pub(super) fn contradictions(text: &str, is_beside: bool) -> Vec<Problem> {
     let Ok(root) = DeTable::parse(text) else { return Vec::new() };
     let mut problems = of_table("", root.get_ref(), is_beside);
     for (name, value) in root.get_ref() {
-        match value.get_ref() {
-            DeValue::Table(table) => problems.extend(of_table(name.get_ref(), table, is_beside)),
-            DeValue::Array(items) => {
-                for item in items {
-                    if let DeValue::Table(table) = item.get_ref() {
-                        problems.extend(of_table(name.get_ref(), table, is_beside));
-                    }
-                }
-            }
-            _ => {}
-        }
+        let tables = tables(value.get_ref());
+        problems.extend(tables.flat_map(|table| of_table(name.get_ref(), table, is_beside)));
     }
     problems
 }
@@ -70,22 +63,21 @@ fn of_table(section: &str, table: &DeTable<'_>, is_beside: bool) -> Vec<Problem>
         true => (&IN_PATH_ONLY[..], "beside a server ([mode] proxy = false, or --beside)"),
         false => (&BESIDE_ONLY[..], "in the connection path ([mode] proxy = true)"),
     };
-    let mut problems = Vec::new();
-    for (key, _) in table {
+    let problems = table.iter().filter_map(|(key, _)| {
         let name: &str = key.get_ref();
-        if let Some((_, _, why)) = foreign.iter().find(|(of, known, _)| *of == section && *known == name) {
-            problems.push(Problem::new(key.span(), format!("`{name}` has no effect {mode}: {why}; remove it")));
-        }
-    }
-    problems
+        let (_, _, why) = foreign.iter().find(|(of, known, _)| *of == section && *known == name)?;
+        Some(Problem::new(key.span(), format!("`{name}` has no effect {mode}: {why}; remove it")))
+    });
+    problems.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
-    use crate::config::check::check_for;
+    use crate::config::check::check;
     use crate::config::{Config, Surroundings, parse};
+    use crate::testing::settings_file;
 
     const BESIDE: &str = "control = \"postgres://plimsoll@db.example\"\n[mode]\nproxy = false\n";
 
@@ -120,11 +112,9 @@ mod tests {
 
     #[test]
     fn a_file_for_the_path_can_be_checked_for_beside() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("plimsoll.toml");
         let text = "server = \"postgres://u@db.example\"\ncontrol = \"postgres://plimsoll@db.example\"\n";
-        std::fs::write(&file, text).unwrap();
-        let told = |is_beside| check_for(&file, false, is_beside).unwrap().to_string();
+        let (_folder, file) = settings_file(text);
+        let told = |is_beside| check(&file, false, is_beside).unwrap().to_string();
         assert!(!told(false).contains("beside the server"));
         let beside = told(true);
         assert!(beside.contains("none: the governor works beside the server"), "{beside}");

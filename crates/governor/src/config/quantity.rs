@@ -21,7 +21,6 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 /// More is a slip of the pen, too.
 const SIZE_MAX: u64 = 1 << 53;
 
-/// Reads a length of time.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a length of time; write a number and us, ms, s, min, h or d, as in \"5s\"");
     let micros = scaled(text, &TIME_UNITS).ok_or_else(wrong)?;
@@ -29,7 +28,6 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     if length <= TIME_MAX { Ok(length) } else { Err(format!("`{text}` is longer than 30 days; write a shorter one")) }
 }
 
-/// Reads a size in bytes.
 pub(super) fn size(text: &str) -> Result<usize, String> {
     let bytes = scaled(text, &SIZE_UNITS).filter(|bytes| *bytes <= SIZE_MAX);
     let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());

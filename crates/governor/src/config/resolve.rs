@@ -61,7 +61,7 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
     };
     let disk = DiskLimits {
         limits: typed.disk.limits.unwrap_or(true),
-        floor_percent: read.number_or(typed.disk.floor_percent.as_ref(), 10..=90, 50) as u8,
+        floor_percent: read.number_or(typed.disk.floor_percent.as_ref(), 10..=90, 50),
     };
     let passing_on = PassingOn {
         trust_clients: typed.trust_clients,
@@ -77,18 +77,16 @@ pub(super) fn resolve(typed: &TypedSettings, surroundings: &Surroundings<'_>) ->
             listen: listen?,
             server: server?,
             passing_on,
-            control: match control {
-                Some(url) => Some(url?),
-                None => None,
-            },
+            // One that was given and could not be read is a problem.
+            control: control.flatten(),
             classes,
             rules,
-            total_mpl: total_mpl.map(|mpl| mpl as u32),
+            total_mpl,
             auto_mpl: typed.admission.auto_mpl.unwrap_or(true),
             preemption: preemption?,
             cpu,
             disk,
-            admin: admin?,
+            admin,
             http: http?,
             break_glass,
             log: log?,
@@ -112,18 +110,15 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A whole number within bounds.
-    pub(super) fn number(&mut self, typed: &At<i64>, bounds: RangeInclusive<i64>) -> Option<i64> {
-        if bounds.contains(typed.value()) {
-            return Some(*typed.value());
-        }
+    pub(super) fn number<T: TryFrom<i64>>(&mut self, typed: &At<i64>, bounds: RangeInclusive<i64>) -> Option<T> {
+        let number = Some(*typed.value()).filter(|number| bounds.contains(number));
         let (least, most) = bounds.into_inner();
-        self.problems.add(typed.span(), format!("{} is not between {least} and {most}", typed.value()));
-        None
+        let wrong = || format!("{} is not between {least} and {most}", typed.value());
+        self.problems.note_at(typed.span(), number.and_then(|number| T::try_from(number).ok()).ok_or_else(wrong))
     }
 
     /// A whole number within bounds, or what holds by default.
-    pub(super) fn number_or(&mut self, typed: Option<&At<i64>>, bounds: RangeInclusive<i64>, default: i64) -> i64 {
+    fn number_or<T: TryFrom<i64>>(&mut self, typed: Option<&At<i64>>, bounds: RangeInclusive<i64>, default: T) -> T {
         typed.and_then(|typed| self.number(typed, bounds)).unwrap_or(default)
     }
 
@@ -143,7 +138,6 @@ impl Reader<'_> {
         typed.and_then(|typed| self.length(typed, least)).unwrap_or(default)
     }
 
-    /// A pattern of names.
     pub(super) fn pattern(&mut self, typed: &At<String>) -> Option<glob::Pattern> {
         let wrong = |error: glob::PatternError| {
             format!("`{}` is not a pattern: {}; write * for any letters, ? for one", typed.value(), error.msg)
@@ -202,8 +196,8 @@ impl Reader<'_> {
             self.problems.add(place, "clients cannot connect: set addresses or socket_folders in [listen]");
         }
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let workers = self.number_or(typed.workers.as_ref(), 1..=256, (processors / 2).max(1) as i64);
-        let clients_max = self.number_or(typed.clients_max.as_ref(), 1..=1_000_000, 2000);
+        let workers = self.number_or(typed.workers.as_ref(), 1..=256, (processors / 2).max(1));
+        let clients_max: u32 = self.number_or(typed.clients_max.as_ref(), 1..=1_000_000, 2000);
         let usual_logins = (clients_max / 2).max(10);
         let logins_max = self.number_or(typed.logins_max_per_address.as_ref(), 1..=1_000_000, usual_logins);
         let proxy_protocol_from = typed.proxy_protocol_from.iter().filter_map(|address| self.ip(address)).collect();
@@ -216,12 +210,12 @@ impl Reader<'_> {
         Some(Listen {
             addresses,
             socket_folders: typed.socket_folders.iter().map(|folder| self.path(folder)).collect(),
-            clients_max: clients_max as u32,
-            logins_max_per_address: logins_max as u32,
+            clients_max,
+            logins_max_per_address: logins_max,
             login_timeout,
             proxy_protocol_from,
             handover: typed.handover.as_ref().map(|file| self.path(file)),
-            workers: workers as usize,
+            workers,
             tls,
             certificate,
             tls_required: typed.tls.as_ref().is_some_and(|tls| tls.required),
@@ -266,7 +260,7 @@ impl Reader<'_> {
             look_interval: self.length_or(typed.look_interval.as_ref(), least, usual),
             weigh: typed.weigh.unwrap_or(true),
             idle_counts_as_waiting: typed.idle_counts_as_waiting.unwrap_or(true),
-            bound: NonZeroU32::new(rollbacks as u32).map_or_else(StarvationBound::none, StarvationBound::after),
+            bound: NonZeroU32::new(rollbacks).map_or_else(StarvationBound::none, StarvationBound::after),
             replay_bytes_max: replay.unwrap_or(1 << 20),
             replay_functions: typed.replay_functions.iter().map(|name| name.value().clone()).collect(),
             policy: policy?,
@@ -300,7 +294,6 @@ impl Reader<'_> {
     }
 }
 
-/// The policy of that name.
 pub(crate) fn preemption_policy(name: &str) -> Result<PreemptionPolicy, String> {
     let wrong = || {
         let known = || preemption_policies().map(|kind| kind.example);

@@ -8,8 +8,10 @@ use std::path::Path;
 
 use super::*;
 use crate::settings::CpuShare;
+use crate::testing::{certificate, settings_file};
 
 const START: &str = "server = \"postgres://db.example:5433\"\n";
+const CLASS: &str = "[[class]]\nname = \"a\"\npriority = \"low\"\n";
 
 fn read_text(text: &str) -> Result<Config, ConfigError> {
     let environment = |name: &str| match name {
@@ -31,6 +33,24 @@ fn faults(text: &str) -> String {
         Ok(_) => panic!("nothing is wrong with\n{text}"),
         Err(error) => error.to_string(),
     }
+}
+
+/// Checks that each line of what is told begins as expected.
+fn each_begins(told: &str, expect: &[&str]) {
+    assert_eq!(told.lines().count(), expect.len(), "{told}");
+    for (line, expect) in told.lines().zip(expect) {
+        assert!(line.starts_with(expect), "{line}\nis not\n{expect}");
+    }
+}
+
+/// A file with classes `high` and `low` that have these lines, too, and with these at its top.
+fn file(top: &str, high: &str, low: &str) -> String {
+    format!(
+        "server = \"postgres://db\"\n{top}\
+         [[class]]\nname = \"high\"\npriority = \"high\"\n{high}\n\
+         [[class]]\nname = \"low\"\npriority = \"low\"\n{low}\n\
+         [[rule]]\nclass = \"high\"\nuser = \"shop\"\n"
+    )
 }
 
 #[test]
@@ -150,11 +170,7 @@ mpl = "many"
         "x.toml:8:12: `urgent` is no priority; write `high`, `low`",
         "x.toml:12:17: `2 minutes` is not a length of time; write a number and us, ms, s, min, h or d",
     ];
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), expect.len(), "{told}");
-    for (line, expect) in lines.iter().zip(expect) {
-        assert!(line.starts_with(expect), "{line}\nis not\n{expect}");
-    }
+    each_begins(&told, &expect);
 }
 
 /// An operator's file had `mpl = "many"`, and seven other faults. The check told of the first only, and told of the next when
@@ -200,26 +216,20 @@ login_timeout = "soon"
         "x.toml:23:15: 0 is not between 1 and 1000000",
         "x.toml:24:17: `soon` is not a length of time",
     ];
-    let lines: Vec<&str> = told.lines().collect();
-    assert_eq!(lines.len(), expect.len(), "{told}");
-    for (line, expect) in lines.iter().zip(expect) {
-        assert!(line.starts_with(expect), "{line}\nis not\n{expect}");
-    }
+    each_begins(&told, &expect);
 }
 
 /// The connection was not tried as long as anything was wrong with the file, so that a second round was needed.
 #[test]
 fn the_server_is_tried_although_the_file_has_faults() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("plimsoll.toml");
     let text = "server = \"postgres://a@127.0.0.1:1?sslmode=disable\"\n[admission]\nmpl = \"many\"\n";
-    std::fs::write(&file, text).expect("a file");
-    let error = check::check(&file, true).expect_err("the file is wrong");
+    let (_folder, file) = settings_file(text);
+    let error = check::check(&file, true, false).expect_err("the file is wrong");
     let probes = error.connection.as_deref().unwrap_or_default();
     assert!(probes.iter().any(|probe| probe.what == "server" && !probe.is_good), "{error}");
     let told = error.to_string();
     assert!(told.contains("plimsoll.toml:3:7: ") && told.contains("\nFAILED: server: "), "{told}");
-    assert!(check::check(&file, false).expect_err("the file is wrong").connection.is_none());
+    assert!(check::check(&file, false, false).expect_err("the file is wrong").connection.is_none());
 }
 
 /// `SHOW CONFIG` had `postgres://root@db:5432/root`, of which user and database were nobody's: clients bring their own.
@@ -245,25 +255,15 @@ fn each_mistake_has_its_remedy() {
     check("break_glass = \"dba\"", "there can be several: write break_glass = [\"dba\"]");
     check("admin = \"x\"", "`admin` is a table; write [admin]");
     check("[[rule]]\nclass = \"low\"", "this rule has no condition and matches every session");
-    check(
-        "[[rule]]\nclass = \"lo\"\nuser = \"a\"",
-        "there is no class `lo` (did you mean `low`?); there are `high`, `low`",
-    );
+    let rule = "[[rule]]\nclass = \"lo\"\nuser = \"a\"";
+    check(rule, "there is no class `lo` (did you mean `low`?); there are `high`, `low`");
     check("[[rule]]\nclass = \"low\"\nuser = \"[\"", "`[` is not a pattern");
     check("[[rule]]\nclass = \"low\"\nfingerprint = \"12\"", "write 16 hexadecimal digits");
-    check(
-        "[[rule]]\nclass = \"low\"\nfingerprint = \"0123456789abcdef\"\nstatement = \"select 1\"",
-        "a rule has a `fingerprint` or a `statement`",
-    );
-    check(
-        "[[class]]\nname = \"a\"\npriority = \"low\"\n[[class]]\nname = \"a\"\npriority = \"high\"",
-        "two classes `a`",
-    );
+    let both = "fingerprint = \"0123456789abcdef\"\nstatement = \"select 1\"";
+    check(&format!("[[rule]]\nclass = \"low\"\n{both}"), "a rule has a `fingerprint` or a `statement`");
+    check(&format!("{CLASS}{CLASS}"), "two classes `a`");
     check("[[class]]\nname = \"a b\"\npriority = \"low\"", "`a b` cannot be a class's name");
-    check(
-        "[[class]]\nname = \"a\"\npriority = \"low\"\ncpu = \"nice 20\"",
-        "`untouched`, `prompt`, `nice 10` (-20 to 19) or `idle`",
-    );
+    check(&format!("{CLASS}cpu = \"nice 20\""), "`untouched`, `prompt`, `nice 10` (-20 to 19) or `idle`");
     check("[preemption]\npolicy = \"powe\"", "there is no policy `powe` (did you mean `pow`?)");
     check("[preemption]\nthreshold = \"1us\"", "`1us` is shorter than 100us");
     check("[preemption]\nreplay_bytes_max = \"1M\"", "`1M` is not a size");
@@ -272,10 +272,8 @@ fn each_mistake_has_its_remedy() {
     check("[listen.tls]\ncertificate = \"none.crt\"\nkey = \"none.key\"", "cannot read certificates from ./none.crt");
     check("control = \"localhost\"", "postgres://");
     check("[[admin.user]]\nname = \"a\"", "`a` has 0: a user of the console has one of `verifier`");
-    check(
-        "[[admin.user]]\nname = \"a\"\nverifier = \"md5x\"",
-        "this is not a verifier: it does not begin with SCRAM-SHA-256$",
-    );
+    let verifier = "[[admin.user]]\nname = \"a\"\nverifier = \"md5x\"";
+    check(verifier, "this is not a verifier: it does not begin with SCRAM-SHA-256$");
     check("[[admin.user]]\nname = \"a\"\npassword_file = \"none\"", "cannot read ./none");
     check("[[admin.user]]\nname = \"a\"\npassword_variable = \"NONE\"", "the environment variable `NONE` is not set");
     check("[[admin.user]]\nname = \"a\"\npassword = \"\"", "the password is empty");
@@ -293,8 +291,8 @@ fn what_is_probably_not_meant_is_a_warning() {
     check("", "the console has no users");
     check("", "no session can be in class `high`: write a [[rule]] with class = \"high\"");
     check("control = \"postgres://a@b/c\"", "preemption only tracks what it would do");
-    check("[[class]]\nname = \"a\"\npriority = \"low\"", "no class is above another");
-    check("[[class]]\nname = \"a\"\npriority = \"low\"\nmpl = 0", "class `a` has mpl = 0");
+    check(CLASS, "no class is above another");
+    check(&format!("{CLASS}mpl = 0"), "class `a` has mpl = 0");
     check("[listen]\naddresses = [\"0.0.0.0:6432\"]", "0.0.0.0:6432 can be reached over a network, unencrypted");
     check("[http]\naddress = \"0.0.0.0:6433\"", "the live page at 0.0.0.0:6433 can be reached over a network");
     check("[[admin.user]]\nname = \"a\"\npassword = \"x\"", "the password of `a` is in the file in clear text");
@@ -307,22 +305,14 @@ fn what_is_probably_not_meant_is_a_warning() {
         "[[rule]]\nclass = \"high\"\napplication_name = \"pos\"",
         "rule 1 (application_name pos) raises only users in `settable_by` of class `high`",
     );
-    check(
-        "[[class]]\nname = \"a\"\npriority = \"low\"\nreplay = false",
-        "class `a` has neither `replay` nor `retries`",
-    );
-    check(
-        "[[class]]\nname = \"a\"\npriority = \"low\"\ncontrol_groups = [\"/none\"]",
-        "class `a`: `control_groups` need `control`",
-    );
+    check(&format!("{CLASS}replay = false"), "class `a` has neither `replay` nor `retries`");
+    check(&format!("{CLASS}control_groups = [\"/none\"]"), "class `a`: `control_groups` need `control`");
     check(&format!("break_glass = [\"{}\"]", "a".repeat(64)), "servers cut names after 63 bytes");
     let own = "server = \"postgres:///?host=/run/pg\"";
     let socket = good(own).warnings.join("\n");
     assert!(socket.contains("needs scram-sha-256, not `peer` or `trust`"), "{socket}");
-    check(
-        "[[rule]]\nclass = \"high\"\nstatement = \"select 1\"",
-        "raises any client that sends that text; also name a `user`",
-    );
+    let statement = "[[rule]]\nclass = \"high\"\nstatement = \"select 1\"";
+    check(statement, "raises any client that sends that text; also name a `user`");
 }
 
 #[test]
@@ -346,13 +336,8 @@ fn an_application_name_may_raise_those_who_may_choose_the_class() {
 /// the server compares it with its own.
 #[test]
 fn tls_on_both_sides_is_a_warning() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=governor \
-                     -keyout server.key -out server.crt";
-    let made =
-        std::process::Command::new("openssl").args(arguments.split_whitespace()).current_dir(folder.path()).output();
-    assert!(made.is_ok_and(|made| made.status.success()), "this test needs openssl");
-    let file = folder.path().join("plimsoll.toml");
+    let (folder, file) = settings_file("");
+    certificate(folder.path());
     let warns = |mode: &str, tls: &str| {
         std::fs::write(&file, format!("server = \"postgres://a@db?sslmode={mode}\"\n{tls}")).expect("a file");
         let config = read(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
@@ -366,11 +351,9 @@ fn tls_on_both_sides_is_a_warning() {
 
 #[test]
 fn control_groups_that_are_not_there_are_a_warning_of_the_check() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("plimsoll.toml");
-    let text = format!("{START}[[class]]\nname = \"low\"\npriority = \"low\"\ncontrol_groups = [\"/none/reports\"]\n");
-    std::fs::write(&file, text).expect("a file");
-    let report = check::check(&file, false).unwrap_or_else(|error| panic!("{error}"));
+    let class = "[[class]]\nname = \"low\"\npriority = \"low\"\ncontrol_groups = [\"/none/reports\"]\n";
+    let (_folder, file) = settings_file(&format!("{START}{class}"));
+    let report = check::check(&file, false, false).unwrap_or_else(|error| panic!("{error}"));
     let expect = "class `low`: /none/reports is not a control group";
     assert!(report.warnings.iter().any(|warning| warning.starts_with(expect)), "{:?}", report.warnings);
     assert!(
@@ -380,12 +363,10 @@ fn control_groups_that_are_not_there_are_a_warning_of_the_check() {
 
 #[test]
 fn rules_that_one_session_can_match_both_are_shown() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("plimsoll.toml");
     let rules = "[[rule]]\nclass = \"high\"\nuser = \"shop\"\n[[rule]]\nclass = \"low\"\napplication_name = \"report*\"\n\
                  [[rule]]\nclass = \"low\"\nuser = \"batch\"\n";
-    std::fs::write(&file, format!("{START}{rules}")).expect("a file");
-    let report = check::check(&file, false).unwrap_or_else(|error| panic!("{error}"));
+    let (_folder, file) = settings_file(&format!("{START}{rules}"));
+    let report = check::check(&file, false, false).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(report.overlaps, ["sessions that match rules 1 and 2 get high, the class of rule 1"]);
 }
 
@@ -429,8 +410,8 @@ fn classes_that_there_are_keep_their_places() {
 
 #[test]
 fn a_check_fits_a_terminal() {
-    let report =
-        check::check(Path::new("../../docs/examples/plimsoll.toml"), false).unwrap_or_else(|error| panic!("{error}"));
+    let report = check::check(Path::new("../../docs/examples/plimsoll.toml"), false, false)
+        .unwrap_or_else(|error| panic!("{error}"));
     let text = report.to_string();
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     for part in [

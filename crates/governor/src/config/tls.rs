@@ -91,15 +91,8 @@ fn unusable(error: &Error, certificate: &Path, key: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
-
     use super::*;
-
-    /// Runs OpenSSL in a folder.
-    fn openssl(folder: &Path, arguments: &str) {
-        let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
+    use crate::testing::openssl;
 
     /// What is wrong with a certificate and a key.
     fn told(folder: &Path, certificate: &str, key: &str) -> String {

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use plimsoll_policy::ClassIndex;
 use plimsoll_postgres::url::SslMode;
 
 use crate::admin::scram::Verifier;
@@ -34,31 +35,25 @@ fn about_classes(settings: &Settings, warnings: &mut Vec<String>) {
         let message = "no class is above another, so none is preferred: give one of them priority = \"high\"";
         warnings.push(message.to_owned());
     }
-    let is_given = |place: usize| {
-        let rules = settings.rules.rules().iter().map(|rule| rule.class);
-        rules.chain([settings.rules.default_class()]).any(|class| usize::from(class.0) == place)
+    let is_given = |index: ClassIndex| {
+        settings.rules.default_class() == index || settings.rules.rules().iter().any(|rule| rule.class == index)
     };
     // Every client may choose a class that is not above its own.
-    let reached = settings.classes.iter().enumerate().filter(|(place, _)| is_given(*place));
+    let reached = settings.indexed().filter(|(index, _)| is_given(*index));
     let highest = reached.map(|(_, class)| class.limits.priority).max();
-    for (place, class) in settings.classes.iter().enumerate() {
-        if !is_given(place) && class.settable_by.is_empty() && Some(class.limits.priority) > highest {
-            let message =
-                format!("no session can be in class `{0}`: write a [[rule]] with class = \"{0}\"", class.name);
-            warnings.push(message);
+    for (index, class) in settings.indexed() {
+        if !is_given(index) && class.settable_by.is_empty() && Some(class.limits.priority) > highest {
+            warnings
+                .push(format!("no session can be in class `{0}`: write a [[rule]] with class = \"{0}\"", class.name));
         }
     }
     for class in settings.classes.iter().filter(|class| class.limits.mpl == Some(0)) {
         warnings.push(format!("class `{}` has mpl = 0, so nothing of it ever runs", class.name));
     }
-    let is_below_target = |class: &ClassSettings| {
-        let above = settings.classes.iter().filter(|other| other.limits.priority > class.limits.priority);
-        above.into_iter().any(|other| other.target.is_some())
-    };
-    let searched: Vec<&str> = settings.searched().map(|(_, class)| class.name.as_str()).collect();
-    let is_movable = |class: &ClassSettings| is_below_target(class) || searched.contains(&class.name.as_str());
-    for class in settings.classes.iter().filter(|class| class.mpl_min.is_some() && !is_movable(class)) {
-        warnings.push(format!("class `{}` has `mpl_min`, and no class above it has a `target`", class.name));
+    for (index, class) in settings.indexed().filter(|(_, class)| class.mpl_min.is_some()) {
+        if !settings.is_below_target(index) && !settings.is_searched(index) {
+            warnings.push(format!("class `{}` has `mpl_min`, and no class above it has a `target`", class.name));
+        }
     }
 }
 
@@ -109,17 +104,14 @@ fn is_settable_by(class: &ClassSettings, users: Option<&glob::Pattern>) -> bool 
 fn about_levers(settings: &Settings, warnings: &mut Vec<String>) {
     let watches = settings.preemption.policy.watches();
     for class in settings.classes.iter().filter(|class| class.preemptible && !class.replay && !class.retries) {
-        let message = format!(
+        warnings.push(format!(
             "class `{}` has neither `replay` nor `retries`, so its transactions are never rolled back: set one of them",
             class.name
-        );
-        warnings.push(message);
+        ));
     }
-    for class in settings.classes.iter().filter(|class| !class.control_groups.is_empty()) {
-        if settings.control.is_none() {
-            let message = format!("class `{}`: `control_groups` need `control`", class.name);
-            warnings.push(message);
-        }
+    let has_no_control = |class: &&ClassSettings| !class.control_groups.is_empty() && settings.control.is_none();
+    for class in settings.classes.iter().filter(has_no_control) {
+        warnings.push(format!("class `{}`: `control_groups` need `control`", class.name));
     }
     if settings.control.is_none() && watches {
         let message = "there is no `control`, so nothing is preempted and no share of the cores is changed; \
@@ -141,8 +133,7 @@ fn about_levers(settings: &Settings, warnings: &mut Vec<String>) {
     }
     let lowest = settings.classes.iter().map(|class| class.limits.priority).min();
     for class in settings.classes.iter().filter(|class| class.preemptible && Some(class.limits.priority) > lowest) {
-        let message = format!("class `{}` is above others and may yet be rolled back for those above it", class.name);
-        warnings.push(message);
+        warnings.push(format!("class `{}` is above others and may yet be rolled back for those above it", class.name));
     }
 }
 
@@ -154,8 +145,7 @@ fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
         } else if settings.listen.tls.is_none() {
             warnings.push(format!("{address} can be reached over a network, unencrypted: give [listen.tls]"));
         } else if !settings.listen.tls_required {
-            let message = format!("{address} can be reached over a network, also unencrypted: write required = true");
-            warnings.push(message);
+            warnings.push(format!("{address} can be reached over a network, also unencrypted: write required = true"));
         }
     }
     if settings.server.socket().is_some() && !settings.is_beside {
@@ -167,8 +157,7 @@ fn about_networks(settings: &Settings, warnings: &mut Vec<String>) {
         && settings.server.ssl_mode >= SslMode::Require
         && settings.listen.tls.is_some()
     {
-        let message = BINDING;
-        warnings.push(message.to_owned());
+        warnings.push(BINDING.to_owned());
     }
     if let Some(http) = settings.http.as_ref().filter(|http| is_open(&http.address.ip())) {
         let message = "every client that reaches it sees names of users and databases, without a password";

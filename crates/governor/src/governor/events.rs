@@ -187,14 +187,12 @@ impl Events {
         has_any.then_some(Line::Unlogged { rollbacks, outcomes, failures }).into_iter().collect()
     }
 
-    /// The events, oldest first.
     pub(super) fn list(&self) -> Vec<PreemptionEvent> {
         self.kept.iter().cloned().collect()
     }
 }
 
 impl Line {
-    /// Writes it to the log.
     pub(super) fn write(self) {
         match self {
             Line::Rollback(event) => tracing::info!(
@@ -232,28 +230,12 @@ impl Line {
 mod tests {
     use super::super::lines::LINES_PER_SECOND;
     use super::*;
-
-    fn event() -> PreemptionEvent {
-        PreemptionEvent {
-            id: EventId(0),
-            at: SystemTime::UNIX_EPOCH,
-            victim: (SessionId(1), 101),
-            victim_class: "low".to_owned(),
-            waiter: (SessionId(2), 102),
-            waiter_class: "high".to_owned(),
-            lever: "pow".to_owned(),
-            waited: Duration::from_millis(5),
-            victim_was: "ran",
-            done: "cancelled",
-            outcome: Outcome::Pending,
-            stake: None,
-        }
-    }
+    use crate::testing::preemption;
 
     #[test]
     fn the_first_outcome_stands() {
         let mut events = Events::default();
-        let (id, lines) = events.note(event(), 0);
+        let (id, lines) = events.note(preemption(), 0);
         assert!(matches!(lines[..], [Line::Rollback(_)]));
         assert_eq!(events.settle(id, Outcome::Differed(3), 0).len(), 1);
         assert!(
@@ -262,13 +244,13 @@ mod tests {
         );
         assert_eq!(events.list()[0].outcome, Outcome::Differed(3));
         // What was tracked was not rolled back: nothing is logged of it, and nothing becomes of it.
-        let (id, lines) = events.note(PreemptionEvent { outcome: Outcome::Tracked(Ok(())), ..event() }, 0);
+        let (id, lines) = events.note(PreemptionEvent { outcome: Outcome::Tracked(Ok(())), ..preemption() }, 0);
         assert!(lines.is_empty() && events.settle(id, Outcome::Replayed, 0).is_empty());
     }
 
     #[test]
     fn the_victim_of_a_cycle_got_the_sqlstate_of_a_deadlock() {
-        let told = |lever: &str, outcome| PreemptionEvent { lever: lever.to_owned(), outcome, ..event() }.told();
+        let told = |lever: &str, outcome| PreemptionEvent { lever: lever.to_owned(), outcome, ..preemption() }.told();
         assert_eq!(told("pow", Outcome::Differed(3)), "40001: answer 3 differed");
         assert_eq!(told("cycle", Outcome::Differed(3)), "40P01: answer 3 differed");
         assert_eq!(
@@ -281,7 +263,7 @@ mod tests {
     #[test]
     fn a_cancel_that_met_nobody_says_so() {
         let mut events = Events::default();
-        let (id, _) = events.note(event(), 0);
+        let (id, _) = events.note(preemption(), 0);
         let _ = events.settle(id, Outcome::TooLate, 0);
         assert_eq!((events.list()[0].done, events.list()[0].outcome), ("too late", Outcome::TooLate));
     }
@@ -292,7 +274,7 @@ mod tests {
         let mut events = Events::default();
         let mut lines = Vec::new();
         for _ in 0..25 {
-            let (id, noted) = events.note(event(), 4);
+            let (id, noted) = events.note(preemption(), 4);
             lines.extend(noted);
             lines.extend(events.settle(id, Outcome::NotReplayed(NoReplay::TooOften), 4));
         }
@@ -301,14 +283,14 @@ mod tests {
         let summary = events.unlogged(5);
         assert!(matches!(summary[..], [Line::Unlogged { rollbacks: 15, outcomes: 15, failures: 15 }]), "{summary:?}");
         assert!(events.unlogged(6).is_empty(), "it is said once");
-        assert_eq!(events.note(event(), 6).1.len(), 1);
+        assert_eq!(events.note(preemption(), 6).1.len(), 1);
     }
 
     #[test]
     fn no_more_than_some_are_kept() {
         let mut events = Events::default();
         for _ in 0..EVENTS_KEPT + 3 {
-            let _ = events.note(event(), 0);
+            let _ = events.note(preemption(), 0);
         }
         let list = events.list();
         assert_eq!((list.len(), list[0].id), (EVENTS_KEPT, EventId(4)));

@@ -30,30 +30,17 @@ pub(crate) enum Repeated {
 }
 
 impl Repeated {
-    const ALL: [Repeated; 8] = [
-        Repeated::ClientRefused,
-        Repeated::SessionEnded,
-        Repeated::ServerUnreachable,
-        Repeated::UnknownCancelKey,
-        Repeated::CancelNotDelivered,
-        Repeated::AdmittedBeyond,
-        Repeated::ConsoleLogin,
-        Repeated::ConsoleRefused,
+    /// Each, and how its line begins.
+    const ALL: [(Repeated, &str); 8] = [
+        (Repeated::ClientRefused, "client refused"),
+        (Repeated::SessionEnded, "session ended"),
+        (Repeated::ServerUnreachable, "server cannot be reached"),
+        (Repeated::UnknownCancelKey, "cancel with an unknown key"),
+        (Repeated::CancelNotDelivered, "cancel not delivered"),
+        (Repeated::AdmittedBeyond, "admitted beyond the limits"),
+        (Repeated::ConsoleLogin, "console: a user has come"),
+        (Repeated::ConsoleRefused, "console: a login was refused"),
     ];
-
-    /// How the line begins.
-    fn line(self) -> &'static str {
-        match self {
-            Repeated::ClientRefused => "client refused",
-            Repeated::SessionEnded => "session ended",
-            Repeated::ServerUnreachable => "server cannot be reached",
-            Repeated::UnknownCancelKey => "cancel with an unknown key",
-            Repeated::CancelNotDelivered => "cancel not delivered",
-            Repeated::AdmittedBeyond => "admitted beyond the limits",
-            Repeated::ConsoleLogin => "console: a user has come",
-            Repeated::ConsoleRefused => "console: a login was refused",
-        }
-    }
 }
 
 /// How much was written of each kind.
@@ -83,13 +70,14 @@ impl Lines {
 
     fn left_out(&self, second: u64) -> [(Repeated, u64); Repeated::ALL.len()] {
         let mut limits = self.limits.lock();
-        Repeated::ALL.map(|kind| (kind, limits[kind as usize].begin(second)))
+        Repeated::ALL.map(|(kind, _)| (kind, limits[kind as usize].begin(second)))
     }
 }
 
 fn tell(kind: Repeated, left_out: u64) {
     if left_out > 0 {
-        tracing::warn!(left_out, "more lines in the last second than are logged: {}", kind.line());
+        let (_, line) = Repeated::ALL[kind as usize];
+        tracing::warn!(left_out, "more lines in the last second than are logged: {line}");
     }
 }
 
@@ -142,7 +130,7 @@ mod tests {
 
     #[test]
     fn kinds_have_places_of_their_own() {
-        for (place, kind) in Repeated::ALL.into_iter().enumerate() {
+        for (place, (kind, _)) in Repeated::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, place, "{kind:?}");
         }
     }

@@ -79,7 +79,7 @@ fn offer(other: &OwnedFd, places: &[(SocketRole, OwnedFd)], governor: &Governor)
     {
         let predecessors = governor.predecessors.lock();
         let own = places.iter().map(|(place, descriptor)| (place, descriptor.as_fd()));
-        let before = predecessors.iter().map(|predecessor| (&SocketRole::Governor, predecessor.descriptor()));
+        let before = predecessors.iter().map(|predecessor| (&SocketRole::Governor, predecessor.0.as_fd()));
         let (places, descriptors): (Vec<&SocketRole>, Vec<_>) = own.chain(before).unzip();
         let lines: Vec<String> = places.into_iter().map(SocketRole::write).collect();
         send(other, &format!("listeners {VERSION}\n{}", lines.join("\n")), &descriptors)?;

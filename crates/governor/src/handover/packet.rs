@@ -54,7 +54,6 @@ pub(super) fn wait_at_most(socket: &OwnedFd, length: Option<Duration>) -> io::Re
     Ok(set_socket_timeout(socket, Timeout::Recv, length)?)
 }
 
-/// Sends a text and descriptors.
 pub(super) fn send(socket: &OwnedFd, text: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     send_with(socket, text, descriptors, SendFlags::NOSIGNAL)
 }

@@ -32,14 +32,12 @@ pub struct Bounded {
     connections_max: usize,
 }
 
-/// The connections that there are.
 #[derive(Debug, Default)]
 struct Open {
     next: u64,
     connections: HashMap<u64, Known>,
 }
 
-/// What is known of a connection.
 #[derive(Debug)]
 struct Known {
     answered_at: Instant,
@@ -47,7 +45,6 @@ struct Known {
 }
 
 impl Bounded {
-    /// Bounds a listener.
     pub fn new(listener: TcpListener, connections_max: usize) -> Self {
         Bounded { listener, open: Arc::default(), connections_max }
     }

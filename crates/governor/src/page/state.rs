@@ -189,12 +189,6 @@ pub struct Lever {
     pub why: String,
 }
 
-impl From<crate::governor::Lever> for Lever {
-    fn from(lever: crate::governor::Lever) -> Self {
-        Lever { name: lever.name.to_owned(), works: lever.is_on, why: lever.why }
-    }
-}
-
 impl State {
     /// How the governor is now.
     pub fn of(governor: &Governor, now: Instant) -> Self {
@@ -202,6 +196,8 @@ impl State {
         let health = governor.health.lock().clone();
         let own = OwnProcess::read();
         let sessions = governor.registry.all();
+        let levers = governor.levers().into_iter();
+        let levers = levers.map(|lever| Lever { name: lever.name.to_owned(), works: lever.is_on, why: lever.why });
         State {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             at: moment(SystemTime::now()),
@@ -223,7 +219,7 @@ impl State {
             classes: classes(governor, &sessions),
             queue: queue(governor, now),
             preemptions: preemptions(governor),
-            levers: governor.levers().into_iter().map(Lever::from).collect(),
+            levers: levers.collect(),
             targets: TargetsState::of(governor, now),
         }
     }
@@ -239,7 +235,7 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
         })
         .collect();
     let waiting = governor.waiting();
-    let tracks = settings.preemption.policy.watches() && !settings.preemption.policy.acts();
+    let tracks = settings.preemption.policy.only_tracks();
     let events = if tracks { governor.events() } else { Vec::new() };
     let history = governor.history.lock();
     // Transactions that do not pass through are not timed.
@@ -247,15 +243,14 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
         let window = (!settings.is_beside).then(|| history.window(place, length)).flatten()?;
         Some(WindowState::of(&window))
     };
-    let of_class = |(place, class): (usize, &crate::settings::ClassSettings)| {
-        let index = ClassIndex(u16::try_from(place).expect("there are 64 classes at most"));
+    let of_class = |(index, class): (ClassIndex, &crate::settings::ClassSettings)| {
+        let place = usize::from(index.0);
         let mut phases = std::collections::BTreeMap::new();
         for (_, phase) in states.iter().filter(|(of, _)| *of == index) {
             *phases.entry(phase.name().to_owned()).or_default() += 1;
         }
         let points = if settings.is_beside { 0 } else { history::POINTS };
-        let of_points =
-            || history.points().take(points).map(|point| point.classes.get(place).copied().unwrap_or((0.0, None)));
+        let of_points = || history.points().take(points).map(|point| point.get(place).copied().unwrap_or((0.0, None)));
         ClassState {
             name: class.name.clone(),
             priority: class.limits.priority.to_string(),
@@ -274,7 +269,7 @@ fn classes(governor: &Governor, sessions: &[std::sync::Arc<SessionCard>]) -> Vec
             chart_p95_s: of_points().map(|(_, p95)| p95).collect(),
         }
     };
-    settings.classes.iter().enumerate().map(of_class).collect()
+    settings.indexed().map(of_class).collect()
 }
 
 fn queue(governor: &Governor, now: Instant) -> Vec<Queued> {

@@ -3,13 +3,16 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
+use plimsoll_policy::{ClassIndex, NoReplay, PreemptionPolicy};
+
 use super::*;
+use crate::governor::{Outcome, PreemptionEvent};
 use crate::settings::{Http, for_tests};
+use crate::testing::{self, preempted, preemption, queued};
 
 fn governor() -> Arc<Governor> {
-    let mut settings = for_tests();
-    settings.http = Some(Http { address: ([127, 0, 0, 1], 0).into(), hosts: vec!["db1.example".to_owned()] });
-    Arc::new(Governor::new(settings, Instant::now()))
+    let address = ([127, 0, 0, 1], 0).into();
+    testing::governor(|settings| settings.http = Some(Http { address, hosts: vec!["db1.example".to_owned()] }))
 }
 
 /// Status line and the rest.
@@ -151,9 +154,9 @@ fn names_can_be_made_to_lead_here_and_addresses_cannot() {
 #[test]
 fn an_address_that_is_taken_is_told() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let mut settings = for_tests();
-    settings.http = Some(Http { address: taken.local_addr().expect("an address"), hosts: Vec::new() });
-    let error = start(&Arc::new(Governor::new(settings, Instant::now()))).expect_err("it is taken");
+    let address = taken.local_addr().expect("an address");
+    let governor = testing::governor(|settings| settings.http = Some(Http { address, hosts: Vec::new() }));
+    let error = start(&governor).expect_err("it is taken");
     assert!(error.to_string().contains("give another [http] address, or \"off\""), "{error}");
 }
 
@@ -175,13 +178,11 @@ fn the_schema_of_states_in_the_documentation_is_up_to_date() {
 /// Under `track` an operator decides by two numbers: who would be rolled back, and who would receive 40001.
 #[test]
 fn under_track_each_class_counts_its_victims_and_the_40001s_to_expect() {
-    use crate::governor::Outcome;
-    use plimsoll_policy::{NoReplay, PreemptionPolicy};
     let mut settings = for_tests();
     let of = |settings: &crate::settings::Settings| {
         let governor = Governor::new(settings.clone(), Instant::now());
         for outcome in [Outcome::Tracked(Ok(())), Outcome::Tracked(Err(NoReplay::TooLong)), Outcome::TooLate] {
-            governor.note(crate::admin::tests::noted("waited for a lock", outcome));
+            governor.note(PreemptionEvent { outcome, ..preemption() });
         }
         let classes = state::State::of(&governor, Instant::now()).classes;
         classes.into_iter().map(|class| class.tracked.map(|tracked| (tracked.victims, tracked.errors_40001)))
@@ -193,7 +194,7 @@ fn under_track_each_class_counts_its_victims_and_the_40001s_to_expect() {
 
 fn sample() -> state::State {
     let governor = governor();
-    let low = governor.statistics.class(plimsoll_policy::ClassIndex(1));
+    let low = governor.statistics.class(ClassIndex(1));
     let start = Instant::now();
     governor.history.lock().take(&governor.statistics, start);
     for count in 1..=25 {
@@ -202,35 +203,14 @@ fn sample() -> state::State {
     }
     governor.history.lock().take(&governor.statistics, start + Duration::from_secs(2));
     governor.history.lock().take(&governor.statistics, start + Duration::from_secs(2));
-    governor.pause(&[plimsoll_policy::ClassIndex(1)], true);
+    governor.pause(&[ClassIndex(1)], true);
     let mut state = state::State::of(&governor, start);
     state.at = "2026-01-02T03:04:05.678Z".to_owned();
     (state.resident_bytes, state.cpu_s, state.uptime_s) = (Some(6_803_456), 1.5, 93.25);
     state.control.is_set = true;
     state.control.up_since = Some("2026-01-02T03:02:32.000Z".to_owned());
     state.classes[1].mpl = Some(4);
-    state.queue = vec![state::Queued {
-        session: 12,
-        user: Some("report".to_owned()),
-        database: Some("shop".to_owned()),
-        class: "low".to_owned(),
-        waited_s: 1.25,
-        why: "class mpl 4 is full".to_owned(),
-    }];
-    state.preemptions = vec![state::Preempted {
-        at: "2026-01-02T03:04:04.123Z".to_owned(),
-        victim: 11,
-        victim_class: "low".to_owned(),
-        victim_was: "waited for its client".to_owned(),
-        waiter: 8,
-        waiter_class: "high".to_owned(),
-        waited_s: 0.0416,
-        lever: "pow".to_owned(),
-        done: "rolled back".to_owned(),
-        outcome: "40001: answer 12 differed".to_owned(),
-        lost_s: Some(0.012),
-        won_s: None,
-    }];
+    (state.queue, state.preemptions) = (vec![queued()], vec![preempted()]);
     state.targets = targets();
     state.levers.push(state::Lever {
         name: "cpu shares".to_owned(),

@@ -8,6 +8,7 @@ use plimsoll_policy::{Asked, ClassIndex, Priority};
 use super::*;
 use crate::registry::SessionId;
 use crate::settings::for_tests;
+use crate::testing::settings_file;
 
 const LOW: ClassIndex = ClassIndex(1);
 
@@ -71,10 +72,8 @@ fn a_pause_lets_nobody_in_and_outlives_a_reload() {
 
 #[test]
 fn a_file_that_is_wrong_changes_nothing_and_is_counted() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("plimsoll.toml");
+    let (_folder, file) = settings_file("server = \"postgres://u@localhost:1/none\"\n[preemption]\npolicy = \"pow\"\n");
     let write = |text: &str| std::fs::write(&file, text).expect("a file");
-    write("server = \"postgres://u@localhost:1/none\"\n[preemption]\npolicy = \"pow\"\n");
     let settings = config::read(&file, &[]).unwrap_or_else(|error| panic!("{error}")).settings;
     let governor = Governor::new(settings, Instant::now());
     assert_eq!(governor.reload_file(), Err(ReloadError::NoFile));
@@ -97,10 +96,8 @@ fn the_mode_is_changed_by_a_restart_only() {
     let mut beside = for_tests();
     beside.is_beside = true;
     assert_eq!(governor.reload(beside), Err(ReloadError::Mode));
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("plimsoll.toml");
     let text = "server = \"postgres://u@localhost:1/none\"\ncontrol = \"postgres://u@localhost:1/none\"\n";
-    std::fs::write(&file, text).expect("a file");
+    let (_folder, file) = settings_file(text);
     let settings = config::read_for(&file, &[], true).unwrap_or_else(|error| panic!("{error}")).settings;
     assert!(settings.is_beside);
     let governor = Governor::new(settings, Instant::now());

@@ -76,12 +76,7 @@ impl Settings {
         lines.add("listen.handover", handover.unwrap_or_else(|| "none".to_owned()));
         lines.add("listen.login_timeout", write_duration(listen.login_timeout));
         lines.add("listen.workers", listen.workers);
-        let tls = match (&listen.tls, listen.tls_required) {
-            (None, _) => "off",
-            (Some(_), false) => "offered",
-            (Some(_), true) => "required",
-        };
-        lines.add("listen.tls", tls);
+        lines.add("listen.tls", listen.tls_mode());
     }
 
     /// Keeps what cannot change while sessions run.

@@ -78,7 +78,7 @@ impl Settings {
 
     /// The classes for which an mpl may be chosen.
     pub fn searched(&self) -> impl Iterator<Item = (ClassIndex, &ClassSettings)> {
-        (0..).map(ClassIndex).zip(&self.classes).filter(|(class, _)| self.is_searched(*class))
+        self.indexed().filter(|(class, _)| self.is_searched(*class))
     }
 
     /// What targets leave the classes that yield of the disk, bytes per second; `None` for any amount.
@@ -88,8 +88,8 @@ impl Settings {
 
     /// The class whose lever the disk is. One limit is for all that yield, so a target must be above the highest of them.
     pub(crate) fn disk_lever(&self) -> Option<ClassIndex> {
-        let classes = (0..).map(ClassIndex).take(self.classes.len());
-        classes.filter(|class| self.yields_disk(*class)).max_by_key(|class| self.class(*class).limits.priority)
+        let yielding = self.indexed().filter(|(class, _)| self.yields_disk(*class));
+        yielding.max_by_key(|(_, class)| class.limits.priority).map(|(class, _)| class)
     }
 
     /// Whether a class above has a target, so that this one may be limited for it at any time.

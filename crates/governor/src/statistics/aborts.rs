@@ -7,7 +7,6 @@ use plimsoll_policy::NoReplay;
 
 use super::count;
 
-/// How many causes there are.
 const CAUSES: usize = AbortCause::ALL.len();
 
 /// Why a transaction was rolled back without a request.
@@ -22,7 +21,6 @@ pub enum AbortCause {
 }
 
 impl AbortCause {
-    /// All of them.
     pub const ALL: [AbortCause; 3] = [AbortCause::Deadlock, AbortCause::Serialization, AbortCause::Cycle];
 
     /// What an SQLSTATE of the server says; `None` for every other error.
@@ -92,12 +90,10 @@ impl AbortOutcome {
 pub struct Aborts([Vec<AtomicU64>; CAUSES]);
 
 impl Aborts {
-    /// Nothing counted yet.
     pub(super) fn new() -> Self {
         Aborts(array::from_fn(|_| AbortOutcome::all().map(|_| AtomicU64::default()).collect()))
     }
 
-    /// Counts one.
     pub fn count(&self, cause: AbortCause, outcome: AbortOutcome) {
         let place = AbortOutcome::all().position(|one| one == outcome);
         place.and_then(|place| self.0[cause as usize].get(place)).into_iter().for_each(count);

@@ -14,11 +14,9 @@ use super::{Aborts, Times};
 pub struct ClassCounter {
     /// The metric's name, without `plimsoll_` and `_total`.
     pub name: &'static str,
-    /// What it counts.
     pub about: &'static str,
     /// Whether it is known in the connection path only, and not beside a server.
     pub in_path_only: bool,
-    /// The counter.
     pub of: fn(&ClassStatistics) -> &AtomicU64,
 }
 
@@ -30,7 +28,6 @@ macro_rules! class_counters {
         /// Counts and times of one class since the governor started.
         #[derive(Debug)]
         pub struct ClassStatistics {
-            /// Its name.
             pub name: String,
             $(#[doc = $about] pub $count: AtomicU64,)*
             $(#[doc = $time_about] #[doc = " In nanoseconds."] pub $time: AtomicU64,)*
@@ -40,7 +37,6 @@ macro_rules! class_counters {
             pub aborts: Aborts,
             /// How many parallel workers the server has allowed one of its sessions last, where nothing is limited; `u64::MAX` before it was asked.
             pub server_workers: AtomicU64,
-            /// Times.
             pub times: Times,
         }
 

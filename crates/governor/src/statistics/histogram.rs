@@ -22,7 +22,6 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts a time.
     pub fn record(&self, time: Duration) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min((1 << LOG_MAX) - 1);
         // Relaxed: counts are read for people, and order nothing.
@@ -58,12 +57,10 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// How many times.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// All of them together.
     pub fn sum(&self) -> Duration {
         Duration::from_micros(self.sum_micros)
     }
@@ -110,7 +107,6 @@ impl Counts {
     }
 }
 
-/// The bucket of a time.
 fn bucket(micros: u64) -> usize {
     if micros < PARTS as u64 {
         return micros as usize;
@@ -128,7 +124,6 @@ fn lower_bound(bucket: usize) -> u64 {
     }
 }
 
-/// The middle of a bucket.
 fn middle(bucket: usize) -> Duration {
     Duration::from_nanos((lower_bound(bucket) + lower_bound(bucket + 1)) * 500)
 }

@@ -17,8 +17,9 @@ const THINKS_LONG: Duration = Duration::from_secs(1);
 /// The search, and the class that it is about.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    class: Option<ClassIndex>,
-    search: MplSearch,
+    /// The class that may be limited, if there is one.
+    pub(super) class: Option<ClassIndex>,
+    pub(super) search: MplSearch,
     refused: u64,
     /// Transactions inside whose clients think for long.
     thinking: u32,
@@ -33,16 +34,6 @@ struct Sessions {
 }
 
 impl Search {
-    /// The class that may be limited, if there is one.
-    pub(super) fn class(&self) -> Option<ClassIndex> {
-        self.class
-    }
-
-    /// The search, for people.
-    pub(super) fn search(&self) -> &MplSearch {
-        &self.search
-    }
-
     /// How many of the class may be inside now; `None` for any number.
     pub(super) fn mpl(&self) -> Option<(ClassIndex, u32)> {
         Some((self.class?, self.search.mpl()?.saturating_add(self.thinking)))
@@ -62,7 +53,7 @@ impl Search {
             None
         })?;
         let priority = settings.class(class).limits.priority;
-        let above = (0..).map(ClassIndex).zip(&settings.classes).filter(|(_, of)| of.limits.priority > priority);
+        let above = settings.indexed().filter(|(_, of)| of.limits.priority > priority);
         let of = |class: ClassIndex| ended.get(usize::from(class.0)).copied().unwrap_or_default();
         let important = above.map(|(class, _)| of(class)).fold(EndedWork::default(), |sum, more| EndedWork {
             count: sum.count + more.count,

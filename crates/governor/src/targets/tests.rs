@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use plimsoll_policy::{Asked, Login, Ticket};
+use plimsoll_policy::{Asked, Ticket};
 
 use super::*;
 use crate::admin::command::Call;
 use crate::admin::{change, show};
 use crate::page::state::State;
-use crate::registry::SessionCard;
 use crate::settings::{Cpu, CpuShare, DiskUse, for_tests};
+use crate::testing::session;
 use crate::watch::levers;
 
 const HIGH: ClassIndex = ClassIndex(0);
@@ -57,6 +57,12 @@ impl Play {
 
     fn held(&self) -> Held {
         self.governor.settings().class(LOW).held
+    }
+
+    /// `SET` on the console.
+    fn set(&self, words: &str) -> Result<(), String> {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        change::set::run(&self.call(&words)).map(|_| ()).map_err(|refusal| refusal.message)
     }
 
     fn call<'a>(&'a self, arguments: &'a [String]) -> Call<'a> {
@@ -119,18 +125,18 @@ fn shares_are_lowered_where_they_work_and_never_raised() {
     play.run(10, 50);
     assert_eq!(play.held().nice, None, "nobody has found the server's processes");
     let mut play = Play::new(settings.clone());
-    levers::shares(&play.governor, true, "");
+    levers::set(&play.governor, levers::SHARES, Ok(String::new()));
     play.run(10, 50);
     assert_eq!(play.governor.settings().share_of(LOW), CpuShare::Nice(19));
     // They stop working: what was reached is given up with them.
-    levers::shares(&play.governor, false, "the server has gone");
+    levers::set(&play.governor, levers::SHARES, Err("the server has gone".to_owned()));
     play.turn();
     assert_eq!(play.held().nice, None);
     // What the operator has left untouched, or has as idle, stays so.
     for cpu in [CpuShare::Untouched, CpuShare::Idle, CpuShare::Nice(19)] {
         settings.classes[1].cpu = cpu;
         let mut play = Play::new(settings.clone());
-        levers::shares(&play.governor, true, "");
+        levers::set(&play.governor, levers::SHARES, Ok(String::new()));
         play.run(10, 50);
         assert_eq!(play.governor.settings().share_of(LOW), cpu);
     }
@@ -190,11 +196,7 @@ fn clients_that_think_are_not_late_and_those_that_are_blocked_are() {
     for (phase, is_late) in [(Phase::IdleInTransaction, false), (Phase::Active, true), (Phase::Queued, true)] {
         let mut play = Play::new(settings());
         for _ in 0..4 {
-            let login = Login { user: "high1".to_owned(), database: String::new(), application_name: String::new() };
-            let id = play.governor.registry.next_id();
-            let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, HIGH, play.now()));
-            card.state().phase = phase;
-            play.governor.registry.insert(card);
+            session(&play.governor, 0, HIGH, play.now()).state().phase = phase;
         }
         (0..4).for_each(|_| play.turn());
         assert_eq!(play.held().mpl.is_some(), is_late, "{phase:?}");
@@ -234,10 +236,7 @@ fn people_see_targets_and_moves() {
 #[test]
 fn a_target_can_be_set_on_the_console_unless_it_contradicts_others() {
     let play = Play::new(settings());
-    let set = |words: &str| {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        change::set::run(&play.call(&words)).map(|_| ()).map_err(|refusal| refusal.message)
-    };
+    let set = |words: &str| play.set(words);
     set("class.high.target = p99 < 1.5 x alone").expect("it can be set");
     assert_eq!(
         play.governor.settings().class(HIGH).target.map(|target| target.to_string()).as_deref(),
@@ -265,11 +264,7 @@ fn an_mpl_is_searched_where_nobody_has_set_one() {
     let mut play = Play::new(settings);
     assert!(play.governor.settings().is_limited(LOW) && !play.governor.settings().is_limited(HIGH));
     for _ in 0..12 {
-        let login = Login { user: "low1".to_owned(), database: String::new(), application_name: String::new() };
-        let id = play.governor.registry.next_id();
-        let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, LOW, play.now()));
-        card.state().phase = Phase::Active;
-        play.governor.registry.insert(card);
+        session(&play.governor, 0, LOW, play.now());
     }
     let run = |play: &mut Play, seconds: u64| {
         for _ in 0..seconds {
@@ -296,19 +291,15 @@ fn an_mpl_is_searched_where_nobody_has_set_one() {
     run(&mut play, 1);
     assert_eq!(play.held().mpl, Some(2));
     // An operator's own mpl, or a policy that only tracks, ends it.
-    let set = |play: &Play, words: &str| {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        change::set::run(&play.call(&words)).expect("it can be set");
-    };
     for (off, on) in [
         ("preemption.policy = track", "preemption.policy = pow"),
         ("class.low.mpl = 6", "class.low.mpl = any"),
         ("admission.auto_mpl = false", "admission.auto_mpl = true"),
     ] {
-        set(&play, off);
+        play.set(off).expect("it can be set");
         run(&mut play, 1);
         assert_eq!(play.held().mpl, None, "{off}");
-        set(&play, on);
+        play.set(on).expect("it can be set");
         run(&mut play, 30);
         assert!(play.held().mpl.is_some(), "{on}");
     }

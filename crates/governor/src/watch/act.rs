@@ -24,18 +24,14 @@ pub(super) const LEASE: Duration = Duration::from_millis(500);
 const LEASE_MARGIN: Duration = Duration::from_millis(500);
 
 /// SQLSTATE of a role that may not do what it asked for.
-const INSUFFICIENT_PRIVILEGE: &str = "42501";
+pub(super) const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
 /// A session to be cancelled.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
-    /// The session.
     pub card: Arc<SessionCard>,
-    /// Its server process.
     pub process: i32,
-    /// Its transaction.
     pub transaction: u64,
-    /// The unit in flight.
     pub unit: u64,
     /// Whether it is cancelled to break a cycle of waiters.
     pub breaks_cycle: bool,
@@ -43,7 +39,6 @@ pub(super) struct Target {
     pub if_waiting: bool,
     /// What is settled if it was not cancelled.
     pub event: EventId,
-    /// What it costs and saves.
     pub stake: Stake,
     /// Why: the links from the one who waits to it, as (waiter, blocker).
     pub chain: Vec<(i32, i32)>,
@@ -109,16 +104,16 @@ impl Batch<'_> {
         }
         let each = |aimed: &mut [Option<Aimed<'_>>], fate: CancelOutcome| {
             for at in places {
-                aimed[*at].iter_mut().for_each(|aimed| aimed.settle(fate));
+                aimed[*at].iter_mut().for_each(|aimed| aimed.fate = fate);
             }
         };
-        places.iter().for_each(|at| aimed[*at].iter_mut().for_each(Aimed::sending));
+        each(aimed, CancelOutcome::Unknown);
         match self.run(&mut up.connection, &up.cancel, places) {
             Ok(signalled) => {
                 for at in places {
                     done[*at] = signalled.contains(&self.targets[*at].process);
                     let fate = if done[*at] { CancelOutcome::Arrived } else { CancelOutcome::NotSent };
-                    aimed[*at].iter_mut().for_each(|aimed| aimed.settle(fate));
+                    aimed[*at].iter_mut().for_each(|aimed| aimed.fate = fate);
                 }
                 Ok(())
             }
@@ -154,10 +149,10 @@ impl Batch<'_> {
             let Some(aimed) = aimed[at].as_mut().filter(|_| in_the_way.contains(&self.targets[at].process)) else {
                 continue;
             };
-            let Some(key) = aimed.card().key.get().cloned() else { continue };
+            let Some(key) = aimed.card.key.get().cloned() else { continue };
             let url = super::control::impatient(&settings.server);
-            aimed.sending();
-            let fate = match Cancel::by_key(&url, key.process, &key.secret).deliver() {
+            aimed.fate = CancelOutcome::Unknown;
+            aimed.fate = match Cancel::by_key(&url, key.process, &key.secret).deliver() {
                 Ok(true) => CancelOutcome::Arrived,
                 Ok(false) => CancelOutcome::Unknown,
                 Err(error) => {
@@ -165,8 +160,7 @@ impl Batch<'_> {
                     CancelOutcome::NotSent
                 }
             };
-            done[at] = fate != CancelOutcome::NotSent;
-            aimed.settle(fate);
+            done[at] = aimed.fate != CancelOutcome::NotSent;
         }
         Ok(())
     }

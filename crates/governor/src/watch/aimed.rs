@@ -23,10 +23,11 @@ pub(super) enum CancelOutcome {
 #[derive(Debug)]
 pub(super) struct Aimed<'a> {
     governor: &'a Governor,
-    card: Arc<SessionCard>,
+    pub(super) card: Arc<SessionCard>,
     /// What the session settles, unless nothing was sent to it.
     event: EventId,
-    fate: CancelOutcome,
+    /// What has become of the cancel as far as is known; unknown from the moment at which something may be sent.
+    pub(super) fate: CancelOutcome,
 }
 
 impl<'a> Aimed<'a> {
@@ -50,21 +51,6 @@ impl<'a> Aimed<'a> {
             state.cancels.stake = Some(target.stake);
         }
         Some(Aimed { governor, card, event, fate: CancelOutcome::NotSent })
-    }
-
-    /// Something is about to be sent: until more is known, its fate is unknown.
-    pub(super) fn sending(&mut self) {
-        self.fate = CancelOutcome::Unknown;
-    }
-
-    /// What has become of it, as far as is known now.
-    pub(super) fn settle(&mut self, fate: CancelOutcome) {
-        self.fate = fate;
-    }
-
-    /// The session.
-    pub(super) fn card(&self) -> &Arc<SessionCard> {
-        &self.card
     }
 }
 

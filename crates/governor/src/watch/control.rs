@@ -46,7 +46,6 @@ pub(super) struct Up {
     pub unsignallable: BTreeSet<String>,
     /// What it needs beside a server.
     pub observing: Option<Observing>,
-    /// As whom.
     pub role: String,
     used: Instant,
 }
@@ -57,7 +56,7 @@ pub(super) struct Control {
     governor: Arc<Governor>,
     up: Option<Up>,
     /// The server as where processes can be given shares, or why it cannot be.
-    here: Result<ServerHere, String>,
+    pub(super) here: Result<ServerHere, String>,
     next_try: Instant,
     retry: Duration,
     /// The URL that was tried last; another one is tried at once.
@@ -67,22 +66,15 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// None yet.
     pub(super) fn new(governor: Arc<Governor>) -> Self {
         let here = Err("the control connection has not been made yet".to_owned());
         Control { governor, up: None, here, next_try: Instant::now(), retry: RETRY.0, tried: None, told_for: None }
     }
 
-    /// The connection, if it is up.
     pub(super) fn connection(&mut self) -> Option<&mut Up> {
         let up = self.up.as_mut()?;
         up.used = Instant::now();
         Some(up)
-    }
-
-    /// The server as where processes can be given shares, or why it cannot be.
-    pub(super) fn server_of_this_machine(&self) -> Result<ServerHere, String> {
-        self.here.clone()
     }
 
     /// Connects where that is due, and tries out a connection that has not been used. Whether anything has changed.
@@ -183,7 +175,6 @@ pub(super) const NAME: &str = "plimsoll governor";
 /// The same beside a server.
 pub(super) const NAME_BESIDE: &str = "plimsoll governor beside";
 
-/// Connects.
 fn open(url: &ServerUrl, is_beside: bool, now: Instant) -> Result<Up, WireError> {
     let name = if is_beside { NAME_BESIDE } else { NAME };
     let url = ServerUrl { application_name: name.to_owned(), ..impatient(url) };
@@ -199,8 +190,10 @@ fn open(url: &ServerUrl, is_beside: bool, now: Instant) -> Result<Up, WireError>
 impl Up {
     /// Prepares an isolated session for its work.
     pub(super) fn on(mut connection: Connection, now: Instant) -> Result<Up, WireError> {
-        let is_old = connection.server_version_num() < 140_000;
-        connection.run(if is_old { statements::OPENING } else { statements::OPENING_SINCE_14 })?;
+        connection.run(statements::OPENING)?;
+        if connection.server_version_num() >= 140_000 {
+            connection.run(statements::OPENING_SINCE_14)?;
+        }
         let (mut role, mut may_signal) = (String::new(), false);
         connection.text_rows(statements::RIGHTS, &mut |row| {
             if let [Some(name), is_superuser, has_right] = row {

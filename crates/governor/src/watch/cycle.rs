@@ -37,8 +37,8 @@ pub(super) struct Cycles {
     pause: Duration,
     /// The units that were suspect at the last look, in order.
     suspects: Vec<(i32, u64)>,
-    /// The last look has shown a cycle that another look has to confirm.
-    is_pending: bool,
+    /// The last look has shown a cycle, and the next one has to begin with the suspects again to confirm it.
+    pub(super) is_pending: bool,
 }
 
 /// Whether cycles are broken at all. Beside a server they are left to it, because a victim could not be replayed.
@@ -108,11 +108,6 @@ impl Cycles {
         self.look_at = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSE_MAX);
     }
-
-    /// Whether the next look has to begin with the suspects again, so that what this one has shown can be confirmed.
-    pub(super) fn is_pending(&self) -> bool {
-        self.is_pending
-    }
 }
 
 /// Logs which cycles were seen, to explain why sessions waited.
@@ -127,14 +122,12 @@ pub(super) fn log(scene: &Scene, cycles: &[Cycle]) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use plimsoll_policy::{ClassIndex, CycleLoss, Login, PreemptionPolicy};
+    use plimsoll_policy::{ClassIndex, CycleLoss, PreemptionPolicy};
 
     use super::*;
-    use crate::registry::{BackendKey, SessionCard, SessionId};
     use crate::settings::for_tests;
     use crate::statistics::count;
+    use crate::testing::session;
 
     const MS: Duration = Duration::from_millis(1);
     const LOW: ClassIndex = ClassIndex(1);
@@ -156,15 +149,8 @@ mod tests {
 
         /// A unit of a process is in flight since then.
         fn begins(&self, process: i32, at_ms: u32, cycle_loss: Option<CycleLoss>) {
-            let login = Login { user: String::new(), database: String::new(), application_name: String::new() };
-            let id = SessionId(process.unsigned_abs().into());
-            let card = SessionCard::new(id, 0, String::new(), login, LOW, self.began);
-            card.key.set(BackendKey { process, secret: Box::new([0; 4]) }).expect("set once");
-            {
-                let mut state = card.state();
-                (state.phase, state.since, state.cycle_loss) = (Phase::Active, self.began + at_ms * MS, cycle_loss);
-            }
-            self.governor.registry.insert(Arc::new(card));
+            let card = session(&self.governor, process, LOW, self.began);
+            (card.state().since, card.state().cycle_loss) = (self.began + at_ms * MS, cycle_loss);
             count(&self.governor.statistics.class(LOW).inside);
         }
 
@@ -235,9 +221,9 @@ mod tests {
         world.begins(20, 0, UNNOTICED);
         assert_eq!(world.suspects(10), [10, 20]);
         world.looked(MS / 10, true, 10);
-        assert!(world.cycles.is_pending());
+        assert!(world.cycles.is_pending);
         assert_eq!((world.suspects(11), world.suspects(12)), (vec![], vec![10, 20]));
         world.looked(MS / 10, false, 12);
-        assert!(!world.cycles.is_pending() && world.suspects(20).is_empty());
+        assert!(!world.cycles.is_pending && world.suspects(20).is_empty());
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use plimsoll_policy::{Activity, Edge, Priority, Standing, WaitGraph};
 
-use super::late::{class_priority, in_flight};
+use super::late::in_flight;
 use super::look::Looked;
 use crate::registry::{CardState, Phase, SessionCard};
 use crate::settings::Settings;
@@ -149,7 +149,7 @@ fn standing(node: &Node, looked: &Looked, settings: &Settings, now: Instant, clo
     };
     Standing {
         id,
-        priority: class_priority(settings, state.class),
+        priority: settings.class(state.class).limits.priority,
         rollbacks: state.rollbacks,
         activity,
         preemptible: is_preemptible(state),

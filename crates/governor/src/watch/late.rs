@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{ClassIndex, Priority};
+use plimsoll_policy::Priority;
 
 use crate::governor::Governor;
 use crate::registry::{CardState, Phase, SessionCard};
@@ -18,7 +18,6 @@ pub(super) struct Late {
     pub may_be_blocked: bool,
 }
 
-/// Who is late now.
 pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> Late {
     let (mut processes, mut highest, mut lowest_inside) = (Vec::new(), Priority::LOW, Priority::PROMOTED);
     for card in governor.registry.all() {
@@ -43,12 +42,7 @@ pub(super) fn late(governor: &Governor, settings: &Settings, now: Instant) -> La
 
 /// The priority of a session's transaction: that of its class, or above all if it has lost often enough.
 pub(super) fn present_priority(settings: &Settings, state: &CardState) -> Priority {
-    settings.preemption.bound.present(class_priority(settings, state.class), state.rollbacks)
-}
-
-/// The priority of a class.
-pub(super) fn class_priority(settings: &Settings, class: ClassIndex) -> Priority {
-    settings.class(class).limits.priority
+    settings.preemption.bound.present(settings.class(state.class).limits.priority, state.rollbacks)
 }
 
 /// For how long the unit in flight has been so; zero if none is.

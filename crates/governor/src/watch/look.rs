@@ -54,7 +54,6 @@ impl Looked {
     }
 }
 
-/// Looks, beginning with these processes.
 pub(super) fn look(up: &mut Up, from: &[i32]) -> Result<Looked, WireError> {
     let mut looked = Looked::default();
     up.connection.prepared_text_rows(&up.look, &[&array(from)], &mut |row| {

@@ -75,7 +75,7 @@ impl Outside {
 }
 
 fn is_anything_limited(settings: &Settings) -> bool {
-    (0..).map(plimsoll_policy::ClassIndex).zip(&settings.classes).any(|(class, _)| settings.is_limited(class))
+    settings.indexed().any(|(class, _)| settings.is_limited(class))
 }
 
 /// Admits all sessions that others wait for and that wait for admission themselves; whether there were any.

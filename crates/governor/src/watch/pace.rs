@@ -63,7 +63,7 @@ impl Budget {
 }
 
 /// What a look has shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// Whether anything was another than the last time, or was changed by what was done.
     pub changed: bool,

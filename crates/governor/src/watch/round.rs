@@ -46,7 +46,7 @@ pub(super) struct Round {
     /// What rollbacks have saved since that was asked last, as far as is expected.
     won: Duration,
     /// The last look has shown a cycle that could be broken once it has been seen again.
-    has_pending_cycle: bool,
+    pub(super) has_pending_cycle: bool,
 }
 
 /// By which rules to decide; `None` if there is nothing to decide.
@@ -75,11 +75,6 @@ impl Round {
             won: Duration::ZERO,
             has_pending_cycle: false,
         }
-    }
-
-    /// Whether the last look has shown a cycle that could be broken once it has been seen again.
-    pub(super) fn has_pending_cycle(&self) -> bool {
-        self.has_pending_cycle
     }
 
     /// What rollbacks have saved since this was asked last, as far as is expected.
@@ -115,7 +110,7 @@ impl Round {
         let (now, clock) = (Instant::now(), self.governor.clock(Instant::now()));
         let cards = cards_of(&self.governor, &looked.processes());
         let mut scene = self.links.scene(&looked, cards, settings, now, clock);
-        let Some(rules) = rules(settings, agent) else { return Ok(Seen { changed: false, blocked: false }) };
+        let Some(rules) = rules(settings, agent) else { return Ok(Seen::default()) };
         let (mut victims, actions) = (Vec::new(), self.decide(up, settings, &mut scene, &rules, began)?);
         if !looked.waits.is_empty() {
             tracing::debug!(graph = %scene, ?actions, "a look");
@@ -223,14 +218,11 @@ impl Round {
             return Vec::new();
         }
         let behind = waiters_behind(&scene.graph, rules);
-        let mut not_worth_it = Vec::new();
-        for &(victim, waiter) in victims {
+        let costs_more = |&&(victim, waiter): &&(usize, usize)| {
             let rollback = (victim, waiter, behind[victim]);
-            if !self.ledger.weigh(&self.governor, settings, scene, rollback, looked) {
-                not_worth_it.push(victim);
-            }
-        }
-        not_worth_it
+            !self.ledger.weigh(&self.governor, settings, scene, rollback, looked)
+        };
+        victims.iter().filter(costs_more).map(|(victim, _)| *victim).collect()
     }
 
     /// Whether a transaction whose client thinks holds an advisory lock; `None` if the server was not asked.
@@ -262,33 +254,16 @@ impl Round {
     ) -> Result<bool, WireError> {
         let (mut targets, mut parties, mut acted) = (Vec::new(), Vec::new(), false);
         for &(victim, waiter) in victims {
-            let Node { process, session: Some((card, state)) } = &scene.nodes[victim] else { continue };
+            let Node { process, session: Some((_, state)) } = &scene.nodes[victim] else { continue };
             if state.phase == Phase::IdleInTransaction {
                 acted |= self.roll_back_idle(settings, scene, victim, waiter);
                 continue;
             }
-            // It was aimed at already, and whether it was hit is not known.
-            if state.cancels.preempting == Some(state.unit) {
-                continue;
-            }
             let Some(chain) = self.last.chain(scene.nodes[waiter].process, *process) else { continue };
-            // Noted before anything is done: the victim's session may have an outcome before we receive one.
-            let event = self.note(settings, scene, (victim, waiter), "cancelled", Outcome::Pending);
-            let (Some(event), Some(stake)) = (event, self.ledger.stake(scene, victim, waiter, looked_at.here)) else {
-                continue;
-            };
-            parties.push((victim, waiter));
-            targets.push(Target {
-                card: card.clone(),
-                process: *process,
-                transaction: state.transaction,
-                unit: state.unit,
-                breaks_cycle: false,
-                if_waiting: scene.graph.transactions[victim].activity == Activity::WaitsForLock,
-                event,
-                stake,
-                chain,
-            });
+            if let Some(target) = self.target(settings, scene, (victim, waiter), "cancelled", chain, looked_at.here) {
+                parties.push((victim, waiter));
+                targets.push(target);
+            }
         }
         targets.extend(cycles.iter().filter_map(|cycle| self.target_of(settings, scene, cycle, looked_at.here)));
         if targets.is_empty() {
@@ -313,32 +288,45 @@ impl Round {
         Ok(true)
     }
 
-    /// The victim of a cycle that stands, unless it was aimed at already.
+    /// A victim with the chain from its waiter, unless it was aimed at already: whether it was hit is not known then.
+    fn target(
+        &self,
+        settings: &Settings,
+        scene: &Scene,
+        (victim, waiter): (usize, usize),
+        done: &'static str,
+        chain: Vec<(i32, i32)>,
+        looked: Instant,
+    ) -> Option<Target> {
+        let Node { process, session } = &scene.nodes[victim];
+        let (card, state) = session.as_ref().filter(|(_, state)| state.cancels.preempting != Some(state.unit))?;
+        let stake = self.ledger.stake(scene, victim, waiter, looked)?;
+        // Noted before anything is done: the victim's session may have an outcome before we receive one.
+        let event = self.note(settings, scene, (victim, waiter), done, Outcome::Pending)?;
+        let breaks_cycle = done == BREAKS_CYCLE;
+        Some(Target {
+            card: card.clone(),
+            process: *process,
+            transaction: state.transaction,
+            unit: state.unit,
+            breaks_cycle,
+            if_waiting: breaks_cycle || scene.graph.transactions[victim].activity == Activity::WaitsForLock,
+            event,
+            stake,
+            chain,
+        })
+    }
+
+    /// The victim of a cycle that stands.
     fn target_of(&self, settings: &Settings, scene: &Scene, cycle: &Cycle, looked: Instant) -> Option<Target> {
         let victim = cycle.victim.filter(|_| cycle.stands)?;
-        let (card, state) = scene.nodes[victim].session.as_ref()?;
-        if state.cancels.preempting == Some(state.unit) {
-            return None;
-        }
         let process = |at: usize| scene.nodes[at].process;
         let next = |place: usize| cycle.members[(place + 1) % cycle.members.len()];
         let links = cycle.members.iter().enumerate().map(|(place, member)| (process(*member), process(next(place))));
         // For people: of the others the most important one.
         let others = cycle.members.iter().copied().filter(|at| *at != victim && scene.nodes[*at].session.is_some());
         let waiter = others.max_by_key(|at| scene.graph.transactions[*at].priority).unwrap_or(victim);
-        let stake = self.ledger.stake(scene, victim, waiter, looked)?;
-        let event = self.note(settings, scene, (victim, waiter), BREAKS_CYCLE, Outcome::Pending)?;
-        Some(Target {
-            card: card.clone(),
-            process: process(victim),
-            transaction: state.transaction,
-            unit: state.unit,
-            breaks_cycle: true,
-            if_waiting: true,
-            event,
-            stake,
-            chain: links.collect(),
-        })
+        self.target(settings, scene, (victim, waiter), BREAKS_CYCLE, links.collect(), looked)
     }
 
     /// Has a session whose client thinks roll back; whether it had not been asked before. It counts what comes of it.

@@ -51,7 +51,6 @@ impl Tracked {
         }
     }
 
-    /// Counts the waits that have ended.
     pub(super) fn count_ended(&mut self, governor: &Governor, now: Instant) {
         self.0.retain(|_, wait| match wait.ended(now) {
             Some(end) => {
@@ -98,20 +97,11 @@ impl Wait {
 mod tests {
     use std::time::Duration;
 
-    use plimsoll_policy::Login;
-
     use super::*;
     use crate::settings::for_tests;
+    use crate::testing::session;
 
     const MS: Duration = Duration::from_millis(1);
-
-    fn card(id: u64, now: Instant) -> Arc<SessionCard> {
-        let login = Login { user: String::new(), database: String::new(), application_name: String::new() };
-        let class = ClassIndex(u16::from(id > 1));
-        let card = SessionCard::new(SessionId(id), 0, String::new(), login, class, now);
-        (card.state().phase, card.state().transaction, card.state().unit) = (Phase::Active, 1, 1);
-        Arc::new(card)
-    }
 
     struct World {
         governor: Governor,
@@ -124,8 +114,9 @@ mod tests {
     impl World {
         fn new() -> World {
             let began = Instant::now();
-            let cards = [1, 2, 3].map(|id| card(id, began));
-            World { governor: Governor::new(for_tests(), began), tracked: Tracked::default(), cards, began }
+            let governor = Governor::new(for_tests(), began);
+            let cards = [0, 1, 1].map(|class| session(&governor, 0, ClassIndex(class), began));
+            World { governor, tracked: Tracked::default(), cards, began }
         }
 
         fn note(&mut self, victim: usize, at_ms: u32) {

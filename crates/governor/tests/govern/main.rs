@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 fn governor() {
     if let Some(file) = std::env::var_os(SETTINGS) {
         let end = if std::env::var_os(EXPECTED_END).is_some() { End::Stopped } else { End::Drained };
-        assert_eq!(govern(Path::new(&file)).unwrap(), end);
+        assert_eq!(govern(Path::new(&file), false).unwrap(), end);
     }
 }
 

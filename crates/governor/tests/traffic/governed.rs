@@ -256,7 +256,7 @@ fn as_a_process() {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         process::exit(0);
     });
-    let ended = plimsoll_governor::run::govern(Path::new(&settings));
+    let ended = plimsoll_governor::run::govern(Path::new(&settings), false);
     eprintln!("{ended:?}");
     process::exit(i32::from(ended.is_err()));
 }

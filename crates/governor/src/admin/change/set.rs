@@ -12,35 +12,53 @@ use crate::config::typed::RETRY_BY_APPLICATION;
 use crate::config::{LOOK_LEAST, cpu_share, means_nothing_beside, preemption_policy, quantity};
 use crate::settings::{ClassSettings, Settings, cache_fault, target_faults};
 
+/// A key and how its value is read and set. The error says what is wrong with the value.
+type Key<Of> = (&'static str, fn(&mut Of, &str) -> Result<(), String>);
+
 /// What can be set of everything.
-const KEYS: [&str; 11] = [
-    "admission.mpl",
-    "admission.auto_mpl",
-    "preemption.policy",
-    "preemption.threshold",
-    "preemption.look_interval",
-    "preemption.weigh",
-    "preemption.idle_counts_as_waiting",
-    "cpu.shares",
-    "cpu.inheritance",
-    "cpu.awake",
-    "disk.limits",
+const KEYS: [Key<Settings>; 11] = [
+    ("admission.mpl", |all, value| bound(value).map(|mpl| all.total_mpl = mpl)),
+    ("admission.auto_mpl", |all, value| truth(value).map(|auto_mpl| all.auto_mpl = auto_mpl)),
+    ("preemption.policy", |all, value| preemption_policy(value).map(|policy| all.preemption.policy = policy)),
+    ("preemption.threshold", |all, value| length(value).map(|length| all.preemption.threshold = length)),
+    ("preemption.look_interval", |all, value| length(value).map(|length| all.preemption.look_interval = length)),
+    ("preemption.weigh", |all, value| truth(value).map(|weigh| all.preemption.weigh = weigh)),
+    ("preemption.idle_counts_as_waiting", |all, value| {
+        truth(value).map(|counts| all.preemption.idle_counts_as_waiting = counts)
+    }),
+    ("cpu.shares", |all, value| truth(value).map(|shares| all.cpu.shares = shares)),
+    ("cpu.inheritance", |all, value| truth(value).map(|inheritance| all.cpu.inheritance = inheritance)),
+    ("cpu.awake", |all, value| truth(value).map(|awake| all.cpu.awake = awake)),
+    ("disk.limits", |all, value| truth(value).map(|limits| all.disk.limits = limits)),
 ];
 
 /// What can be set of a class, as `class.NAME.KEY`.
-const CLASS_KEYS: [&str; 10] =
-    ["mpl", "queue_max", "preemptible", "replay", "retries", "retry_aborted", "workers_max", "cpu", "cache", "target"];
+const CLASS_KEYS: [Key<ClassSettings>; 10] = [
+    ("mpl", |class, value| bound(value).map(|mpl| class.limits.mpl = mpl)),
+    ("queue_max", |class, value| bound(value).map(|queue_max| class.limits.queue_max = queue_max)),
+    ("preemptible", |class, value| truth(value).map(|preemptible| class.preemptible = preemptible)),
+    ("replay", |class, value| truth(value).map(|replay| class.replay = replay)),
+    ("retries", |class, value| truth(value).map(|retries| class.retries = retries)),
+    ("retry_aborted", |class, value| attempts(value).map(|attempts| class.retry_aborted = attempts)),
+    ("workers_max", |class, value| bound(value).map(|workers_max| class.workers_max = workers_max)),
+    ("cpu", |class, value| cpu_share(value).map(|cpu| class.cpu = cpu)),
+    ("cache", |class, value| CacheUse::parse(value).map(|cache| class.cache = cache)),
+    ("target", |class, value| target(value).map(|target| class.target = target)),
+];
+
+fn find<Of>(keys: &[Key<Of>], key: &str) -> Option<fn(&mut Of, &str) -> Result<(), String>> {
+    keys.iter().find(|(known, _)| *known == key).map(|(_, set)| *set)
+}
 
 /// Whether that key of `SHOW CONFIG` can be set.
 pub(crate) fn can_be_set(key: &str) -> bool {
-    KEYS.contains(&key) || class_key(key).is_some_and(|(_, key)| CLASS_KEYS.contains(&key))
+    find(&KEYS, key).is_some() || class_key(key).is_some_and(|(_, key)| find(&CLASS_KEYS, key).is_some())
 }
 
 fn class_key(key: &str) -> Option<(&str, &str)> {
     key.strip_prefix("class.")?.rsplit_once('.')
 }
 
-/// Changes one setting.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let (key, value) = match call.arguments {
         [key, sign, value @ ..] if (sign == "=" || sign.eq_ignore_ascii_case("to")) && !value.is_empty() => {
@@ -92,49 +110,17 @@ fn apply(settings: &mut Settings, key: &str, value: &str) -> Result<(), Refusal>
             let value = if class.retries { "true" } else { value };
             return truth(value).map(|preemptible| class.preemptible = preemptible).map_err(wrong);
         }
-        return apply_to_class(class, class_key, value).unwrap_or_else(|| Err(unknown(key))).map_err(|mut refusal| {
-            refusal.message = format!("{key}: {}", refusal.message);
-            refusal
-        });
+        let set = find(&CLASS_KEYS, class_key).ok_or_else(|| unknown(key, &format!("{key}: ")))?;
+        return set(class, value).map_err(wrong);
     }
-    let preemption = &mut settings.preemption;
-    match key {
-        "admission.mpl" => settings.total_mpl = bound(value).map_err(wrong)?,
-        "admission.auto_mpl" => settings.auto_mpl = truth(value).map_err(wrong)?,
-        "preemption.weigh" => preemption.weigh = truth(value).map_err(wrong)?,
-        "preemption.policy" => preemption.policy = preemption_policy(value).map_err(wrong)?,
-        "preemption.threshold" => preemption.threshold = length(value).map_err(wrong)?,
-        "preemption.look_interval" => preemption.look_interval = length(value).map_err(wrong)?,
-        "preemption.idle_counts_as_waiting" => preemption.idle_counts_as_waiting = truth(value).map_err(wrong)?,
-        "cpu.shares" => settings.cpu.shares = truth(value).map_err(wrong)?,
-        "cpu.inheritance" => settings.cpu.inheritance = truth(value).map_err(wrong)?,
-        "cpu.awake" => settings.cpu.awake = truth(value).map_err(wrong)?,
-        "disk.limits" => settings.disk.limits = truth(value).map_err(wrong)?,
-        _ => return Err(unknown(key)),
-    }
-    Ok(())
+    let set = find(&KEYS, key).ok_or_else(|| unknown(key, ""))?;
+    set(settings, value).map_err(wrong)
 }
 
-fn apply_to_class(class: &mut ClassSettings, key: &str, value: &str) -> Option<Result<(), Refusal>> {
-    let outcome = match key {
-        "mpl" => bound(value).map(|mpl| class.limits.mpl = mpl),
-        "queue_max" => bound(value).map(|queue_max| class.limits.queue_max = queue_max),
-        "preemptible" => truth(value).map(|preemptible| class.preemptible = preemptible),
-        "replay" => truth(value).map(|replay| class.replay = replay),
-        "retries" => truth(value).map(|retries| class.retries = retries),
-        "retry_aborted" => attempts(value).map(|attempts| class.retry_aborted = attempts),
-        "workers_max" => bound(value).map(|workers_max| class.workers_max = workers_max),
-        "cpu" => cpu_share(value).map(|cpu| class.cpu = cpu),
-        "cache" => CacheUse::parse(value).map(|cache| class.cache = cache),
-        "target" => target(value).map(|target| class.target = target),
-        _ => return None,
-    };
-    Some(outcome.map_err(|why| Refusal::new("22023", why)))
-}
-
-fn unknown(key: &str) -> Refusal {
-    let message = format!("there is no setting \"{key}\" that can be set{}", did_you_mean(key, KEYS));
-    let hint = format!("There are {} and, as class.NAME.KEY, {}.", listed(KEYS), listed(CLASS_KEYS));
+fn unknown(key: &str, beginning: &str) -> Refusal {
+    let (all, of_class) = (KEYS.map(|(key, _)| key), CLASS_KEYS.map(|(key, _)| key));
+    let message = format!("{beginning}there is no setting \"{key}\" that can be set{}", did_you_mean(key, all));
+    let hint = format!("There are {} and, as class.NAME.KEY, {}.", listed(all), listed(of_class));
     Refusal::new("42704", message).hint(hint)
 }
 

@@ -4,7 +4,6 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, int, text};
 use crate::admin::command::Call;
 use crate::statistics::ClassStatistics;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("class"), text("cause"), text("outcome"), int("count")];
 
 /// The rows: what has happened at least once.

@@ -7,13 +7,11 @@ use plimsoll_policy::ClassIndex;
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, boolean, float, int, text};
 use crate::admin::command::Call;
-use crate::history::Window;
 use crate::statistics::two_digits;
 
 /// What `p95_ms` is over.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[
     text("class"),
     text("priority"),
@@ -32,7 +30,6 @@ pub const COLUMNS: &[Column] = &[
     text("rules"),
 ];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let governor = call.governor;
     let settings = governor.settings();
@@ -44,6 +41,9 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         if settings.rules.default_class() == index {
             rules.push("default".to_owned());
         }
+        let window = governor.history.lock().window(index.0.into(), PERIOD);
+        // To the two digits that it is known to; null without transactions.
+        let p95_ms = window.and_then(|window| window.counts.transaction_times.percentile(0.95));
         vec![
             Cell::from(class.name.as_str()),
             class.limits.priority.to_string().into(),
@@ -58,15 +58,9 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             class.retries.into(),
             class.retry_aborted.into(),
             class.cpu_in_force().to_string().into(),
-            p95_ms(governor.history.lock().window(index.0.into(), PERIOD)),
+            p95_ms.map(|p95| two_digits(p95.as_secs_f64() * 1e3)).into(),
             rules.join("; ").into(),
         ]
     };
-    Ok(Answer::of((0..).map(ClassIndex).zip(&settings.classes).map(row).collect()))
-}
-
-/// The 95th percentile of the last minute's transactions, to the two digits that it is known to; null without any.
-fn p95_ms(window: Option<Window>) -> Cell {
-    let p95 = window.and_then(|window| window.counts.transaction_times.percentile(0.95));
-    p95.map_or(Cell::Null, |p95| Cell::Float(two_digits(p95.as_secs_f64() * 1e3)))
+    Ok(Answer::of(settings.indexed().map(row).collect()))
 }

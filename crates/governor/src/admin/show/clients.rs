@@ -2,10 +2,9 @@
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
-use crate::registry::{CardState, ChosenBy, Phase};
+use crate::registry::{ChosenBy, Immunity, Phase};
 use crate::settings::Settings;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[
     int("id"),
     text("user"),
@@ -24,7 +23,6 @@ pub const COLUMNS: &[Column] = &[
     float("connected_s"),
 ];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let settings = call.governor.settings();
     let rows = call.governor.registry.all().into_iter().map(|card| {
@@ -45,17 +43,13 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             // Beside a server some pass between two looks.
             if state.observed.is_some() { Cell::Null } else { state.transaction.into() },
             state.rollbacks.into(),
-            immune(&state),
+            // Why its transaction must not be rolled back now although its class may be.
+            state.immune.map(Immunity::name).into(),
             card.process().map(i64::from).into(),
             since(card.opened),
         ]
     });
     Ok(Answer::of(rows.collect()))
-}
-
-/// Why the transaction must not be rolled back now although its class may be; null if it may.
-fn immune(state: &CardState) -> Cell {
-    state.immune.map(|immunity| immunity.name()).into()
 }
 
 /// Why a session or its transaction has its class, in words.

@@ -4,10 +4,8 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, text};
 use crate::admin::change::set;
 use crate::admin::command::Call;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("key"), text("value"), text("changeable")];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let row = |(key, value): (String, String)| {
         let how = if set::can_be_set(&key) {

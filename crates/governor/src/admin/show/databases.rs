@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use crate::admin::answer::{Answer, Cell, Column, Refusal, int, text};
 use crate::admin::command::Call;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("name"), text("server"), text("pool_mode"), int("current_connections")];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let address = call.governor.settings().server.address();
     let mut databases: BTreeMap<String, u64> = BTreeMap::new();

@@ -4,10 +4,8 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, text};
 use crate::admin::command::Call;
 use crate::statement::fingerprint;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("fingerprint")];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let [statement] = call.arguments else {
         let refusal = Refusal::new("42601", "SHOW FINGERPRINT takes one statement");

@@ -3,10 +3,8 @@
 use crate::admin::answer::{Answer, Cell, Column, Refusal, text};
 use crate::admin::command::{COMMANDS, Call};
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("command"), text("about"), text("who")];
 
-/// The rows.
 pub fn run(_: &Call<'_>) -> Result<Answer, Refusal> {
     let row = |command: &crate::admin::command::Command| {
         let who = if command.changes { "users that may change" } else { "every user" };

@@ -3,10 +3,8 @@
 use crate::admin::answer::{Answer, Cell, Column, Refusal, boolean, text};
 use crate::admin::command::Call;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("lever"), boolean("works"), text("why")];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let health = call.governor.health.lock().clone();
     let control = match (&health.control_up, &health.control_error) {

@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use crate::admin::answer::{Answer, Cell, Column, Refusal, int, text};
 use crate::admin::command::Call;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("list"), int("items")];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let governor = call.governor;
     let settings = governor.settings();

@@ -4,10 +4,8 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, int, text};
 use crate::admin::command::Call;
 use crate::own_process::OwnProcess;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("name"), int("bytes")];
 
-/// The rows.
 pub fn run(_: &Call<'_>) -> Result<Answer, Refusal> {
     let own = OwnProcess::read();
     let lines =

@@ -12,7 +12,6 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, int, text};
 use crate::admin::command::Call;
 use crate::registry::Phase;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[
     text("database"),
     text("user"),
@@ -49,7 +48,6 @@ struct Pool {
     waited_longest: Duration,
 }
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let settings = call.governor.settings();
     let mut pools: BTreeMap<(String, String, ClassIndex), Pool> = BTreeMap::new();

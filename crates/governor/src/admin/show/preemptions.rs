@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[
     text("at"),
     int("victim"),
@@ -23,11 +22,8 @@ pub const COLUMNS: &[Column] = &[
     float("won_ms"),
 ];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
-    let millis = |length: Option<std::time::Duration>| {
-        length.map_or(Cell::Null, |length| Cell::Float(length.as_micros() as f64 / 1e3))
-    };
+    let millis = |length: std::time::Duration| length.as_micros() as f64 / 1e3;
     let row = |event: crate::governor::PreemptionEvent| {
         let (stake, told) = (event.stake, event.told());
         vec![
@@ -39,12 +35,12 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             event.waiter.0.0.into(),
             i64::from(event.waiter.1).into(),
             event.waiter_class.into(),
-            Cell::Float(event.waited.as_micros() as f64 / 1e3),
+            millis(event.waited).into(),
             event.lever.into(),
             event.done.into(),
             told.into(),
-            millis(stake.map(|stake| stake.lost)),
-            millis(stake.and_then(|stake| stake.won)),
+            stake.map(|stake| millis(stake.lost)).into(),
+            stake.and_then(|stake| stake.won).map(millis).into(),
         ]
     };
     Ok(Answer::of(call.governor.events().into_iter().rev().map(row).collect()))

@@ -4,7 +4,6 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
 use crate::registry::SessionId;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[
     int("position"),
     int("id"),
@@ -16,7 +15,6 @@ pub const COLUMNS: &[Column] = &[
     text("why"),
 ];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let settings = call.governor.settings();
     let now = call.governor.clock(call.now);

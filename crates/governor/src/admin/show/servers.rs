@@ -4,7 +4,6 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
 use crate::registry::Phase;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[
     int("pid"),
     text("user"),
@@ -18,7 +17,6 @@ pub const COLUMNS: &[Column] = &[
     int("cancels_in_flight"),
 ];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let settings = call.governor.settings();
     let address = settings.server.address();

@@ -8,16 +8,13 @@ use crate::admin::answer::{Answer, Cell, Column, Refusal, text};
 use crate::admin::command::Call;
 use crate::relay;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("key"), text("value")];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let governor = call.governor;
     let settings = governor.settings();
     let health = governor.health.lock().clone();
-    let paused = settings.classes.iter().filter(|class| class.is_paused);
-    let paused: Vec<&str> = paused.map(|class| class.name.as_str()).collect();
+    let paused = settings.names_of(|class| class.is_paused);
     let control = match (health.control_up, health.control_error) {
         (Some(since), _) => Timestamp::try_from(since).map_or("up".to_owned(), |since| format!("up since {since:.0}")),
         (None, Some(why)) => format!("down: {why}"),
@@ -39,7 +36,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         ("mode", if settings.is_beside { "beside the server" } else { "in the connection path" }.to_owned()),
         ("server", settings.server.address()),
         ("control", control),
-        ("paused", if paused.is_empty() { "none".to_owned() } else { paused.join(", ") }),
+        ("paused", if paused.is_empty() { "none".to_owned() } else { paused }),
         ("clients", governor.registry.len().to_string()),
         ("looks_per_s", looks),
         ("look_ms", look_ms),

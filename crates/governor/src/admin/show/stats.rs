@@ -11,7 +11,6 @@ use crate::statistics::ClassStatistics;
 /// What averages are over.
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[
     text("class"),
     int("total_xact_count"),
@@ -30,7 +29,6 @@ pub const COLUMNS: &[Column] = &[
     int("avg_wait_time"),
 ];
 
-/// The columns of totals alone.
 pub(crate) const TOTALS: &[Column] = &[
     text("class"),
     int("xact_count"),
@@ -44,21 +42,17 @@ pub(crate) const TOTALS: &[Column] = &[
     int("rollback_won"),
 ];
 
-/// The columns of averages alone.
 pub(crate) const AVERAGES: &[Column] =
     &[text("class"), int("xact_count"), int("query_count"), int("xact_time"), int("query_time"), int("wait_time")];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     rows(call, |place, class| [total_cells(call, class), average_cells(call, place)].concat())
 }
 
-/// Totals alone.
 pub fn totals(call: &Call<'_>) -> Result<Answer, Refusal> {
     rows(call, |_, class| total_cells(call, class))
 }
 
-/// Averages alone.
 pub fn averages(call: &Call<'_>) -> Result<Answer, Refusal> {
     rows(call, |place, _| average_cells(call, place))
 }

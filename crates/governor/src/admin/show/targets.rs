@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use plimsoll_policy::{ClassIndex, LeverBounds, Why};
+use plimsoll_policy::{ClassIndex, LeverBounds, Move, Why};
 
 use crate::admin::answer::{Answer, Cell, Column, Refusal, float, int, text};
 use crate::admin::command::Call;
 use crate::targets::{Targets, since};
 
-/// The columns. Times are in milliseconds, but `since_s`.
+/// Times are in milliseconds, but `since_s`.
 pub const COLUMNS: &[Column] = &[
     text("class"),
     text("target"),
@@ -25,7 +25,6 @@ pub const COLUMNS: &[Column] = &[
     text("why"),
 ];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let settings = call.governor.settings();
     let targets = call.governor.targets.lock();
@@ -40,11 +39,6 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
         targets.levers().filter(is_limited).map(written).collect::<Vec<_>>().join(", ")
     };
     let rows = targets.views().into_iter().map(|view| {
-        let last = targets.moves().rev().find(|(_, moved)| moved.target == view.class);
-        let last = last.map(|(_, moved)| {
-            let (from, to) = (moved.kind.written(moved.from), moved.kind.written(moved.to));
-            format!("{} {}: {from} -> {to}: {}", name(moved.class), moved.kind, moved.why)
-        });
         vec![
             Cell::from(name(view.class)),
             view.target.to_string().into(),
@@ -57,7 +51,7 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
             millis(view.best),
             view.count.into(),
             limited(settings.class(view.class).limits.priority).into(),
-            last.map_or(Cell::Null, Cell::Text),
+            last_move(&targets, name, |moved| moved.target == view.class).into(),
             view.why.into(),
         ]
     });
@@ -69,23 +63,29 @@ pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
 /// The class for which an automatic `mpl` is searched.
 fn search<'a>(targets: &Targets, name: impl Fn(ClassIndex) -> &'a str) -> Option<Vec<Cell>> {
     let (class, search) = targets.search()?;
-    let last = targets.moves().rev().find(|(_, moved)| matches!(moved.why, Why::Search(_)));
-    let last = last.map(|(_, moved)| {
-        let (from, to) = (moved.kind.written(moved.from), moved.kind.written(moved.to));
-        format!("{} {}: {from} -> {to}: {}", name(moved.class), moved.kind, moved.why)
-    });
     let limited = search.mpl().map_or_else(String::new, |mpl| format!("{} mpl {mpl} of any", name(class)));
     let mut row = vec![Cell::from(name(class)), "auto_mpl".into(), search.state().into()];
     row.extend(std::iter::repeat_n(Cell::Null, 7));
     row.extend([
         Cell::from(limited),
-        last.map_or(Cell::Null, Cell::Text),
+        last_move(targets, name, |moved| matches!(moved.why, Why::Search(_))).into(),
         "the smallest mpl that costs no throughput".into(),
     ]);
     Some(row)
 }
 
+/// The last of these moves, in words.
+fn last_move<'a>(
+    targets: &Targets,
+    name: impl Fn(ClassIndex) -> &'a str,
+    is_it: impl Fn(&Move) -> bool,
+) -> Option<String> {
+    let (_, moved) = targets.moves().rev().find(|(_, moved)| is_it(moved))?;
+    let (from, to) = (moved.kind.written(moved.from), moved.kind.written(moved.to));
+    Some(format!("{} {}: {from} -> {to}: {}", name(moved.class), moved.kind, moved.why))
+}
+
 /// A length of time in milliseconds, to a hundredth.
 fn millis(length: Option<Duration>) -> Cell {
-    length.map_or(Cell::Null, |length| Cell::Float((length.as_secs_f64() * 1e5).round() / 100.0))
+    length.map(|length| (length.as_secs_f64() * 1e5).round() / 100.0).into()
 }

@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use crate::admin::answer::{Answer, Cell, Column, Refusal, boolean, int, text};
 use crate::admin::command::Call;
 
-/// The columns.
 pub const COLUMNS: &[Column] = &[text("name"), text("pool_mode"), int("current_connections"), boolean("break_glass")];
 
-/// The rows.
 pub fn run(call: &Call<'_>) -> Result<Answer, Refusal> {
     let settings = call.governor.settings();
     let mut users: BTreeMap<String, u64> = settings.break_glass.iter().map(|user| (user.clone(), 0)).collect();

@@ -11,7 +11,6 @@ use plimsoll_machine::resctrl::class_groups::{CacheHome, ClassGroups, ClassSubje
 use plimsoll_policy::cache_class::{CacheClassError, CacheWays, WayMask};
 use plimsoll_policy::cache_use::{CacheUse, masks_of};
 
-/// The groups.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) groups: ClassGroups,

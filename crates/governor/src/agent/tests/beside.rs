@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::grouped::{machine as with_groups, member, until, walk_at};
+use super::grouped::machine as with_groups;
 use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
 use crate::settings::CpuShare;
 
@@ -54,10 +54,7 @@ fn sessions_get_back_what_their_server_has() {
 /// A session that is not to be governed any more, because its user breaks the glass now, is as it was.
 #[test]
 fn a_session_that_is_not_governed_any_more_has_what_it_had() {
-    let machine = Machine::new(|settings| settings.is_beside = true);
-    let low = machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
+    let (machine, low, mut agent) = Machine::with_low(|settings| settings.is_beside = true);
     assert_eq!(machine.share(201), (10, 0, 10));
     machine.governor.registry.remove(low.id);
     machine.walk(&mut agent);
@@ -68,18 +65,18 @@ fn a_session_that_is_not_governed_any_more_has_what_it_had() {
 fn groups_in_which_a_killed_governor_left_processes_are_left() {
     let machine = with_groups(|settings| settings.is_beside = true);
     let (low, _other) = (machine.session(201, LOW), machine.session(202, LOW));
-    [POSTMASTER, 201, 202].iter().for_each(|process| member(&machine, *process));
+    machine.put(&[POSTMASTER, 201, 202], "db");
     let mut agent = machine.agent();
     machine.walk(&mut agent);
-    until(&machine, 201, "db/reports");
-    until(&machine, 202, "db/reports");
+    machine.until_in(201, "db/reports");
+    machine.until_in(202, "db/reports");
     killed(agent);
     low.state().served = HIGH;
     let mut agent = machine.agent();
     machine.walk(&mut agent);
-    until(&machine, 201, "db");
+    machine.until_in(201, "db");
     let later = agent.next + Duration::from_secs(5);
-    walk_at(&machine, &mut agent, later);
+    machine.walk_at(&mut agent, later);
     drop(agent);
-    until(&machine, 202, "db");
+    machine.until_in(202, "db");
 }

@@ -9,7 +9,6 @@ use plimsoll_machine::resctrl::ResctrlFiles;
 use plimsoll_machine::resctrl::fake::Shape;
 use plimsoll_policy::cache_class::{CacheClass, WayMask};
 use plimsoll_policy::cache_use::CacheUse;
-use plimsoll_testing::says;
 
 use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
 use crate::agent::cache::LOOK_EVERY;
@@ -59,13 +58,9 @@ fn operators_group(machine: &Machine, processes: &[i32], schemata: &str) {
     });
 }
 
-fn walk_at(machine: &Machine, agent: &mut Agent, now: Instant) {
-    agent.tend(&machine.governor.settings(), now.max(agent.next) + EVERY);
-}
-
 fn walk_after(machine: &Machine, agent: &mut Agent, pause: std::time::Duration) {
     let now = agent.next + pause;
-    walk_at(machine, agent, now);
+    machine.walk_at(agent, now);
 }
 
 /// A session of class low that is confined.
@@ -113,17 +108,17 @@ fn who_changes_class_is_freed_at_once_and_confined_when_settled() {
     let began = Instant::now();
     let is_confined = || tasks(&machine, &group("polluting")).contains(&201);
     let moves = machine.moves();
-    (0..10).for_each(|walk| walk_at(&machine, &mut agent, began + EVERY * walk));
+    (0..10).for_each(|walk| machine.walk_at(&mut agent, began + EVERY * walk));
     assert_eq!(machine.moves(), moves, "it is there already");
     let began = agent.next;
     card.state().served = HIGH;
-    walk_at(&machine, &mut agent, began);
+    machine.walk_at(&mut agent, began);
     assert!(!is_confined());
     card.state().served = LOW;
-    walk_at(&machine, &mut agent, began + EVERY);
-    walk_at(&machine, &mut agent, began + SETTLED / 2);
+    machine.walk_at(&mut agent, began + EVERY);
+    machine.walk_at(&mut agent, began + SETTLED / 2);
     assert!(!is_confined());
-    walk_at(&machine, &mut agent, began + SETTLED * 2);
+    machine.walk_at(&mut agent, began + SETTLED * 2);
     assert!(is_confined());
     assert_eq!(machine.moves(), moves + 2);
 }
@@ -133,15 +128,15 @@ fn a_holder_that_inherits_has_the_whole_cache_and_so_have_its_workers() {
     let (machine, card, mut agent) = with_one_confined();
     machine.process(300, POSTMASTER, "postgres", "postgres: parallel worker for PID 201 ");
     let now = Instant::now();
-    walk_at(&machine, &mut agent, now);
+    machine.walk_at(&mut agent, now);
     assert_eq!(tasks(&machine, &group("polluting")), BTreeSet::from([201, 300]));
     assert!(agent.inherit(&machine.governor.settings(), &card, 1, CpuShare::Untouched, now));
     assert_eq!(tasks(&machine, &group("polluting")), BTreeSet::from([300]), "at once");
-    walk_at(&machine, &mut agent, now);
+    machine.walk_at(&mut agent, now);
     assert!(tasks(&machine, &group("polluting")).is_empty());
     card.state().transaction = 2;
-    walk_at(&machine, &mut agent, now + EVERY * 2);
-    walk_at(&machine, &mut agent, now + SETTLED * 3);
+    machine.walk_at(&mut agent, now + EVERY * 2);
+    machine.walk_at(&mut agent, now + SETTLED * 3);
     assert_eq!(tasks(&machine, &group("polluting")), BTreeSet::from([201, 300]));
 }
 
@@ -154,24 +149,16 @@ fn a_group_that_vanishes_is_told_and_made_again() {
     let before = machine.resctrl().snapshot();
     let mut agent = machine.agent();
     machine.walk(&mut agent);
-    assert!(
-        machine.lever("cache").1.contains("of the ways 0x3f (7.50 MiB) of /sys/fs/resctrl/db"),
-        "{:?}",
-        machine.lever("cache")
-    );
+    machine.check_lever("cache", true, &["of the ways 0x3f (7.50 MiB) of /sys/fs/resctrl/db"]);
     machine.change_resctrl(|resctrl| resctrl.remove_group(&group("polluting")));
     assert!(tasks(&machine, "").contains(&201));
     let now = agent.next + LOOK_EVERY;
-    walk_at(&machine, &mut agent, now);
+    machine.walk_at(&mut agent, now);
     assert_eq!(machine.resctrl().snapshot(), before, "it is in the operator's group again");
-    let (is_on, why) = machine.lever("cache");
-    assert!(
-        !is_on && why.contains("polluting is gone; another process has removed it") && why.contains("within a minute"),
-        "{why}"
-    );
-    walk_at(&machine, &mut agent, now + REFUSED_FOR / 2);
+    machine.check_lever("cache", false, &["polluting is gone; another process has removed it", "within a minute"]);
+    machine.walk_at(&mut agent, now + REFUSED_FOR / 2);
     assert_eq!(groups(&machine), ["db"]);
-    walk_at(&machine, &mut agent, now + REFUSED_FOR * 2);
+    machine.walk_at(&mut agent, now + REFUSED_FOR * 2);
     assert_eq!(tasks(&machine, &group("polluting")), BTreeSet::from([201]));
     assert!(machine.lever("cache").0);
     // Noticed when a process is moved, too.
@@ -192,14 +179,14 @@ fn ways_of_the_server_and_parts_of_classes_that_change_are_followed() {
     machine.governor.change(|settings| settings.classes[0].cache = CacheUse::ALL).unwrap();
     machine.governor.change(|settings| settings.classes[1].cache = DEPENDS).unwrap();
     let now = agent.next;
-    walk_at(&machine, &mut agent, now);
+    machine.walk_at(&mut agent, now);
     assert_eq!((groups(&machine), tasks(&machine, &group("depends"))), (vec![group("depends")], BTreeSet::from([201])));
     let schemata = || machine.resctrl().read(&format!("{}/schemata", group("depends"))).unwrap();
     assert!(schemata().contains("L3:0=7f;1=7f"), "{}", schemata());
 
     machine.change_resctrl(|resctrl| resctrl.write("schemata", "L3:0=1f;1=1f\n"));
-    walk_at(&machine, &mut agent, now + LOOK_EVERY * 2);
-    walk_at(&machine, &mut agent, now + LOOK_EVERY * 2 + EVERY);
+    machine.walk_at(&mut agent, now + LOOK_EVERY * 2);
+    machine.walk_at(&mut agent, now + LOOK_EVERY * 2 + EVERY);
     assert!(schemata().contains("L3:0=7;1=7") && tasks(&machine, &group("depends")).contains(&201), "{}", schemata());
     machine.change_resctrl(|resctrl| resctrl.write("schemata", "L3:0=7ff;1=7ff\n"));
 
@@ -219,24 +206,18 @@ fn who_is_elsewhere_by_the_hand_of_another_stays_there_and_is_listed() {
     });
     let mut agent = machine.agent();
     machine.walk(&mut agent);
-    let untouchable = || machine.governor.health.lock().untouchable.clone();
+    let is_listed = |process: i32, part: &str| {
+        let untouchable = machine.governor.health.lock().untouchable.clone();
+        assert!(untouchable[0].0 == process && untouchable[0].1.contains(part), "{untouchable:?}");
+    };
     assert_eq!(tasks(&machine, "batch"), BTreeSet::from([202]));
-    assert!(
-        untouchable()[0].0 == 202 && untouchable()[0].1.contains("group /sys/fs/resctrl/batch"),
-        "{:?}",
-        untouchable()
-    );
+    is_listed(202, "group /sys/fs/resctrl/batch");
     machine.change_resctrl(|resctrl| resctrl.write("batch/tasks", "201\n"));
     walk_after(&machine, &mut agent, LOOK_EVERY);
-    assert!(
-        untouchable().iter().any(|(process, why)| *process == 201 && why.contains("out of its group")),
-        "{:?}",
-        untouchable()
-    );
+    is_listed(201, "out of its group");
     machine.change_resctrl(|resctrl| resctrl.write(&format!("{}/schemata", group("polluting")), "L3:0=7;1=3\n"));
     walk_after(&machine, &mut agent, LOOK_EVERY * 2);
-    let (is_on, why) = machine.lever("cache");
-    assert!(!is_on && why.contains("polluting is 0x7 and not 0x3"), "{why}");
+    machine.check_lever("cache", false, &["polluting is 0x7 and not 0x3"]);
     drop(agent);
     assert_eq!((tasks(&machine, "batch"), groups(&machine)), (BTreeSet::from([201, 202]), vec!["batch".to_owned()]));
 }
@@ -251,9 +232,7 @@ fn where_classes_cannot_be_confined_the_reason_is_told_and_nothing_is_changed() 
         let before = machine.resctrl().snapshot();
         let mut agent = machine.agent();
         (0..3).for_each(|_| machine.walk(&mut agent));
-        let (is_on, why) = machine.lever("cache");
-        says(expect, &why, expect);
-        assert!(!is_on, "{why}");
+        machine.check_lever("cache", false, &[expect]);
         assert_eq!(machine.resctrl().snapshot(), before, "{expect}");
     };
     let as_it_is: &dyn Fn(&mut Settings) = &|_| {};
@@ -296,15 +275,11 @@ fn where_classes_cannot_be_confined_the_reason_is_told_and_nothing_is_changed() 
 
 #[test]
 fn without_resctrl_the_lever_is_off_and_comes_when_it_is_mounted() {
-    let machine = Machine::new(|settings| settings.classes[1].cache = POLLUTING);
-    let _low = machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
-    let (is_on, why) = machine.lever("cache");
-    assert!(!is_on && why.contains("the kernel has no resctrl file system") && why.contains("remedy"), "{why}");
+    let (machine, _low, mut agent) = Machine::with_low(|settings| settings.classes[1].cache = POLLUTING);
+    machine.check_lever("cache", false, &["the kernel has no resctrl file system", "remedy"]);
     machine.mount_resctrl(Shape::intel());
     let now = agent.next;
-    walk_at(&machine, &mut agent, now + REFUSED_FOR * 2);
+    machine.walk_at(&mut agent, now + REFUSED_FOR * 2);
     assert_eq!(tasks(&machine, &group("polluting")), BTreeSet::from([201]));
     assert!(machine.lever("cache").0);
 

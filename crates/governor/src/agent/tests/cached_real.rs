@@ -6,25 +6,24 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_machine::change::Changes;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
-use plimsoll_machine::process_share::{began_at, children, title};
+use plimsoll_machine::process_share::{began_at, children};
 use plimsoll_machine::resctrl::ResctrlFiles;
 use plimsoll_machine::resctrl::fake::{FakeKernel, Mirror, Shape};
 use plimsoll_policy::ClassIndex;
 use plimsoll_policy::cache_class::CacheClass;
 use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_postgres::connection::Connection;
-use plimsoll_testing::{Need, skip};
+use plimsoll_testing::{Need, skip, until};
 
-use super::real::{server, session, until};
+use super::real::{governor, scan_in_parallel, server, session, workers};
 use crate::agent::groups::SETTLED;
 use crate::agent::{Agent, EVERY, ServerHere};
-use crate::governor::Governor;
-use crate::settings::{Cpu, for_tests};
+use crate::settings::Cpu;
 
 /// Changes go to resctrl, or to this machine.
 #[derive(Debug)]
@@ -122,28 +121,13 @@ impl World {
     }
 }
 
-/// A query with parallel workers, which runs until it is cancelled.
-fn scan_in_parallel(mut connection: Connection) -> Connection {
-    let prepare = [
-        "create table scanned as select g from generate_series(1, 20000) g",
-        "set min_parallel_table_scan_size = 0",
-        "set parallel_setup_cost = 0",
-        "set parallel_tuple_cost = 0",
-    ];
-    prepare.iter().for_each(|statement| connection.run(statement).unwrap());
-    let error = connection.run("select count(*) from scanned where pg_sleep(0.01)::text = 'never'").unwrap_err();
-    assert_eq!(error.server().unwrap().code, "57014");
-    connection
-}
-
 #[test]
 fn backends_and_their_workers_are_confined_by_the_class_that_they_serve() {
     let (server, url) = server();
-    let mut settings = for_tests();
-    (settings.server, settings.control) = (url.clone(), Some(url.clone()));
-    settings.cpu = Cpu { shares: false, inheritance: true, awake: false };
-    settings.classes[1].cache = CacheUse::Class(CacheClass::Polluting);
-    let governor = Arc::new(Governor::new(settings, Instant::now()));
+    let governor = governor(&url, |settings| {
+        settings.cpu = Cpu { shares: false, inheritance: true, awake: false };
+        settings.classes[1].cache = CacheUse::Class(CacheClass::Polluting);
+    });
     let (control, scan) = (Connection::open(&url).unwrap(), Connection::open(&url).unwrap());
     let (other, process) = (Connection::open(&url).unwrap(), scan.process_id());
     let world = World::of(server.postmaster());
@@ -154,8 +138,7 @@ fn backends_and_their_workers_are_confined_by_the_class_that_they_serve() {
     let identity = ProcessIdentity::of(&Host::real(), control.process_id()).unwrap();
     let backend_began = began_at(&Host::real(), identity).unwrap();
     agent.server(Ok(ServerHere { backend: control.process_id(), backend_began }));
-    let lever =
-        || governor.health.lock().levers.iter().find(|lever| lever.name == "cache").cloned().expect("it is told");
+    let lever = || governor.lever("cache").expect("it is told");
     let walk = |agent: &mut Agent| {
         world.follow();
         agent.tend(&governor.settings(), agent.next + EVERY);
@@ -168,12 +151,8 @@ fn backends_and_their_workers_are_confined_by_the_class_that_they_serve() {
     assert_eq!(world.confined("polluting"), BTreeSet::from([process]), "{:?}", lever());
 
     let cancel = scan.canceller();
-    let running = std::thread::spawn(move || scan_in_parallel(scan));
-    let worker_title = format!("parallel worker for PID {process}");
-    let workers = || -> BTreeSet<i32> {
-        let all = children(&Host::real(), server.postmaster()).expect("children are listed").into_iter();
-        all.filter(|child| title(&Host::real(), *child).is_some_and(|title| title.ends_with(&worker_title))).collect()
-    };
+    let running = scan_in_parallel(scan);
+    let workers = || workers(&server, process);
     until("there are workers", || !workers().is_empty());
     until("the workers are confined as their leader", || {
         walk(&mut agent);

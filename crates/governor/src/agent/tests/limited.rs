@@ -5,6 +5,8 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use plimsoll_testing::until;
+
 use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
 use crate::agent::disk::WINDOW;
 use crate::agent::{Agent, EVERY};
@@ -35,15 +37,9 @@ impl World {
             settings(all);
             change(all);
         });
-        machine.write("/proc/self/mountinfo", "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        machine.mount_groups("io\n");
         let (high, low) = (machine.session(200, HIGH), machine.session(201, LOW));
-        for group in ["", "db/", "db/server/"] {
-            let file = |name: &str| format!("/sys/fs/cgroup/{group}{name}");
-            machine.write(&file("cgroup.controllers"), "io\n");
-            machine.write(&file("cgroup.subtree_control"), if group == "db/server/" { "" } else { "io\n" });
-            machine.write(&file("cgroup.procs"), if group == "db/server/" { "100\n200\n201\n" } else { "" });
-        }
-        [POSTMASTER, 200, 201].iter().for_each(|process| member(&machine, *process));
+        machine.put(&[POSTMASTER, 200, 201], "db/server");
         machine.write("/data/PG_VERSION", "15\n");
         let root = machine.folder.path();
         symlink(root.join("data"), root.join(format!("proc/{POSTMASTER}/cwd"))).unwrap();
@@ -52,6 +48,19 @@ impl World {
         waits(&machine, true);
         let agent = machine.agent();
         World { machine, high, low, agent, now: Instant::now(), read: 0 }
+    }
+
+    /// One in which the session that reads is limited.
+    fn limited() -> World {
+        let mut world = World::new(|_| {});
+        world.pass(Duration::from_secs(3));
+        world.machine.until_in(201, &ours());
+        world
+    }
+
+    /// What a target leaves class low of the disk.
+    fn hold(&self, disk: Option<u64>) {
+        self.machine.governor.hold(&[Held::default(), Held { disk, ..Held::default() }]);
     }
 
     /// Lets as much time pass, in which as much as the limit allows is read, 125 MB/s at most.
@@ -67,40 +76,24 @@ impl World {
 
     /// A file of the group with the limit.
     fn file(&self, name: &str) -> String {
-        let file = self.machine.folder.path().join("sys/fs/cgroup").join(ours()).join(name);
-        fs::read_to_string(file).unwrap().trim().to_owned()
+        fs::read_to_string(self.machine.group_file(&ours()).join(name)).unwrap().trim().to_owned()
     }
 
     fn limit(&self) -> Option<u64> {
         self.machine.governor.health.lock().disk_limit
     }
 
-    fn group(&self, process: i32) -> String {
-        let file = self.machine.folder.path().join(format!("proc/{process}/cgroup"));
-        fs::read_to_string(file).unwrap().trim().trim_start_matches("0::/").to_owned()
-    }
-
-    /// Waits until a process is in a group, to which another thread moves it.
-    fn until(&self, process: i32, group: &str) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while self.group(process) != group {
-            assert!(Instant::now() < deadline, "{process} is in {}", self.group(process));
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
     /// Walks on until the empty group has gone.
     fn until_gone(&mut self) {
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while !self.groups().is_empty() {
-            assert!(Instant::now() < deadline, "{:?} are left", self.groups());
+        until("the group has gone", || {
             self.pass(EVERY);
-        }
+            self.groups().is_empty()
+        });
         assert_eq!(self.limit(), None);
     }
 
     fn groups(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.machine.folder.path().join("sys/fs/cgroup/db")).unwrap().flatten();
+        let entries = fs::read_dir(self.machine.group_file("db")).unwrap().flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with("plimsoll-")).collect()
     }
@@ -122,10 +115,6 @@ fn waits(machine: &Machine, waits: bool) {
     machine.write("/proc/200/stat", &stat.replace(from, to));
 }
 
-fn member(machine: &Machine, process: i32) {
-    machine.write(&format!("/proc/{process}/cgroup"), "0::/db/server\n");
-}
-
 fn ours() -> String {
     format!("db/plimsoll-{}-{POSTMASTER}-disk", std::process::id())
 }
@@ -137,12 +126,12 @@ fn a_class_that_yields_is_limited_while_an_important_one_waits_and_then_no_more(
     let (is_on, why) = world.machine.lever("disk limits");
     assert!(is_on && why.starts_with("low: not limited (nothing important waits"), "{why}");
     world.pass(Duration::from_secs(3));
-    world.until(201, &ours());
+    world.machine.until_in(201, &ours());
     let limit = world.limit().unwrap();
     assert!((55 * MB..70 * MB).contains(&limit), "half of what the disk gave, {limit}");
-    let max = fs::read_to_string(world.machine.folder.path().join(format!("sys/fs/cgroup/{}/io.max", ours()))).unwrap();
+    let max = world.file("io.max");
     assert!(max.ends_with(&format!(" rbps={limit}")), "{max}");
-    assert_eq!(world.group(200), "db/server", "nobody else is moved");
+    assert_eq!(world.machine.group_of(200), "db/server", "nobody else is moved");
     // An important read that has come back must not wait for a scan that computes.
     assert_eq!((world.file("cpu.idle").as_str(), world.machine.share(201).1), ("1", 5));
     let (is_on, why) = world.machine.lever("disk limits");
@@ -150,7 +139,7 @@ fn a_class_that_yields_is_limited_while_an_important_one_waits_and_then_no_more(
 
     world.high.state().phase = Phase::Idle;
     world.pass(Duration::from_secs(6));
-    world.until(201, "db/server");
+    world.machine.until_in(201, "db/server");
     world.until_gone();
     assert_eq!(world.machine.share(201), (10, 0, 10), "its nice value again");
 }
@@ -162,7 +151,7 @@ fn a_class_that_is_limited_keeps_a_floor_of_the_cores() {
     world.machine.governor.health.lock().server_cores = Some(2);
     // A limit that helps nobody is lifted after 4 s.
     world.pass(Duration::from_millis(1500));
-    world.until(201, &ours());
+    world.machine.until_in(201, &ours());
     // It waits all the time, and runs for a share of it; milliseconds of the process so far.
     let (mut ran, mut waited) = (0, 0);
     let mut play = |world: &mut World, runs_for_ms: u64| {
@@ -190,10 +179,9 @@ fn what_a_target_leaves_of_the_disk_is_in_force_until_it_leaves_more() {
     assert!((55 * MB..=63 * MB).contains(&least), "half of what the disk gave, {least}");
     assert_eq!(world.limit(), None);
 
-    let hold = |world: &World, disk| world.machine.governor.hold(&[Held::default(), Held { disk, ..Held::default() }]);
-    hold(&world, Some(80 * MB));
+    world.hold(Some(80 * MB));
     world.pass(Duration::from_secs(1));
-    world.until(201, &ours());
+    world.machine.until_in(201, &ours());
     assert_eq!(world.limit(), Some(80 * MB));
     let (is_on, why) = world.machine.lever("disk limits");
     assert!(is_on && why.starts_with("low: limited to 80.0 MB/s together (for the target of a class above)"), "{why}");
@@ -201,9 +189,9 @@ fn what_a_target_leaves_of_the_disk_is_in_force_until_it_leaves_more() {
     world.low.state().phase = Phase::Idle;
     world.pass(Duration::from_secs(2));
     assert_eq!((world.limit(), reading(&world).unwrap().read_bytes_per_s), (Some(80 * MB), 0));
-    hold(&world, None);
+    world.hold(None);
     world.pass(EVERY);
-    world.until(201, "db/server");
+    world.machine.until_in(201, "db/server");
     world.until_gone();
 }
 
@@ -213,11 +201,10 @@ fn of_two_limits_of_the_disk_the_lower_one_is_in_force() {
     let mut world = World::new(|_| {});
     world.pass(Duration::from_secs(3));
     let own = world.limit().unwrap();
-    let hold = |world: &World, disk| world.machine.governor.hold(&[Held::default(), Held { disk, ..Held::default() }]);
-    hold(&world, Some(100 * MB));
+    world.hold(Some(100 * MB));
     world.pass(Duration::from_secs(1));
     assert!(world.limit().is_some_and(|limit| limit.abs_diff(own) < own / 10), "{:?}, not {own}", world.limit());
-    hold(&world, Some(own / 2));
+    world.hold(Some(own / 2));
     world.pass(Duration::from_secs(1));
     assert_eq!(world.limit(), Some(own / 2));
 }
@@ -225,28 +212,22 @@ fn of_two_limits_of_the_disk_the_lower_one_is_in_force() {
 /// A holder of what somebody important waits for must not be held back by what it reads.
 #[test]
 fn a_holder_that_inherits_leaves_the_group() {
-    let mut world = World::new(|_| {});
-    world.pass(Duration::from_secs(3));
-    world.until(201, &ours());
+    let mut world = World::limited();
     let (settings, now) = (world.machine.governor.settings(), world.now);
     assert!(world.agent.inherit(&settings, &world.low, 1, CpuShare::Untouched, now));
-    world.until(201, "db/server");
+    world.machine.until_in(201, "db/server");
 }
 
 #[test]
 fn everything_is_put_back_when_the_agent_ends_or_limits_are_turned_off() {
-    let mut world = World::new(|_| {});
-    world.pass(Duration::from_secs(3));
-    world.until(201, &ours());
+    let mut world = World::limited();
     world.agent = Agent::new(world.machine.governor.clone());
-    assert_eq!((world.group(201).as_str(), world.groups()), ("db/server", vec![]));
+    assert_eq!((world.machine.group_of(201).as_str(), world.groups()), ("db/server", vec![]));
 
-    let mut world = World::new(|_| {});
-    world.pass(Duration::from_secs(3));
-    world.until(201, &ours());
+    let mut world = World::limited();
     world.machine.governor.change(|settings| settings.disk.limits = false).unwrap();
     world.pass(EVERY);
-    world.until(201, "db/server");
+    world.machine.until_in(201, "db/server");
     world.until_gone();
     assert_eq!(world.machine.lever("disk limits"), (false, "turned off in the settings".to_owned()));
 }
@@ -271,8 +252,7 @@ fn who_does_not_yield_is_left_alone_and_why_nothing_works_is_told() {
     lacking.machine.write("/sys/fs/cgroup/cgroup.subtree_control", "memory\n");
     lacking.agent = lacking.machine.agent();
     lacking.pass(Duration::from_secs(3));
-    let (is_on, why) = lacking.machine.lever("disk limits");
-    assert!(!is_on && why.contains("offers the io controller"), "{why}");
+    lacking.machine.check_lever("disk limits", false, &["offers the io controller"]);
     assert_eq!(lacking.limit(), None);
 }
 
@@ -283,8 +263,7 @@ fn a_kernel_that_refuses_is_left_alone_for_a_while() {
     let state = plimsoll_machine::limiter::default_state_folder();
     world.machine.write(&state.display().to_string(), "not a folder");
     world.pass(WINDOW * 10);
-    let (is_on, why) = world.machine.lever("disk limits");
-    assert!(!is_on && why.contains("tried again within a minute"), "{why}");
+    world.machine.check_lever("disk limits", false, &["tried again within a minute"]);
     assert_eq!((world.limit(), world.groups()), (None, vec![]));
     fs::remove_file(world.machine.folder.path().join(state.strip_prefix("/").unwrap())).unwrap();
     world.pass(Duration::from_secs(62));

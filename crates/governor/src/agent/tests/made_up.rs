@@ -13,12 +13,14 @@ use std::time::{Duration, Instant};
 use plimsoll_machine::change::Changes;
 use plimsoll_machine::host::Host;
 use plimsoll_machine::resctrl::fake::{FakeKernel as FakeResctrl, Mirror};
-use plimsoll_policy::{ClassIndex, Login};
+use plimsoll_policy::ClassIndex;
+use plimsoll_testing::until;
 
 use crate::agent::{Agent, CHANGES_EVERY, EVERY, ServerHere};
 use crate::governor::{Governor, Heard};
-use crate::registry::{BackendKey, Phase, SessionCard};
-use crate::settings::{Cpu, CpuShare, Settings, for_tests};
+use crate::registry::{Phase, SessionCard};
+use crate::settings::{Cpu, CpuShare, Settings};
+use crate::testing;
 
 pub(super) const HIGH: ClassIndex = ClassIndex(0);
 pub(super) const LOW: ClassIndex = ClassIndex(1);
@@ -28,6 +30,8 @@ pub(super) const POSTMASTER: i32 = 100;
 const CONTROL: i32 = 101;
 /// When everything began, seconds since 1970, and since boot.
 const BEGAN: u64 = 1_000_050;
+
+pub(super) const MOUNT_OF_GROUPS: &str = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
 
 #[derive(Debug)]
 struct FakeKernel {
@@ -150,6 +154,15 @@ impl Machine {
         Machine::with(true, change)
     }
 
+    /// With a session of class low, and an agent that has seen to it.
+    pub(super) fn with_low(change: impl FnOnce(&mut Settings)) -> (Machine, Arc<SessionCard>, Agent) {
+        let machine = Machine::new(change);
+        let low = machine.session(201, LOW);
+        let mut agent = machine.agent();
+        machine.walk(&mut agent);
+        (machine, low, agent)
+    }
+
     fn with(may_raise: bool, change: impl FnOnce(&mut Settings)) -> Machine {
         let folder = tempfile::tempdir().unwrap();
         let kernel = FakeKernel {
@@ -159,11 +172,11 @@ impl Machine {
             resctrl: OnceLock::new(),
             moves: AtomicUsize::new(0),
         };
-        let mut settings = for_tests();
-        settings.cpu = Cpu { shares: true, inheritance: true, awake: false };
-        settings.classes[1].cpu = CpuShare::Nice(10);
-        change(&mut settings);
-        let governor = Arc::new(Governor::new(settings, Instant::now()));
+        let governor = testing::governor(|settings| {
+            settings.cpu = Cpu { shares: true, inheritance: true, awake: false };
+            settings.classes[1].cpu = CpuShare::Nice(10);
+            change(settings);
+        });
         let machine = Machine { folder, kernel: Arc::new(kernel), governor, children: Mutex::default() };
         machine.write("/proc/stat", "cpu 0 0\nbtime 1000000\n");
         machine.write("/proc/sys/kernel/sched_autogroup_enabled", "1\n");
@@ -246,13 +259,7 @@ impl Machine {
     /// A session whose process is there.
     pub(super) fn session(&self, process: i32, class: ClassIndex) -> Arc<SessionCard> {
         self.process(process, POSTMASTER, "postgres", "postgres: ann shop [local] idle");
-        let login = Login { user: "ann".to_owned(), database: "shop".to_owned(), application_name: String::new() };
-        let id = self.governor.registry.next_id();
-        let card = Arc::new(SessionCard::new(id, 0, "here".to_owned(), login, class, Instant::now()));
-        card.key.set(BackendKey { process, secret: Box::default() }).expect("set once");
-        (card.state().phase, card.state().transaction) = (Phase::Active, 1);
-        self.governor.registry.insert(card.clone());
-        card
+        testing::session(&self.governor, process, class, Instant::now())
     }
 
     /// The next walk of an agent.
@@ -260,10 +267,56 @@ impl Machine {
         agent.tend(&self.governor.settings(), agent.next + EVERY);
     }
 
+    /// A walk at that moment, or when the next one is due.
+    pub(super) fn walk_at(&self, agent: &mut Agent, now: Instant) {
+        agent.tend(&self.governor.settings(), now.max(agent.next) + EVERY);
+    }
+
+    /// Mounts control groups of version 2 in which that controller can be used; the server is in `db/server`.
+    pub(super) fn mount_groups(&self, controller: &str) {
+        self.write("/proc/self/mountinfo", MOUNT_OF_GROUPS);
+        for (group, children, processes) in
+            [("", controller, ""), ("db/", controller, ""), ("db/server/", "", "100\n200\n201\n")]
+        {
+            let file = |name: &str| format!("/sys/fs/cgroup/{group}{name}");
+            self.write(&file("cgroup.controllers"), controller);
+            self.write(&file("cgroup.subtree_control"), children);
+            self.write(&file("cgroup.procs"), processes);
+        }
+    }
+
+    /// A file of a control group, or its folder.
+    pub(super) fn group_file(&self, path: &str) -> PathBuf {
+        self.folder.path().join("sys/fs/cgroup").join(path)
+    }
+
+    /// Says that processes are in a group.
+    pub(super) fn put(&self, processes: &[i32], group: &str) {
+        let write = |process: &i32| self.write(&format!("/proc/{process}/cgroup"), &format!("0::/{group}\n"));
+        processes.iter().for_each(write);
+    }
+
+    pub(super) fn group_of(&self, process: i32) -> String {
+        let text = fs::read_to_string(self.folder.path().join(format!("proc/{process}/cgroup"))).unwrap();
+        text.trim().trim_start_matches("0::/").to_owned()
+    }
+
+    /// Waits until a process is in a group, to which another thread moves it.
+    pub(super) fn until_in(&self, process: i32, group: &str) {
+        until(&format!("{process} is in {group}"), || self.group_of(process) == group);
+    }
+
+    /// Checks whether a lever works, and what is said of it.
+    #[track_caller]
+    pub(super) fn check_lever(&self, name: &str, works: bool, parts: &[&str]) {
+        let (is_on, why) = self.lever(name);
+        let says_all = parts.iter().all(|part| why.contains(part));
+        assert!(is_on == works && says_all, "{is_on}, {why}, and not {works}, {parts:?}");
+    }
+
     pub(super) fn lever(&self, name: &str) -> (bool, String) {
-        let health = self.governor.health.lock();
-        let lever = health.levers.iter().find(|lever| lever.name == name).unwrap();
-        (lever.is_on, lever.why.clone())
+        let lever = self.governor.lever(name).unwrap();
+        (lever.is_on, lever.why)
     }
 }
 
@@ -288,10 +341,7 @@ fn sessions_have_the_share_of_their_class_and_get_back_what_they_had() {
 
 #[test]
 fn a_transaction_of_another_class_gets_its_share_before_the_next_walk() {
-    let machine = Machine::new(|_| {});
-    let card = machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
+    let (machine, card, mut agent) = Machine::with_low(|_| {});
     let now = agent.next - EVERY / 2;
     // Between transactions nothing changes, whatever class the session would begin with.
     card.state().class = HIGH;
@@ -313,10 +363,7 @@ fn a_transaction_of_another_class_gets_its_share_before_the_next_walk() {
 
 #[test]
 fn only_what_nobody_else_wants() {
-    let machine = Machine::new(|settings| settings.classes[1].cpu = CpuShare::Idle);
-    machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
+    let (machine, _low, agent) = Machine::with_low(|settings| settings.classes[1].cpu = CpuShare::Idle);
     assert_eq!(machine.share(201), (0, 5, 19));
     assert!(machine.lever("cpu shares").1.contains("sched_autogroup_enabled=0"));
     drop(agent);
@@ -328,10 +375,7 @@ fn only_what_nobody_else_wants() {
 
 #[test]
 fn a_holder_inherits_until_its_transaction_ends() {
-    let machine = Machine::new(|settings| settings.classes[0].cpu = CpuShare::Nice(-5));
-    let low = machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
+    let (machine, low, mut agent) = Machine::with_low(|settings| settings.classes[0].cpu = CpuShare::Nice(-5));
     let settings = machine.governor.settings();
     assert!(agent.inherit(&settings, &low, 1, CpuShare::Nice(-5), Instant::now()));
     assert_eq!(machine.share(201).0, -5, "at once");
@@ -349,10 +393,7 @@ fn a_holder_inherits_until_its_transaction_ends() {
 
 #[test]
 fn who_has_got_a_number_since_and_who_is_no_child_of_the_server_is_not_touched() {
-    let machine = Machine::new(|_| {});
-    machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
+    let (machine, _low, agent) = Machine::with_low(|_| {});
     // The session has ended, though its card is still there, and its number is another backend's.
     machine.end(201);
     machine.begin(201, POSTMASTER, "postgres", "postgres: bob shop [local] idle", 9000);
@@ -393,8 +434,7 @@ fn where_shares_cannot_be_taken_back_none_are_given() {
     let mut agent = machine.agent();
     machine.walk(&mut agent);
     assert_eq!(machine.share(201), (0, 0, 0));
-    let (is_on, why) = machine.lever("cpu shares");
-    assert!(!is_on && why.contains("CAP_SYS_NICE"), "{why}");
+    machine.check_lever("cpu shares", false, &["CAP_SYS_NICE"]);
 }
 
 #[test]
@@ -405,8 +445,7 @@ fn a_server_whose_processes_are_not_here_is_left_alone() {
         let mut agent = machine.lost_agent();
         agent.server(here);
         machine.walk(&mut agent);
-        let (is_on, why) = machine.lever("inheritance");
-        assert!(!is_on && why.contains(expect), "{why}, expected {expect}");
+        machine.check_lever("inheritance", false, &[expect]);
         assert_eq!(machine.share(201), (0, 0, 0));
     };
     let found = ServerHere { backend: CONTROL, backend_began: BEGAN };
@@ -422,10 +461,7 @@ fn a_server_whose_processes_are_not_here_is_left_alone() {
 
 #[test]
 fn turned_off_everything_is_put_back() {
-    let machine = Machine::new(|_| {});
-    machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
+    let (machine, _low, mut agent) = Machine::with_low(|_| {});
     assert_eq!(machine.share(201).0, 10);
     let mut off = (*machine.governor.settings()).clone();
     off.cpu = Cpu { shares: false, inheritance: false, awake: false };

@@ -29,10 +29,7 @@ fn workers_have_what_their_leader_has() {
 /// Once they were looked for in the walks only, and ran for up to 50 ms as if they were the server's own.
 #[test]
 fn new_workers_are_looked_for_often_while_somebody_may_have_some() {
-    let machine = Machine::new(|_| {});
-    machine.session(201, LOW);
-    let mut agent = machine.agent();
-    machine.walk(&mut agent);
+    let (machine, _low, mut agent) = Machine::with_low(|_| {});
     let (settings, began) = (machine.governor.settings(), agent.next - EVERY);
     assert_eq!(agent.due(began), Some(EVERY), "nobody is at work");
     machine.governor.statistics.class(LOW).inside.store(1, Ordering::Relaxed);

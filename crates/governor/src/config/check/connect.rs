@@ -31,6 +31,12 @@ pub struct Probe {
     pub found: String,
 }
 
+impl Probe {
+    pub(super) fn outcome(&self) -> &'static str {
+        if self.is_good { "ok" } else { "FAILED" }
+    }
+}
+
 /// What to try.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tried<'a> {
@@ -73,7 +79,6 @@ impl Found {
     }
 }
 
-/// Tries everything.
 pub(super) fn probe(tried: Tried<'_>) -> Found {
     let mut found = Found::default();
     if let Some(server) = tried.server {

@@ -4,19 +4,11 @@ use plimsoll_policy::cache_class::{CacheClass, WayMask};
 use plimsoll_policy::cache_use::CacheUse;
 use plimsoll_testing::says;
 
-use super::{faults, good};
+use super::{faults, file, good};
 use crate::config::check::check;
+use crate::testing::settings_file;
 
 const CONTROL: &str = "control = \"postgres://plimsoll@db\"\n";
-
-fn file(top: &str, high: &str, low: &str) -> String {
-    format!(
-        "server = \"postgres://db\"\n{top}\
-         [[class]]\nname = \"high\"\npriority = \"high\"\n{high}\n\
-         [[class]]\nname = \"low\"\npriority = \"low\"\n{low}\n\
-         [[rule]]\nclass = \"high\"\nuser = \"shop\"\n"
-    )
-}
 
 #[test]
 fn a_class_has_a_part_of_the_cache_or_all_of_it() {
@@ -54,10 +46,8 @@ fn what_is_no_part_and_what_contradicts_itself_is_told_at_its_place() {
 #[test]
 fn the_check_tells_which_class_is_confined() {
     let told = |low: &str| {
-        let (folder, name) = (tempfile::tempdir().unwrap(), "plimsoll.toml");
-        let path = folder.path().join(name);
-        std::fs::write(&path, file(CONTROL, "", low)).unwrap();
-        let levers = check(&path, false).unwrap().levers;
+        let (_folder, path) = settings_file(&file(CONTROL, "", low));
+        let levers = check(&path, false, false).unwrap().levers;
         levers.into_iter().find(|(name, _)| *name == "cache").expect("a lever").1
     };
     assert_eq!(told(""), "off: every class may fill all of it");

@@ -2,27 +2,18 @@
 
 use plimsoll_testing::says;
 
-use super::{faults, good};
-
-fn file(low: &str) -> String {
-    format!(
-        "server = \"postgres://db\"\n\
-         [[class]]\nname = \"high\"\npriority = \"high\"\n\
-         [[class]]\nname = \"low\"\npriority = \"low\"\n{low}\n\
-         [[rule]]\nclass = \"high\"\nuser = \"shop\"\n"
-    )
-}
+use super::{faults, file, good};
 
 #[test]
 fn a_floor_is_for_work_that_gets_idle_cores() {
-    let settings = good(&file("cpu = \"idle\"\ncpu_floor_percent = 20")).settings;
+    let settings = good(&file("", "", "cpu = \"idle\"\ncpu_floor_percent = 20")).settings;
     assert_eq!(settings.classes[1].cpu_floor_percent, Some(20));
-    assert_eq!(good(&file("cpu = \"idle\"")).settings.classes[1].cpu_floor_percent, None);
+    assert_eq!(good(&file("", "", "cpu = \"idle\"")).settings.classes[1].cpu_floor_percent, None);
     let check = |low: &str, expect: &str| {
-        let file = file(low);
+        let file = file("", "", low);
         says(&file, &faults(&file), expect);
     };
-    let only_idle = "x.toml:8:21: class `low` has no `cpu = \"idle\"`, and only that needs a floor";
+    let only_idle = "x.toml:9:21: class `low` has no `cpu = \"idle\"`, and only that needs a floor";
     check("cpu_floor_percent = 20", only_idle);
     check("cpu_floor_percent = 20\ncpu = \"nice 5\"", only_idle);
     check("cpu_floor_percent = 95\ncpu = \"idle\"", "95 is not between 1 and 90");

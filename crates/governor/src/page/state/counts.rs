@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use super::seconds;
 use crate::history;
-use crate::page::aborted::Aborted;
 use crate::statistics::{ClassStatistics, ClassTotals};
 
 /// What happened within some seconds.
@@ -65,6 +64,17 @@ pub struct Totals {
     pub aborts: Vec<Aborted>,
 }
 
+/// How many transactions were aborted for a cause, and what became of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Aborted {
+    /// `deadlock` or `serialization` by the server, `cycle` by the governor.
+    pub cause: String,
+    /// `replayed`, `again`, `differed`, `unconfirmed`, `abandoned`, or why it was not replayed.
+    pub outcome: String,
+    /// How many.
+    pub count: u64,
+}
+
 impl WindowState {
     pub(super) fn of(window: &history::Window) -> Self {
         let counts = &window.counts;
@@ -96,11 +106,16 @@ impl Times {
 
 impl Totals {
     pub(super) fn of(class: &ClassStatistics) -> Self {
+        let aborts = class.aborts.counted().map(|(cause, outcome, count)| Aborted {
+            cause: cause.name().to_owned(),
+            outcome: outcome.name().to_owned(),
+            count,
+        });
         Totals {
             counts: class.totals(),
             rollback_lost_s: seconds(Duration::from_nanos(class.rollback_lost_nanos.load(Relaxed))),
             rollback_won_s: seconds(Duration::from_nanos(class.rollback_won_nanos.load(Relaxed))),
-            aborts: class.aborts.counted().map(Aborted::of).collect(),
+            aborts: aborts.collect(),
         }
     }
 }

@@ -7,19 +7,17 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use plimsoll_postgres::connection::WireError;
+use plimsoll_postgres::connection::{Prepared, WireError};
 
+use super::Observing;
 use super::cards::Cards;
 use crate::governor::{Governor, Outcome};
 use crate::registry::Phase;
 use crate::settings::Settings;
 use crate::statistics::count;
-use crate::watch::act::{LEASE, LookedAt, Target};
+use crate::watch::act::{INSUFFICIENT_PRIVILEGE, LEASE, LookedAt, Target};
 use crate::watch::control::{Signals, Up};
 use crate::watch::look::array;
-
-/// SQLSTATE of a role that may not do what it asked for.
-const INSUFFICIENT_PRIVILEGE: &str = "42501";
 
 /// Cancels the statements of those who are still in the way; tells of each target whether it was.
 pub(in crate::watch) fn cancel(
@@ -52,7 +50,7 @@ pub(in crate::watch) fn cancel(
 }
 
 fn cancel_one(up: &mut Up, target: &Target, looked_at: LookedAt) -> Result<bool, WireError> {
-    let (Some(observing), Some(observed)) = (&up.observing, target.card.state().observed) else { return Ok(false) };
+    let Some(observed) = target.card.state().observed else { return Ok(false) };
     let (Some(transaction), Some(statement)) = (observed.transaction_began, observed.statement_began) else {
         return Ok(false);
     };
@@ -67,24 +65,30 @@ fn cancel_one(up: &mut Up, target: &Target, looked_at: LookedAt) -> Result<bool,
         of_links(|link| link.1),
         format!("{:.6}", looked_at.server + LEASE.as_secs_f64()),
     ];
-    let mut is_done = false;
-    let outcome =
-        up.connection.prepared_text_rows(&observing.cancel, &parameters.each_ref().map(String::as_str), &mut |row| {
-            is_done |= row == [Some("t")];
-        });
-    permitted(outcome, up, &target.card.login.user)?;
-    Ok(is_done)
+    signal(up, |observing| &observing.cancel, parameters, &target.card.login.user)
 }
 
-/// An error of a role that may not signal that user's processes is not an error: there is no second attempt.
-fn permitted(outcome: Result<(), WireError>, up: &mut Up, user: &str) -> Result<(), WireError> {
+/// Runs a statement that signals a process of that user; whether it did. That the role may not signal it is not an error: there is no
+/// second attempt.
+fn signal<const PARAMETERS: usize>(
+    up: &mut Up,
+    statement: fn(&Observing) -> &Prepared,
+    parameters: [String; PARAMETERS],
+    user: &str,
+) -> Result<bool, WireError> {
+    let Some(observing) = &up.observing else { return Ok(false) };
+    let mut is_done = false;
+    let parameters = parameters.each_ref().map(String::as_str);
+    let outcome = up.connection.prepared_text_rows(statement(observing), &parameters, &mut |row| {
+        is_done |= row == [Some("t")];
+    });
     match outcome {
         Err(error) if error.server().is_some_and(|error| error.code == INSUFFICIENT_PRIVILEGE) => {
             tracing::warn!(user, %error, "sessions of this user are left alone: the control role may not signal them");
             up.unsignallable.insert(user.to_owned());
-            Ok(())
+            Ok(is_done)
         }
-        outcome => outcome,
+        outcome => outcome.map(|()| is_done),
     }
 }
 
@@ -108,21 +112,14 @@ impl Cards {
             if is_out_of_reach || known.asked_to_end.replace(observed.state_since) == Some(observed.state_since) {
                 continue;
             }
-            let (Some(observing), Some(transaction)) = (&up.observing, observed.transaction_began) else { continue };
+            let Some(transaction) = observed.transaction_began else { continue };
             let parameters = [
                 process.to_string(),
                 observed.process_began.to_string(),
                 transaction.to_string(),
                 observed.state_since.to_string(),
             ];
-            let mut is_ended = false;
-            let outcome = up.connection.prepared_text_rows(
-                &observing.end,
-                &parameters.each_ref().map(String::as_str),
-                &mut |row| is_ended |= row == [Some("t")],
-            );
-            permitted(outcome, up, user)?;
-            if is_ended {
+            if signal(up, |observing| &observing.end, parameters, user)? {
                 // Relaxed: a counter for people.
                 self.governor.statistics.class(class).idle_ended.fetch_add(1, Ordering::Relaxed);
                 let class = &settings.class(class).name;

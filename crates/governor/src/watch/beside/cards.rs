@@ -212,14 +212,13 @@ impl Known {
             self.is_class_decided = false;
         }
         let was = before.map(|before| (before.statement_began, before.state_since));
-        if was != Some((row.statement_began, row.state_since)) || state.phase != phase {
+        let is_other_unit = was != Some((row.statement_began, row.state_since)) || state.phase != phase;
+        if is_other_unit {
             state.unit += 1;
             state.since = since(row.state_since);
             self.immune = None;
-            if is_inside && (phase == Phase::Active || !self.is_class_decided) {
-                self.read(row, settings, &mut state);
-            }
-        } else if is_inside && !self.is_class_decided {
+        }
+        if is_inside && (is_other_unit && phase == Phase::Active || !self.is_class_decided) {
             self.read(row, settings, &mut state);
         }
         if !is_inside {

@@ -46,7 +46,6 @@ pub(in crate::watch) struct Sight {
 }
 
 impl Sight {
-    /// Asks the server.
     pub(super) fn of(connection: &mut Connection, sessions: &Prepared) -> Result<Sight, WireError> {
         let mut sight = Sight::default();
         connection.prepared_text_rows(sessions, &[], &mut |row| {
@@ -76,6 +75,26 @@ impl Row {
             _ => return None,
         };
         self.is_of_our_role.then_some(place)
+    }
+}
+
+#[cfg(test)]
+impl Row {
+    /// A session of that user, idle since its process began in the first second.
+    pub(super) fn idle(process: i32, user: &str) -> Row {
+        Row {
+            process,
+            login: Login { user: user.to_owned(), ..Login::default() },
+            address: None,
+            doing: Doing::Idle,
+            waits_for_lock: false,
+            process_began: 1_000_000,
+            transaction_began: None,
+            statement_began: None,
+            state_since: 1_000_000,
+            text: Vec::new(),
+            is_of_our_role: false,
+        }
     }
 }
 
@@ -156,19 +175,7 @@ mod tests {
     #[test]
     fn strangers_are_no_governors() {
         let login = Login { application_name: NAME.to_owned(), ..Login::default() };
-        let row = |is_of_our_role| Row {
-            process: 5,
-            login: login.clone(),
-            address: None,
-            doing: Doing::Idle,
-            waits_for_lock: false,
-            process_began: 1,
-            transaction_began: None,
-            statement_began: None,
-            state_since: 1,
-            text: Vec::new(),
-            is_of_our_role,
-        };
+        let row = |is_of_our_role| Row { login: login.clone(), is_of_our_role, ..Row::idle(5, "ann") };
         let count = |is_of_our_role| Sight { rows: vec![row(is_of_our_role)], at: 2 }.governors().count();
         assert_eq!((count(false), count(true)), (0, 1));
     }

@@ -1,9 +1,10 @@
 //! Rollbacks that are weighed: cards by hand, moments that are said.
 
-use plimsoll_policy::{Edge, Login, Priority, Standing, WaitGraph};
+use plimsoll_policy::{Edge, Priority, Standing, WaitGraph};
 
 use super::*;
 use crate::settings::for_tests;
+use crate::testing::session;
 
 const MS: Duration = Duration::from_millis(1);
 const HIGH: ClassIndex = ClassIndex(0);
@@ -18,20 +19,12 @@ struct World {
     began: Instant,
 }
 
-fn card(id: u64, class: ClassIndex, now: Instant) -> Arc<SessionCard> {
-    let login = Login { user: String::new(), database: String::new(), application_name: String::new() };
-    let card = SessionCard::new(SessionId(id), 0, String::new(), login, class, now);
-    (card.state().phase, card.state().transaction, card.state().unit) = (Phase::Active, 1, 1);
-    let secret: Box<[u8]> = Box::default();
-    card.key.set(crate::registry::BackendKey { process: id as i32, secret }).expect("set once");
-    Arc::new(card)
-}
-
 impl World {
     fn new() -> World {
         let began = Instant::now();
-        let (waiter, holder) = (card(1, HIGH, began), card(2, LOW, began));
-        World { governor: Governor::new(for_tests(), began), ledger: Ledger::default(), waiter, holder, began }
+        let governor = Governor::new(for_tests(), began);
+        let (waiter, holder) = (session(&governor, 1, HIGH, began), session(&governor, 2, LOW, began));
+        World { governor, ledger: Ledger::default(), waiter, holder, began }
     }
 
     fn at(&self, ms: u32) -> Instant {

@@ -1,19 +1,20 @@
 //! What is done to victims, and what never is.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::stage::{Client, HIGH, LOW, Stage, url};
-use crate::governor::{EventId, Governor, Outcome, PreemptionEvent, SessionCommand};
+use crate::governor::{Governor, Outcome, PreemptionEvent, SessionCommand};
 use crate::registry::{Cancels, Stake};
+use crate::testing::preemption;
 use crate::watch::act::{LookedAt, Target, cancel};
 use crate::watch::control::{Signals, Up};
 
 /// A low client that waits for somebody's lock and is in the way of a high one; the three, the holder first.
-pub(super) fn scene(stage: &Stage, low: Client, key: u32) -> (Client, Client, Client) {
-    scene_of(stage, (stage.stranger(), low, stage.client(HIGH)), key)
+pub(super) fn scene(stage: &Stage, key: u32) -> (Client, Client, Client) {
+    scene_of(stage, (stage.stranger(), stage.client(LOW), stage.client(HIGH)), key)
 }
 
 /// The same of clients that are there; all of one database.
@@ -31,20 +32,8 @@ pub(super) fn scene_of(stage: &Stage, clients: (Client, Client, Client), key: u3
 /// The target that a look at such a scene would find, with an event that was noted.
 pub(super) fn target(governor: &Governor, low: &Client, high: &Client) -> Target {
     let (transaction, unit) = low.place();
-    let event = governor.note(PreemptionEvent {
-        id: EventId(0),
-        at: SystemTime::now(),
-        victim: (low.card.id, low.process()),
-        victim_class: "low".to_owned(),
-        waiter: (high.card.id, high.process()),
-        waiter_class: "high".to_owned(),
-        lever: "pow".to_owned(),
-        waited: Duration::ZERO,
-        victim_was: "waited for a lock",
-        done: "cancelled",
-        outcome: Outcome::Pending,
-        stake: None,
-    });
+    let (victim, waiter) = ((low.card.id, low.process()), (high.card.id, high.process()));
+    let event = governor.note(PreemptionEvent { victim, waiter, ..preemption() });
     let chain = vec![(high.process(), low.process())];
     Target {
         card: low.card.clone(),
@@ -66,9 +55,13 @@ fn last_outcome(stage: &Stage) -> Outcome {
 
 /// Cancels a target as if the look had been now.
 fn strike(stage: &mut Stage, target: &Target) -> Result<bool, WireError> {
-    let settings = stage.governor.settings();
+    let looked_at = looked_now(stage.control.connection().expect("it is up"));
+    strike_at(stage, target, looked_at)
+}
+
+fn strike_at(stage: &mut Stage, target: &Target, looked_at: LookedAt) -> Result<bool, WireError> {
     let up = stage.control.connection().expect("it is up");
-    let looked_at = looked_now(up);
+    let settings = stage.governor.settings();
     cancel(up, &stage.governor, &settings, std::slice::from_ref(target), looked_at).map(|done| done[0])
 }
 
@@ -79,15 +72,29 @@ pub(super) fn looked_now(up: &mut Up) -> LookedAt {
     LookedAt { server: server.parse().unwrap(), here }
 }
 
+/// Ends a scene in which the victim was hit.
+pub(super) fn end_hit((holder, low, high): (Client, Client, Client)) {
+    low.run("rollback");
+    high.outcome().unwrap();
+    high.run("rollback");
+    holder.run("rollback");
+}
+
 /// Ends a scene in which the victim was not hit: whatever it does next goes well.
-fn end_unharmed(scene: (Client, Client, Client)) {
-    let (holder, low, high) = scene;
+fn end_unharmed((holder, low, high): (Client, Client, Client)) {
     holder.run("rollback");
     low.outcome().unwrap();
     low.run("select pg_sleep(0.02)");
     low.run("rollback");
     high.outcome().unwrap();
     high.run("rollback");
+}
+
+/// Ends the server's process behind the control connection.
+fn kill_control(stage: &mut Stage) {
+    let process = stage.control.connection().unwrap().connection.process_id();
+    let mut killer = Connection::open(&url(&stage.server)).unwrap();
+    killer.run(&format!("select pg_terminate_backend({process}, 5000)")).unwrap();
 }
 
 fn cancels(client: &Client) -> (u32, Option<u64>) {
@@ -104,7 +111,7 @@ fn check_role(role: &str, victim: &str, key: u32, signals: Signals) {
     assert_eq!(stage.control.connection().unwrap().signals, signals, "{role}");
     let of_victim = ServerUrl { user: victim.to_owned(), ..url(&stage.server) };
     let low = Client::new(&stage.governor, &of_victim, LOW);
-    let (holder, low, high) = scene(&stage, low, key);
+    let (holder, low, high) = scene_of(&stage, (stage.stranger(), low, stage.client(HIGH)), key);
     stage.round().unwrap();
     assert_eq!(low.failure(), "57014", "{role} {victim}");
     assert_eq!(cancels(&low), (0, Some(low.place().1)), "the session knows whose cancel it was");
@@ -115,10 +122,7 @@ fn check_role(role: &str, victim: &str, key: u32, signals: Signals) {
     assert_eq!((event.victim.1, event.waiter.1, event.lever.as_str()), (low.process(), high.process(), "pow"));
     // Its session, which knows what came of it, is to settle it.
     assert_eq!((event.outcome, low.card.state().cancels.event), (Outcome::Pending, Some(event.id)));
-    low.run("rollback");
-    high.outcome().unwrap();
-    high.run("rollback");
-    holder.run("rollback");
+    end_hit((holder, low, high));
 }
 
 #[test]
@@ -144,13 +148,11 @@ fn without_a_way_to_the_server_nobody_is_hit() {
         "timid".clone_into(&mut settings.control.as_mut().unwrap().user);
         settings.server = ServerUrl::of_socket("/nowhere", 1, "nobody", "none");
     });
-    let low = stage.client(LOW);
-    let scene = scene(&stage, low, 221);
+    let scene = scene(&stage, 221);
     let seen = target(&stage.governor, &scene.1, &scene.2);
     assert!(!strike(&mut stage, &seen).unwrap(), "there is no way to the server");
     assert_eq!((cancels(&scene.1), stage.told().len()), ((0, None), 1));
-    let health = stage.governor.health.lock().clone();
-    let lever = health.levers.iter().find(|lever| lever.name == "preemption").unwrap();
+    let lever = stage.governor.lever("preemption").unwrap();
     assert!(!lever.is_on && lever.why.contains("keys"), "{lever:?}");
     end_unharmed(scene);
 }
@@ -158,8 +160,7 @@ fn without_a_way_to_the_server_nobody_is_hit() {
 #[test]
 fn whoever_has_moved_on_is_not_hit() {
     let mut stage = Stage::new("pow");
-    let low = stage.client(LOW);
-    let scene = scene(&stage, low, 231);
+    let scene = scene(&stage, 231);
     let seen = target(&stage.governor, &scene.1, &scene.2);
     // Its session has begun another unit, as far as it knows.
     scene.1.card.state().unit += 1;
@@ -193,14 +194,10 @@ fn whoever_has_moved_on_is_not_hit() {
 #[test]
 fn what_was_seen_too_long_ago_is_not_done() {
     let mut stage = Stage::new("pow");
-    let low = stage.client(LOW);
-    let scene = scene(&stage, low, 241);
-    let settings = stage.governor.settings();
+    let scene = scene(&stage, 241);
     let seen = target(&stage.governor, &scene.1, &scene.2);
-    let up = stage.control.connection().unwrap();
-    let looked_at = LookedAt { server: 1.0, here: Instant::now() };
-    let done = cancel(up, &stage.governor, &settings, &[seen], looked_at).unwrap();
-    assert_eq!((done, cancels(&scene.1)), (vec![false], (0, None)));
+    let done = strike_at(&mut stage, &seen, LookedAt { server: 1.0, here: Instant::now() }).unwrap();
+    assert_eq!((done, cancels(&scene.1)), (false, (0, None)));
     assert_eq!(stage.told(), [(scene.1.card.id, SessionCommand::CancelArrived)]);
     end_unharmed(scene);
 }
@@ -208,25 +205,19 @@ fn what_was_seen_too_long_ago_is_not_done() {
 #[test]
 fn a_lost_control_connection_lets_victims_go_on_and_comes_back() {
     let mut stage = Stage::new("pow");
-    let low = stage.client(LOW);
-    let scene = scene(&stage, low, 251);
+    let scene = scene(&stage, 251);
     let seen = target(&stage.governor, &scene.1, &scene.2);
-    let process = stage.control.connection().unwrap().connection.process_id();
     let began = Instant::now();
-    let looked_at = LookedAt { server: 4e9, here: began };
-    let mut killer = Connection::open(&url(&stage.server)).unwrap();
-    killer.run(&format!("select pg_terminate_backend({process}, 5000)")).unwrap();
-    let settings = stage.governor.settings();
-    let up = stage.control.connection().unwrap();
-    let error = cancel(up, &stage.governor, &settings, &[seen], looked_at).unwrap_err();
+    kill_control(&mut stage);
+    let error = strike_at(&mut stage, &seen, LookedAt { server: 4e9, here: began }).unwrap_err();
     assert!(began.elapsed() >= Duration::from_millis(900), "it was held until nothing could come any more");
     assert_eq!(cancels(&scene.1).0, 0);
     assert_eq!(stage.told(), [(scene.1.card.id, SessionCommand::CancelArrived)]);
     assert!(stage.control.lost_or_refused(&error) && stage.control.connection().is_none());
     let health = stage.governor.health.lock().clone();
     assert!(health.control_up.is_none() && health.control_error.is_some());
-    assert!(health.levers.iter().any(|lever| lever.name == "preemption" && !lever.is_on));
-    stage.control.tend(&settings, Instant::now() + Duration::from_secs(1));
+    assert!(!stage.governor.lever("preemption").unwrap().is_on);
+    stage.control.tend(&stage.governor.settings(), Instant::now() + Duration::from_secs(1));
     assert!(stage.governor.health.lock().control_up.is_some());
     // Nobody knows whether it was cancelled, so that it is not aimed at again in this unit.
     stage.round().unwrap();
@@ -237,11 +228,8 @@ fn a_lost_control_connection_lets_victims_go_on_and_comes_back() {
 #[test]
 fn a_look_over_a_killed_connection_is_an_error() {
     let mut stage = Stage::new("pow");
-    let low = stage.client(LOW);
-    let scene = scene(&stage, low, 261);
-    let process = stage.control.connection().unwrap().connection.process_id();
-    let mut killer = Connection::open(&url(&stage.server)).unwrap();
-    killer.run(&format!("select pg_terminate_backend({process}, 5000)")).unwrap();
+    let scene = scene(&stage, 261);
+    kill_control(&mut stage);
     let error = stage.round().unwrap_err();
     assert!(error.to_string().contains("57P01"), "{error}");
     assert_eq!((cancels(&scene.1), stage.told()), ((0, None), vec![]));
@@ -251,8 +239,7 @@ fn a_look_over_a_killed_connection_is_an_error() {
 #[test]
 fn track_counts_once_and_does_nothing() {
     let mut stage = Stage::new("track");
-    let low = stage.client(LOW);
-    let scene = scene(&stage, low, 271);
+    let scene = scene(&stage, 271);
     for _ in 0..3 {
         stage.round().unwrap();
     }

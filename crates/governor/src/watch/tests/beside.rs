@@ -43,7 +43,7 @@ fn only_the_transaction_that_was_looked_at_is_cancelled() {
     victim.run("begin");
     victim.send("select pg_sleep(60)");
     let process = victim.process();
-    stage.until("it sleeps", &format!("select wait_event = 'PgSleep' from pg_stat_activity where pid = {process}"));
+    stage.until_it_sleeps(&victim);
     let [pid, began, transaction, statement, _] = facts(&mut other, process);
     let with = |place: usize, value: &str| {
         let mut parameters = [&pid, &began, &transaction, &statement, "false", "{}", "{}", FAR].map(str::to_owned);
@@ -88,17 +88,14 @@ fn looks_take_any_text() {
     let (victim, mut own) = (stage.stranger(), Connection::open_isolated(&url(&stage.server)).unwrap());
     victim.run("select '\u{e4}\\x', $tag$ \"quotes' $tag$");
     let observing = Observing::on(&mut own).unwrap();
-    let sight = observing.sight(&mut own).unwrap();
-    let row = sight.rows.iter().find(|row| row.process == victim.process()).expect("it is seen");
-    assert!(row.text.is_empty(), "idle sessions come without texts");
+    let mut text = || {
+        let rows = observing.sight(&mut own).unwrap().rows;
+        rows.into_iter().find(|row| row.process == victim.process()).expect("it is seen").text
+    };
+    assert!(text().is_empty(), "idle sessions come without texts");
     victim.send("select pg_sleep(0.3), '\u{e4}'");
-    stage.until(
-        "it sleeps",
-        &format!("select wait_event = 'PgSleep' from pg_stat_activity where pid = {}", victim.process()),
-    );
-    let sight = observing.sight(&mut own).unwrap();
-    let row = sight.rows.iter().find(|row| row.process == victim.process()).expect("it is seen");
-    assert_eq!(String::from_utf8_lossy(&row.text), "select pg_sleep(0.3), '\u{e4}'");
+    stage.until_it_sleeps(&victim);
+    assert_eq!(String::from_utf8_lossy(&text()), "select pg_sleep(0.3), '\u{e4}'");
     victim.outcome().unwrap();
 }
 
@@ -116,7 +113,7 @@ fn looks_take_texts_of_databases_with_other_encodings() {
     let observing = Observing::on(&mut own).unwrap();
     client.send("select pg_sleep(0.5) -- \u{e4}");
     let process = client.process();
-    stage.until("it sleeps", &format!("select wait_event = 'PgSleep' from pg_stat_activity where pid = {process}"));
+    stage.until_it_sleeps(&client);
     let sight = observing.sight(&mut own).unwrap();
     let row = sight.rows.iter().find(|row| row.process == process).expect("it is seen");
     assert!(row.text.ends_with(b"-- \xe4"), "{:?}", row.text);

@@ -29,7 +29,7 @@ fn look(stage: &mut Stage, clients: &[Client; 2]) -> bool {
     let settings = stage.governor.settings();
     let up = stage.control.connection().unwrap();
     stage.round.go(up, &settings, &clients.each_ref().map(Client::process), &mut stage.agent).unwrap();
-    stage.round.has_pending_cycle()
+    stage.round.has_pending_cycle
 }
 
 /// Ends a cycle of which one was cancelled.

@@ -3,7 +3,7 @@
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
 
-use super::acting::scene_of;
+use super::acting::{end_hit, scene_of};
 use super::stage::{Client, HIGH, LOW, Stage, server, url};
 use crate::watch::beside::Observing;
 use crate::watch::control::{self, Up};
@@ -48,40 +48,30 @@ const RELATIONS: [(&str, &str); 3] =
 
 /// Makes all of them in a schema where any user may create something.
 fn plant(connection: &mut Connection) {
-    connection
-        .run(
-            "set search_path = ''; create role mallory; grant create, usage on schema public to public; \
-             create table public.ran (what pg_catalog.text); grant insert on public.ran to public; \
-             create function public.note(what pg_catalog.text) returns pg_catalog.bool language plpgsql as \
-             $$ begin insert into public.ran values (what); return true; end $$; set role mallory",
-        )
-        .unwrap();
+    let mut run = |sql: &str| connection.run(sql).unwrap();
+    run("set search_path = ''; create role mallory; grant create, usage on schema public to public; \
+         create table public.ran (what pg_catalog.text); grant insert on public.ran to public; \
+         create function public.note(what pg_catalog.text) returns pg_catalog.bool language plpgsql as \
+         $$ begin insert into public.ran values (what); return true; end $$; set role mallory");
     for (name, arguments, result, body) in FUNCTIONS {
-        let sql = format!(
+        run(&format!(
             "create function public.\"{name}\"({arguments}) returns {result} language plpgsql as \
              $$ begin perform public.note('function {name}'); {body}; end $$"
-        );
-        connection.run(&sql).unwrap();
+        ));
     }
     for (name, of, function) in OPERATORS {
-        connection
-            .run(&format!("create operator public.{name} (leftarg = {of}, rightarg = {of}, function = {function})"))
-            .unwrap();
+        run(&format!("create operator public.{name} (leftarg = {of}, rightarg = {of}, function = {function})"));
     }
     for (name, columns) in RELATIONS {
-        connection
-            .run(&format!(
-                "create view public.{name} as select {columns} where public.note('view {name}'); \
-                 grant select on public.{name} to public"
-            ))
-            .unwrap();
+        run(&format!(
+            "create view public.{name} as select {columns} where public.note('view {name}'); \
+             grant select on public.{name} to public"
+        ));
     }
     for name in TYPES {
-        connection
-            .run(&format!("create domain public.{name} as pg_catalog.{name} check (public.note('type {name}'))"))
-            .unwrap();
+        run(&format!("create domain public.{name} as pg_catalog.{name} check (public.note('type {name}'))"));
     }
-    connection.run("reset role").unwrap();
+    run("reset role");
 }
 
 /// What has run, and forgets it.
@@ -122,10 +112,7 @@ fn nothing_that_users_have_made_runs_as_the_control_role() {
     let (holder, low, high) = scene_of(&stage, (holder, low, high), 411);
     stage.round().unwrap();
     assert_eq!(low.failure(), "57014");
-    low.run("rollback");
-    high.outcome().unwrap();
-    high.run("rollback");
-    holder.run("rollback");
+    end_hit((holder, low, high));
     let up = stage.control.connection().unwrap();
     assert_eq!(up.connection.text("show search_path").unwrap().as_deref(), Some(""));
     ask_everything(up);
@@ -163,20 +150,15 @@ fn ask_everything(up: &mut Up) {
 fn nothing_temporary_is_taken_for_the_servers_own() {
     let server = server();
     let mut connection = Connection::open_isolated(&url(&server)).unwrap();
-    connection
-        .run(
-            "create temporary table ran (what pg_catalog.text); \
-             create function pg_temp.note(what pg_catalog.text) returns pg_catalog.bool language plpgsql as \
-             $$ begin insert into pg_temp.ran values (what); return true; end $$",
-        )
-        .unwrap();
+    let mut run = |sql: &str| connection.run(sql).unwrap();
+    run("create temporary table ran (what pg_catalog.text); \
+         create function pg_temp.note(what pg_catalog.text) returns pg_catalog.bool language plpgsql as \
+         $$ begin insert into pg_temp.ran values (what); return true; end $$");
     for (name, columns) in RELATIONS {
-        let sql = format!("create temporary view {name} as select {columns} where pg_temp.note('view {name}')");
-        connection.run(&sql).unwrap();
+        run(&format!("create temporary view {name} as select {columns} where pg_temp.note('view {name}')"));
     }
     for name in TYPES {
-        let sql = format!("create domain pg_temp.{name} as pg_catalog.{name} check (pg_temp.note('type {name}'))");
-        connection.run(&sql).unwrap();
+        run(&format!("create domain pg_temp.{name} as pg_catalog.{name} check (pg_temp.note('type {name}'))"));
     }
     connection.text("select 1::int4 from pg_locks").unwrap();
     let ran = |connection: &mut Connection| {

@@ -6,6 +6,7 @@ use plimsoll_policy::{Activity, NoReplay, Unsafe};
 
 use super::stage::{Client, HIGH, LOW, Stage};
 use crate::governor::{EventId, Outcome, SessionCommand};
+use crate::registry::SessionId;
 use crate::watch::graph::Links;
 use crate::watch::late::cards_of;
 use crate::watch::look::{Looked, look};
@@ -14,6 +15,12 @@ use crate::watch::look::{Looked, look};
 fn seen_by(stage: &mut Stage, client: &Client) -> Looked {
     let up = stage.control.connection().unwrap();
     look(up, &[client.process()]).unwrap()
+}
+
+/// What a client's session is told whose transaction is to be rolled back while its client thinks.
+fn is_to_roll_back(client: &Client, event: u64) -> (SessionId, SessionCommand) {
+    let (transaction, unit) = client.place();
+    (client.card.id, SessionCommand::RollBackIdle { transaction, unit, event: EventId(event) })
 }
 
 /// Everybody in a look with what they are doing.
@@ -74,12 +81,9 @@ fn the_queue_for_a_row_is_seen_in_its_order() {
     assert_eq!(first.failure(), "57014");
     first.run("rollback");
     assert!(stage.told().contains(&(first.card.id, SessionCommand::CancelArrived)));
-    let (transaction, unit) = holder.place();
     stage.until_it_waits(&high);
     stage.round().unwrap();
-    assert!(
-        stage.told().contains(&(holder.card.id, SessionCommand::RollBackIdle { transaction, unit, event: EventId(2) }))
-    );
+    assert!(stage.told().contains(&is_to_roll_back(&holder, 2)));
     stage.round().unwrap();
     assert_eq!(stage.told(), [], "it is asked once");
     holder.run("rollback");
@@ -117,8 +121,7 @@ fn prepared_transactions_and_strangers_are_seen_and_left_alone() {
     assert!(activities(&stage, &looked).contains(&(stranger.process(), Activity::Foreign)));
     stage.told();
     stage.round().unwrap();
-    let (transaction, unit) = low.place();
-    assert_eq!(stage.told(), [(low.card.id, SessionCommand::RollBackIdle { transaction, unit, event: EventId(1) })]);
+    assert_eq!(stage.told(), [is_to_roll_back(&low, 1)]);
     low.run("rollback");
     stranger.outcome().unwrap();
     stranger.run("rollback; drop table held_by_low");
@@ -238,9 +241,7 @@ fn a_call_is_left_alone_and_the_chain_goes_on_behind_it() {
     high.send("begin; lock table called");
     stage.until_it_waits(&high);
     stage.round().unwrap();
-    let (transaction, unit) = low.place();
-    let expect = SessionCommand::RollBackIdle { transaction, unit, event: EventId(1) };
-    assert_eq!(stage.told(), [(low.card.id, expect)]);
+    assert_eq!(stage.told(), [is_to_roll_back(&low, 1)]);
     low.run("rollback");
     caller.outcome().unwrap();
     high.outcome().unwrap();

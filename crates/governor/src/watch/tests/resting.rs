@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use crate::governor::{Governor, Heard};
-use crate::settings::for_tests;
+use crate::governor::Heard;
+use crate::testing;
 use crate::watch::Watch;
 
 /// A session that serves another class than before woke the thread as one does that is late: the next look came sooner, and the shares came
 /// after it, a tenth of a second later where looks had no budget.
 #[test]
 fn shares_are_given_during_a_pause_and_only_lateness_ends_it() {
-    let governor = Arc::new(Governor::new(for_tests(), Instant::now()));
+    let governor = testing::governor(|_| {});
     let mut watch = Watch::new(governor.clone(), Arc::new(AtomicBool::new(false)));
     let (began, pause) = (Instant::now(), Duration::from_millis(20));
     governor.change_shares();
@@ -29,7 +29,7 @@ fn shares_are_given_during_a_pause_and_only_lateness_ends_it() {
 
 #[test]
 fn the_better_reason_is_heard_and_each_once() {
-    let governor = Governor::new(for_tests(), Instant::now());
+    let governor = testing::governor(|_| {});
     governor.bell.ring();
     governor.change_shares();
     assert_eq!(governor.bell.wait(Duration::ZERO), Heard::Late);

@@ -1,23 +1,13 @@
 //! The thread itself: it wakes when it is rung for, acts, says what works, and ends.
 
-use std::time::{Duration, Instant};
-
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
+use plimsoll_testing::until;
 
 use super::stage::{Client, HIGH, LOW, governor, server, url};
 use crate::governor::Governor;
 use crate::registry::Phase;
 use crate::watch;
-
-/// Waits until it is so.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(30), "{what}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
 
 fn is_up(governor: &Governor) -> bool {
     governor.health.lock().control_up.is_some()
@@ -78,10 +68,9 @@ fn without_a_way_to_ask_it_says_so() {
         until("it says why", || governor.health.lock().control_error.as_deref().is_some_and(|told| told.contains(why)));
         governor.bell.ring();
         drop(watcher);
-        let health = governor.health.lock().clone();
-        assert!(health.control_up.is_none());
+        assert!(!is_up(&governor));
         for lever in ["preemption", "cpu shares", "inheritance"] {
-            let lever = health.levers.iter().find(|known| known.name == lever).unwrap();
+            let lever = governor.lever(lever).unwrap();
             assert!(!lever.is_on && lever.why.contains(why), "{lever:?}");
         }
     }

@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use plimsoll_policy::{ClassIndex, Login, PreemptionPolicy};
 use plimsoll_postgres::connection::{Connection, WireError};
-use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::server::PrivateServer;
 use plimsoll_postgres::url::ServerUrl;
 
 use crate::agent::Agent;
 use crate::governor::{Governor, SessionCommand, WorkerCommand, WorkerHandle};
 use crate::registry::{BackendKey, Phase, SessionCard, SessionId};
-use crate::settings::{Settings, for_tests};
+use crate::settings::Settings;
+use crate::testing;
+pub(super) use crate::testing::url;
 use crate::watch::control::Control;
 use crate::watch::pace::Seen;
 use crate::watch::round::Round;
@@ -28,14 +30,10 @@ pub(super) fn server() -> Arc<PrivateServer> {
     // A test that fails while it starts the server fails alone; the next one tries again.
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
     shared.upgrade().unwrap_or_else(|| {
-        let mut settings = ServerSettings::for_this_machine();
         // The server's own search for deadlocks is not what is tested: whoever waits too long fails its test.
-        for (name, value) in
-            [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB"), ("deadlock_timeout", "60s")]
-        {
-            settings.set(name, value).unwrap();
-        }
-        let mut server = PrivateServer::start(settings).expect("these tests need a PostgreSQL server");
+        let settings =
+            [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB"), ("deadlock_timeout", "60s")];
+        let mut server = testing::server(&settings);
         let mut connection = Connection::open(&url(&server)).unwrap();
         connection.run("alter system set max_prepared_transactions = 10").unwrap();
         connection.run("create role timid login").unwrap();
@@ -47,11 +45,6 @@ pub(super) fn server() -> Arc<PrivateServer> {
         *shared = Arc::downgrade(&server);
         server
     })
-}
-
-/// How the server is reached by its superuser.
-pub(super) fn url(server: &PrivateServer) -> ServerUrl {
-    ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
 }
 
 /// Everything that a watcher has, driven by hand.
@@ -72,11 +65,11 @@ pub(super) fn governor(
     policy: &str,
     change: impl FnOnce(&mut Settings),
 ) -> (Arc<Governor>, Receiver<WorkerCommand>, mio::Poll) {
-    let mut settings = for_tests();
-    (settings.server, settings.control) = (url(server), Some(url(server)));
-    settings.preemption.policy = PreemptionPolicy::parse(policy).unwrap();
-    change(&mut settings);
-    let governor = Arc::new(Governor::new(settings, Instant::now()));
+    let governor = testing::governor(|settings| {
+        (settings.server, settings.control) = (url(server), Some(url(server)));
+        settings.preemption.policy = PreemptionPolicy::parse(policy).unwrap();
+        change(settings);
+    });
     let poll = mio::Poll::new().unwrap();
     let waker = Arc::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap());
     let (sender, commands) = channel();
@@ -142,15 +135,35 @@ impl Stage {
         self.until(&format!("process {process} waits"), &sql);
     }
 
+    /// Waits until a client's process is in `pg_sleep`.
+    pub(super) fn until_it_sleeps(&self, client: &Client) {
+        let process = client.process();
+        let sql = format!("select wait_event = 'PgSleep' from pg_stat_activity where pid = {process}");
+        self.until(&format!("process {process} sleeps"), &sql);
+    }
+
     /// Waits until a question about the server is answered by yes.
     pub(super) fn until(&self, what: &str, sql: &str) {
         let mut connection = Connection::open(&url(&self.server)).unwrap();
-        let began = Instant::now();
-        while connection.text(sql).unwrap().as_deref() != Some("t") {
-            assert!(began.elapsed() < Duration::from_secs(30), "{what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        plimsoll_testing::until(what, || connection.text(sql).unwrap().as_deref() == Some("t"));
     }
+}
+
+/// A card of a connection whose client has nothing to do.
+pub(super) fn card(
+    governor: &Governor,
+    url: &ServerUrl,
+    connection: &Connection,
+    class: ClassIndex,
+) -> Arc<SessionCard> {
+    let login = Login { user: url.user.clone(), database: url.database.clone(), application_name: "test".to_owned() };
+    let card = SessionCard::new(governor.registry.next_id(), 0, "here".to_owned(), login, class, Instant::now());
+    let key = BackendKey { process: connection.process_id(), secret: connection.secret_key().into() };
+    card.key.set(key).expect("set once");
+    card.state().phase = Phase::Idle;
+    let card = Arc::new(card);
+    governor.registry.insert(card.clone());
+    card
 }
 
 /// A connection on a thread of its own, and a card.
@@ -164,14 +177,7 @@ pub(super) struct Client {
 impl Client {
     pub(super) fn new(governor: &Arc<Governor>, url: &ServerUrl, class: ClassIndex) -> Client {
         let mut connection = Connection::open(url).unwrap();
-        let login =
-            Login { user: url.user.clone(), database: url.database.clone(), application_name: "test".to_owned() };
-        let card = SessionCard::new(governor.registry.next_id(), 0, "here".to_owned(), login, class, Instant::now());
-        let key = BackendKey { process: connection.process_id(), secret: connection.secret_key().into() };
-        card.key.set(key).expect("set once");
-        card.state().phase = Phase::Idle;
-        let card = Arc::new(card);
-        governor.registry.insert(card.clone());
+        let card = card(governor, url, &connection, class);
         let (statements, todo) = channel::<String>();
         let (done, outcomes) = channel();
         let thread = std::thread::spawn(move || {

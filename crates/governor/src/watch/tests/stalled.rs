@@ -1,9 +1,8 @@
 //! A control session whose server process stands still while victims are chosen, and goes on later.
 
-use std::time::{Duration, Instant};
-
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::url::ServerUrl;
+use plimsoll_testing::until;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::acting::{looked_now, scene, target};
@@ -38,8 +37,7 @@ fn id(process: i32) -> Pid {
 /// on when the victim's session has been told to go on. Whether the victim was cancelled then.
 fn is_cancelled_late(key: u32, change: impl FnOnce(LookedAt) -> LookedAt) -> bool {
     let mut stage = Stage::new("pow");
-    let low = stage.client(LOW);
-    let (holder, low, high) = scene(&stage, low, key);
+    let (holder, low, high) = scene(&stage, key);
     let victim = target(&stage.governor, &low, &high);
     let settings = stage.governor.settings();
     let up = stage.control.connection().unwrap();
@@ -86,14 +84,7 @@ fn the_watcher_recovers_from_a_process_that_stands_still() {
     let own = ServerUrl { database: "stalled".to_owned(), ..url(&server) };
     let (governor, _commands, _poll) = governor(&server, "pow", |settings| settings.control = Some(own));
     let watcher = watch::start(governor.clone());
-    let until = |what: &str, is_so: &dyn Fn() -> bool| {
-        let began = Instant::now();
-        while !is_so() {
-            assert!(began.elapsed() < Duration::from_secs(30), "{what}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    };
-    until("it connects", &|| governor.health.lock().control_up.is_some());
+    until("it connects", || governor.health.lock().control_up.is_some());
     let process = connection.text("select pid from pg_stat_activity where datname = 'stalled'").unwrap().unwrap();
     let stopped = Stopped::stop(process.parse().unwrap());
 
@@ -105,7 +96,7 @@ fn the_watcher_recovers_from_a_process_that_stands_still() {
     low.send("select pg_advisory_xact_lock(441)");
     governor.bell.ring();
     stranger.run("select 1");
-    until("it notices", &|| governor.health.lock().control_error.is_some());
+    until("it notices", || governor.health.lock().control_error.is_some());
     // Over a connection of another process.
     assert_eq!(low.failure(), "57014");
     low.run("rollback");
@@ -113,11 +104,10 @@ fn the_watcher_recovers_from_a_process_that_stands_still() {
     high.outcome().unwrap();
     drop(stopped);
     let gone = format!("select not exists (select from pg_stat_activity where pid = {process})");
-    let began = Instant::now();
-    while connection.text(&gone).unwrap().as_deref() != Some("t") {
-        assert!(began.elapsed() < Duration::from_secs(30), "the process that stood still has ended");
+    until("the process that stood still has ended", || {
         low.run("select pg_sleep(0.001)");
-    }
+        connection.text(&gone).unwrap().as_deref() == Some("t")
+    });
     low.run("select pg_sleep(0.001)");
     high.run("rollback");
     stranger.run("rollback");

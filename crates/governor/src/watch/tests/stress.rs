@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use plimsoll_policy::{ClassIndex, Login};
+use plimsoll_policy::ClassIndex;
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::PrivateServer;
 use plimsoll_postgres::url::ServerUrl;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
-use super::stage::{HIGH, LOW, governor, server, url};
+use super::stage::{HIGH, LOW, card, governor, server, url};
 use crate::governor::{Governor, WorkerCommand};
-use crate::registry::{BackendKey, Phase, SessionCard};
+use crate::registry::{Phase, SessionCard};
 use crate::watch;
 
 /// Transactions of the high class until the test ends.
@@ -33,13 +33,7 @@ struct Player {
 impl Player {
     fn new(governor: &Governor, url: &ServerUrl, class: ClassIndex, seed: u64, table: &'static str) -> Player {
         let connection = Connection::open(url).unwrap();
-        let login =
-            Login { user: url.user.clone(), database: url.database.clone(), application_name: "test".to_owned() };
-        let card = SessionCard::new(governor.registry.next_id(), 0, "here".to_owned(), login, class, Instant::now());
-        let key = BackendKey { process: connection.process_id(), secret: connection.secret_key().into() };
-        card.key.set(key).expect("set once");
-        let card = Arc::new(card);
-        governor.registry.insert(card.clone());
+        let card = card(governor, url, &connection, class);
         Player { card, connection, random: Pcg64::seed_from_u64(seed), table }
     }
 

@@ -6,16 +6,16 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::server::PrivateServer;
 use plimsoll_postgres::url::Password;
+use plimsoll_testing::until;
 use rustls::pki_types::pem::PemObject;
 
 use super::*;
+use crate::testing;
 
 /// A server without TLS whose roles log in by SCRAM; `plimsoll` is its superuser.
 struct Stage {
@@ -24,12 +24,7 @@ struct Stage {
 
 impl Stage {
     fn start() -> Self {
-        let mut settings = ServerSettings::for_this_machine();
-        for (name, value) in [("shared_buffers", "16MB"), ("fsync", "off"), ("max_connections", "20")] {
-            settings.set(name, value).expect("a setting");
-        }
-        let own = PrivateServer::start(settings)
-            .unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"));
+        let own = testing::server(&[("shared_buffers", "16MB"), ("fsync", "off"), ("max_connections", "20")]);
         let stage = Stage { own };
         stage.run(
             "CREATE ROLE watcher LOGIN PASSWORD 'right'; CREATE ROLE nologin PASSWORD 'right'; \
@@ -45,10 +40,12 @@ impl Stage {
         url
     }
 
+    fn connection(&self) -> Connection {
+        Connection::open(&testing::url(&self.own)).unwrap_or_else(|error| panic!("{error}"))
+    }
+
     fn run(&self, sql: &str) {
-        let own = &self.own;
-        let url = ServerUrl::of_socket(own.socket_folder(), own.port(), own.user(), own.database());
-        Connection::open(&url).and_then(|mut connection| connection.run(sql)).unwrap_or_else(|error| panic!("{error}"));
+        self.connection().run(sql).unwrap_or_else(|error| panic!("{error}"));
     }
 
     /// Another pg_hba.conf, which has been read when this returns.
@@ -56,30 +53,16 @@ impl Stage {
         std::fs::write(self.own.data_folder().join("pg_hba.conf"), rules).expect("the folder is ours");
         // The postmaster sets the time when it reads its files, and then those of a new process.
         let loaded = "SELECT extract(epoch FROM pg_conf_load_time())";
-        let before = self.value(loaded);
+        let loaded = || self.connection().text(loaded).unwrap_or_else(|error| panic!("{error}"));
+        let before = loaded();
         self.run("SELECT pg_reload_conf()");
-        let began = Instant::now();
-        while self.value(loaded) == before {
-            assert!(began.elapsed() < Duration::from_secs(60), "the server never read its pg_hba.conf");
-            thread::sleep(Duration::from_millis(10));
-        }
+        until("the server has read its pg_hba.conf", || loaded() != before);
     }
 
-    fn value(&self, sql: &str) -> Option<String> {
-        let own = &self.own;
-        let url = ServerUrl::of_socket(own.socket_folder(), own.port(), own.user(), own.database());
-        Connection::open(&url).and_then(|mut connection| connection.text(sql)).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    /// A port of this machine behind which the server is.
-    fn port(&self) -> u16 {
-        self.port_of(|_| {})
-    }
-
-    /// A port of this machine behind which the server is, and something that changes its messages until a session has begun.
-    fn port_of(&self, change: fn(&mut [u8])) -> u16 {
+    /// How `watcher` reaches the server by TCP, through something that changes its messages until a session has begun.
+    fn over_tcp(&self, mode: &str, change: fn(&mut [u8])) -> ServerUrl {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
+        let address = listener.local_addr().expect("an address");
         let socket = self.own.socket_folder().join(format!(".s.PGSQL.{}", self.own.port()));
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
@@ -87,8 +70,13 @@ impl Stage {
                 thread::spawn(move || forward(&client, &socket, change));
             }
         });
-        port
+        tcp_url(&address.to_string(), mode)
     }
+}
+
+fn tcp_url(address: &str, mode: &str) -> ServerUrl {
+    let url = format!("postgres://watcher:right@{address}/postgres?sslmode={mode}");
+    ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Passes bytes on both ways until one side ends.
@@ -110,13 +98,10 @@ fn forward(client: &TcpStream, socket: &Path, change: fn(&mut [u8])) {
     });
 }
 
-fn of<'f>(found: &'f Found, what: &str) -> &'f Probe {
-    let is_it = |probe: &&Probe| probe.what == what;
-    found.probes.iter().find(is_it).unwrap_or_else(|| panic!("nothing is said of {what}: {found:?}"))
-}
-
 #[track_caller]
-fn check(probe: &Probe, is_good: bool, parts: &[&str]) {
+fn check(found: &Found, what: &str, is_good: bool, parts: &[&str]) {
+    let probe = found.probes.iter().find(|probe| probe.what == what);
+    let probe = probe.unwrap_or_else(|| panic!("nothing is said of {what}: {found:?}"));
     assert_eq!(probe.is_good, is_good, "{probe:?}");
     for part in parts {
         assert!(probe.found.contains(part), "no `{part}` in {probe:?}");
@@ -133,26 +118,27 @@ fn each_refused_login_names_its_statements() {
         |control: &ServerUrl| probe(Tried { server: Some(&server), control: Some(control), ..Tried::default() });
     let found = tried(&stage.url("stranger", None));
     check(
-        of(&found, "control"),
+        &found,
+        "control",
         false,
         &["The role is missing", "CREATE ROLE stranger LOGIN PASSWORD", "GRANT pg_signal_backend"],
     );
-    check(of(&found, "server"), true, &["listens and asks"]);
+    check(&found, "server", true, &["listens and asks"]);
 
     let found = tried(&stage.url("watcher", Some("wrong")));
-    check(of(&found, "control"), false, &["28P01", "ALTER ROLE watcher PASSWORD", "PGPASSWORD or ~/.pgpass"]);
-    check(of(&found, "server"), true, &["listens and asks"]);
+    check(&found, "control", false, &["28P01", "ALTER ROLE watcher PASSWORD", "PGPASSWORD or ~/.pgpass"]);
+    check(&found, "server", true, &["listens and asks"]);
 
     let found = tried(&stage.url("nologin", Some("right")));
-    check(of(&found, "control"), false, &["ALTER ROLE nologin LOGIN"]);
+    check(&found, "control", false, &["ALTER ROLE nologin LOGIN"]);
 
     let found = tried(&ServerUrl { database: "none".to_owned(), ..stage.url("watcher", Some("right")) });
-    check(of(&found, "control"), false, &["CREATE DATABASE none", "such as postgres"]);
+    check(&found, "control", false, &["CREATE DATABASE none", "such as postgres"]);
 
     let found = tried(&stage.url("watcher", Some("right")));
-    check(of(&found, "control"), true, &["watcher logs in"]);
-    check(of(&found, "rights"), true, &["may cancel"]);
-    check(of(&found, "server"), true, &["lets watcher in without TLS", "as it will clients"]);
+    check(&found, "control", true, &["watcher logs in"]);
+    check(&found, "rights", true, &["may cancel"]);
+    check(&found, "server", true, &["lets watcher in without TLS", "as it will clients"]);
     assert!(found.warnings.is_empty(), "{found:?}");
 }
 
@@ -161,16 +147,12 @@ fn each_refused_login_names_its_statements() {
 #[test]
 fn a_server_without_tls_fails_where_clients_need_it() {
     let stage = Stage::start();
-    let port = stage.port();
-    let url = |mode| {
-        let url = format!("postgres://watcher:right@127.0.0.1:{port}/postgres?sslmode={mode}");
-        ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"))
-    };
+    let url = |mode| stage.over_tcp(mode, |_| {});
     let found = probe(Tried { server: Some(&url("require")), control: Some(&url("disable")), ..Tried::default() });
-    check(of(&found, "control"), true, &[]);
-    check(of(&found, "server"), false, &["clients cannot log in with sslmode=require", "does not speak TLS"]);
+    check(&found, "control", true, &[]);
+    check(&found, "server", false, &["clients cannot log in with sslmode=require", "does not speak TLS"]);
     let found = probe(Tried { server: Some(&url("prefer")), ..Tried::default() });
-    check(of(&found, "server"), true, &["without TLS (sslmode=prefer)"]);
+    check(&found, "server", true, &["without TLS (sslmode=prefer)"]);
 }
 
 /// pg_hba.conf had a line for the applications' machines and none for the governor's, whose address is the only one that the
@@ -178,13 +160,11 @@ fn a_server_without_tls_fails_where_clients_need_it() {
 #[test]
 fn a_missing_line_of_pg_hba_is_told_with_the_line() {
     let stage = Stage::start();
-    let port = stage.port();
     stage.rules("local all plimsoll trust\nhost all all 10.1.2.3/32 scram-sha-256\n");
-    let url = format!("postgres://watcher:right@127.0.0.1:{port}/postgres?sslmode=disable");
-    let url = ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"));
+    let url = stage.over_tcp("disable", |_| {});
     let found = probe(Tried { server: Some(&url), control: Some(&url), ..Tried::default() });
     for what in ["server", "control"] {
-        check(of(&found, what), false, &["no pg_hba.conf entry", "host all watcher GOVERNOR_ADDRESS/32 scram-sha-256"]);
+        check(&found, what, false, &["no pg_hba.conf entry", "host all watcher GOVERNOR_ADDRESS/32 scram-sha-256"]);
     }
 }
 
@@ -193,17 +173,15 @@ fn a_missing_line_of_pg_hba_is_told_with_the_line() {
 #[test]
 fn a_pooler_in_the_place_of_the_server_is_found_out() {
     let stage = Stage::start();
-    let port = stage.port_of(|bytes| {
+    let url = stage.over_tcp("disable", |bytes| {
         // BackendKeyData is the only message of that tag and length that comes before the first answer.
         let head = [b'K', 0, 0, 0, 12];
         if let Some(at) = bytes.windows(head.len()).position(|part| part == head) {
             bytes[at + 5..at + 9].copy_from_slice(&7i32.to_be_bytes());
         }
     });
-    let url = format!("postgres://watcher:right@127.0.0.1:{port}/postgres?sslmode=disable");
-    let url = ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"));
     let found = probe(Tried { server: Some(&url), ..Tried::default() });
-    check(of(&found, "pooler"), false, &["is a pooler", "put the pooler in front"]);
+    check(&found, "pooler", false, &["is a pooler", "put the pooler in front"]);
 }
 
 /// With `trust` for the governor's machine every client that reached the governor was a superuser of the server if it said
@@ -214,26 +192,18 @@ fn a_server_that_asks_for_no_password_is_a_warning() {
     let control = stage.url("plimsoll", None);
     let found =
         probe(Tried { server: Some(&control), control: Some(&control), clients_max: Some(2000), ..Tried::default() });
-    assert!(
-        found.warnings.iter().any(|warning| warning.contains("could become plimsoll without a password")),
-        "{found:?}"
-    );
-    assert!(
-        found
-            .warnings
-            .iter()
-            .any(|warning| warning.contains("takes 2000 clients") && warning.contains("the server 17 ")),
-        "{found:?}"
-    );
-    check(of(&found, "rights"), true, &["superuser"]);
+    let warns = |parts: &[&str]| {
+        let is_it = |warning: &String| parts.iter().all(|part| warning.contains(part));
+        assert!(found.warnings.iter().any(is_it), "{parts:?}: {found:?}");
+    };
+    warns(&["could become plimsoll without a password"]);
+    warns(&["takes 2000 clients", "the server 17 "]);
+    check(&found, "rights", true, &["superuser"]);
 }
 
 /// Certificate and key `server.crt` and `server.key` in a folder.
 fn certificate(folder: &Path) -> CertificateDer<'static> {
-    let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=server \
-                     -keyout server.key -out server.crt";
-    let made = Command::new("openssl").args(arguments.split_whitespace()).current_dir(folder).output();
-    assert!(made.is_ok_and(|made| made.status.success()), "this test needs openssl");
+    testing::certificate(folder);
     CertificateDer::from_pem_file(folder.join("server.crt")).expect("a certificate")
 }
 
@@ -258,10 +228,7 @@ fn the_servers_own_certificate_in_front_is_recognised() {
     stage.run(&format!("ALTER SYSTEM SET listen_addresses = '{host}'"));
     stage.run("ALTER SYSTEM SET ssl = on");
     stage.own.restart().unwrap_or_else(|error| panic!("{error}"));
-    let url = |mode: &str| {
-        let url = format!("postgres://watcher:right@{host}:{}/postgres?sslmode={mode}", stage.own.port());
-        ServerUrl::parse_in(&url, &|_| None).unwrap_or_else(|error| panic!("{error}"))
-    };
+    let url = |mode: &str| tcp_url(&format!("{host}:{}", stage.own.port()), mode);
     let other = tempfile::tempdir().expect("a folder");
     let other = certificate(other.path());
     let found = |mode: &str, shown: &CertificateDer<'static>| {
@@ -272,7 +239,7 @@ fn the_servers_own_certificate_in_front_is_recognised() {
     };
     for (shown, holds) in [(&own, true), (&other, false)] {
         let found = found("prefer", shown);
-        check(of(&found, "server"), true, &["over TLS (sslmode=prefer)"]);
+        check(&found, "server", true, &["over TLS (sslmode=prefer)"]);
         assert_eq!(found.binding_holds, holds);
         assert_eq!(found.warnings.iter().any(|warning| warning == BINDING), !holds, "{found:?}");
     }

@@ -4,7 +4,7 @@ use plimsoll_policy::{Login, PreemptionPolicy};
 
 use super::*;
 use crate::registry::SessionId;
-use crate::settings::for_tests;
+use crate::testing;
 
 const HIGH: ClassIndex = ClassIndex(0);
 const LOW: ClassIndex = ClassIndex(1);
@@ -16,24 +16,7 @@ struct World {
     at: i64,
 }
 
-/// A session of that user, idle since its process began at the first second.
-fn row(process: i32, user: &str) -> Row {
-    Row {
-        process,
-        login: Login { user: user.to_owned(), ..Login::default() },
-        address: None,
-        doing: Doing::Idle,
-        waits_for_lock: false,
-        process_began: SECOND,
-        transaction_began: None,
-        statement_began: None,
-        state_since: SECOND,
-        text: Vec::new(),
-        is_of_our_role: false,
-    }
-}
-
-/// The same at work since that second.
+/// A session of that user, at work since that second.
 fn active(process: i32, user: &str, second: i64, text: &str) -> Row {
     let began = Some(second * SECOND);
     let text = text.as_bytes().to_vec();
@@ -44,16 +27,16 @@ fn active(process: i32, user: &str, second: i64, text: &str) -> Row {
         statement_began: began,
         state_since,
         text,
-        ..row(process, user)
+        ..Row::idle(process, user)
     }
 }
 
 impl World {
     fn new(change: impl FnOnce(&mut Settings)) -> World {
-        let mut settings = for_tests();
-        settings.is_beside = true;
-        change(&mut settings);
-        let governor = Arc::new(Governor::new(settings, Instant::now()));
+        let governor = testing::governor(|settings| {
+            settings.is_beside = true;
+            change(settings);
+        });
         World { cards: Cards::new(governor.clone()), governor, at: 100 * SECOND }
     }
 
@@ -75,16 +58,16 @@ impl World {
 #[test]
 fn sessions_come_change_and_go() {
     let mut world = World::new(|_| {});
-    world.see(vec![row(1, "plimsoll"), row(5, "high"), row(6, "report")]);
+    world.see(vec![Row::idle(1, "plimsoll"), Row::idle(5, "high"), Row::idle(6, "report")]);
     assert_eq!(world.governor.registry.len(), 2, "our own is none");
     assert_eq!((world.state(5).class, world.state(6).class), (HIGH, LOW));
     assert_eq!((world.state(5).phase, world.cards.known[&6].card.process()), (Phase::Idle, Some(6)));
     let first = world.id(6);
     // Another process with the same number, and one that gives itself another name.
-    world.see(vec![Row { process_began: 2 * SECOND, ..row(6, "report") }]);
+    world.see(vec![Row { process_began: 2 * SECOND, ..Row::idle(6, "report") }]);
     let second = world.id(6);
     let login = Login { user: "report".to_owned(), application_name: "x".to_owned(), ..Login::default() };
-    world.see(vec![Row { process_began: 2 * SECOND, login, ..row(6, "report") }]);
+    world.see(vec![Row { process_began: 2 * SECOND, login, ..Row::idle(6, "report") }]);
     assert!(first != second && second != world.id(6));
     assert_eq!(world.governor.registry.len(), 1);
     world.see(Vec::new());
@@ -127,7 +110,7 @@ fn the_first_statement_that_is_seen_decides_the_class() {
     assert_eq!(class(&mut world, "select 1 /*class='low'*/", 51), LOW);
     assert_eq!(class(&mut world, "select 2", 52), LOW, "its transaction goes on");
     assert_eq!((world.state(5).chosen_by, world.state(5).served), (ChosenBy::Tag, LOW));
-    world.see(vec![row(5, "high")]);
+    world.see(vec![Row::idle(5, "high")]);
     assert_eq!((world.state(5).class, world.state(5).served), (HIGH, LOW), "its process keeps its share in between");
     // Nobody raises himself by a tag.
     world.see(vec![active(6, "report", 60, "select 1 /*class='high'*/")]);
@@ -171,12 +154,12 @@ fn a_transaction_that_begins_again_after_a_cancel_has_lost_once_more() {
 #[test]
 fn what_cannot_be_seen_is_listed_and_left_alone() {
     let mut world = World::new(|settings| settings.break_glass = vec!["root".to_owned()]);
-    let unseen = Row { doing: Doing::Unseen, process_began: 0, ..row(6, "report") };
-    let noticed = world.see(vec![unseen, row(7, "root")]);
+    let unseen = Row { doing: Doing::Unseen, process_began: 0, ..Row::idle(6, "report") };
+    let noticed = world.see(vec![unseen, Row::idle(7, "root")]);
     assert_eq!(noticed, Noticed { is_anybody_late: false, unseen: 1 });
     assert_eq!((world.state(6).phase, world.cards.known[&6].card.process()), (Phase::Ungoverned, None));
     assert!(!world.cards.known.contains_key(&7), "it breaks the glass");
-    world.see(vec![row(6, "report")]);
+    world.see(vec![Row::idle(6, "report")]);
     assert_eq!(world.cards.known[&6].card.process(), Some(6), "the right was granted");
 }
 

@@ -1,0 +1,114 @@
+//! What tests of several modules begin with: a file of settings, a certificate, a server, a session, a preemption, and what the live page shows of such.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use plimsoll_policy::{ClassIndex, Login};
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::url::ServerUrl;
+use tempfile::TempDir;
+
+use crate::governor::{EventId, Governor, Outcome, PreemptionEvent};
+use crate::page::state::{Preempted, Queued};
+use crate::registry::{BackendKey, Phase, SessionCard, SessionId};
+use crate::settings::{Settings, for_tests};
+
+/// A file of settings, and the folder that it is in.
+pub(crate) fn settings_file(text: &str) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("plimsoll.toml");
+    std::fs::write(&file, text).unwrap();
+    (folder, file)
+}
+
+/// Runs OpenSSL in a folder.
+pub(crate) fn openssl(folder: &Path, arguments: &str) {
+    let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Makes a certificate and its key in a folder, `server.crt` and `server.key`.
+pub(crate) fn certificate(folder: &Path) {
+    let arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=server \
+                     -keyout server.key -out server.crt";
+    openssl(folder, arguments);
+}
+
+/// A private server with these settings.
+pub(crate) fn server(settings: &[(&str, &str)]) -> PrivateServer {
+    let mut all = ServerSettings::for_this_machine();
+    settings.iter().for_each(|(name, value)| all.set(name, value).unwrap());
+    PrivateServer::start(all).unwrap_or_else(|error| panic!("this test needs a PostgreSQL server: {error}"))
+}
+
+/// How a server is reached by its superuser.
+pub(crate) fn url(server: &PrivateServer) -> ServerUrl {
+    ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
+}
+
+/// A governor with the settings for tests, changed.
+pub(crate) fn governor(change: impl FnOnce(&mut Settings)) -> Arc<Governor> {
+    let mut settings = for_tests();
+    change(&mut settings);
+    Arc::new(Governor::new(settings, Instant::now()))
+}
+
+/// A session with that server process, which works for its first unit.
+pub(crate) fn session(governor: &Governor, process: i32, class: ClassIndex, now: Instant) -> Arc<SessionCard> {
+    let login = Login { user: "ann".to_owned(), database: "shop".to_owned(), application_name: String::new() };
+    let card = Arc::new(SessionCard::new(governor.registry.next_id(), 0, "here".to_owned(), login, class, now));
+    card.key.set(BackendKey { process, secret: Box::default() }).expect("set once");
+    (card.state().phase, card.state().transaction, card.state().unit) = (Phase::Active, 1, 1);
+    governor.registry.insert(card.clone());
+    card
+}
+
+/// A preemption of session 11 for session 12.
+pub(crate) fn preemption() -> PreemptionEvent {
+    PreemptionEvent {
+        id: EventId(0),
+        at: SystemTime::UNIX_EPOCH,
+        victim: (SessionId(11), 111),
+        victim_class: "low".to_owned(),
+        waiter: (SessionId(12), 112),
+        waiter_class: "high".to_owned(),
+        lever: "pow".to_owned(),
+        waited: Duration::from_millis(3),
+        victim_was: "waited for a lock",
+        done: "cancelled",
+        outcome: Outcome::Pending,
+        stake: None,
+    }
+}
+
+/// A preemption as the live page has it.
+pub(crate) fn preempted() -> Preempted {
+    Preempted {
+        at: "2026-01-02T03:04:04.123Z".to_owned(),
+        victim: 11,
+        victim_class: "low".to_owned(),
+        victim_was: "waited for its client".to_owned(),
+        waiter: 8,
+        waiter_class: "high".to_owned(),
+        waited_s: 0.0416,
+        lever: "pow".to_owned(),
+        done: "rolled back".to_owned(),
+        outcome: "40001: answer 12 differed".to_owned(),
+        lost_s: Some(0.012),
+        won_s: None,
+    }
+}
+
+/// A transaction in the queue as the live page has it.
+pub(crate) fn queued() -> Queued {
+    Queued {
+        session: 12,
+        user: Some("report".to_owned()),
+        database: Some("shop".to_owned()),
+        class: "low".to_owned(),
+        waited_s: 1.25,
+        why: "class mpl 4 is full".to_owned(),
+    }
+}
