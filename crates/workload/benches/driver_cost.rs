@@ -47,10 +47,6 @@ impl Benchmark for Nothing {
         vec!["nothing"]
     }
 
-    fn is_analytical(&self) -> bool {
-        false
-    }
-
     fn estimated_bytes(&self) -> u64 {
         0
     }
@@ -103,10 +99,6 @@ impl Database for Nothing {
 
     fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
-    }
-
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
     }
 }
 

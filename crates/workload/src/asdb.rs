@@ -101,10 +101,6 @@ impl Benchmark for Asdb {
         TRANSACTIONS.to_vec()
     }
 
-    fn is_analytical(&self) -> bool {
-        false
-    }
-
     fn estimated_bytes(&self) -> u64 {
         // Most texts fill between two thirds and all of their column.
         let text_bytes = |_, bytes_max| 0.8 * bytes_max as f64;

@@ -35,7 +35,9 @@ pub trait Benchmark: Send + Sync {
     }
 
     /// Whether its requests are queries that run on the database's query threads rather than on the client's own.
-    fn is_analytical(&self) -> bool;
+    fn is_analytical(&self) -> bool {
+        false
+    }
 
     /// Bytes that the loaded data is expected to take in an embedded database, all copies and indexes included.
     fn estimated_bytes(&self) -> u64;

@@ -212,22 +212,20 @@ impl Database for Seen<'_> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::fixture::load_into;
     use crate::memory::MemoryDatabase;
     use crate::registry::Catalog;
 
     #[test]
     fn two_instances_in_one_database_have_tables_and_data_of_their_own() {
         let (catalog, database) = (Catalog::new(7), MemoryDatabase::new());
-        let stop = AtomicBool::new(false);
-        let progress = LoadProgress { report: &|_, _, _| (), stop: &stop };
         let get = |scale: f64, instance: Option<&str>| {
             let parameters: BTreeMap<_, _> =
                 instance.map(|name| (INSTANCE.to_owned(), name.into())).into_iter().collect();
             let (benchmark, _) = catalog.get("tpcb", Some(scale), &parameters).expect("known");
-            benchmark.load(&database, &progress).expect("memory");
+            load_into(&*benchmark, &database);
             benchmark
         };
         let (own, other) = (get(1.0, None), get(2.0, Some("fed")));

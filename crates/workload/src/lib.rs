@@ -23,6 +23,9 @@ mod condition;
 pub mod database;
 pub mod driver;
 pub mod file;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod fixture;
 mod footprint;
 pub mod freshness;
 mod inquiry;

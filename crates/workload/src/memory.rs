@@ -15,9 +15,8 @@ use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use plimsoll_policy::Priority;
 
-use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
+use crate::database::{Database, DatabaseError, QueryAnswer, Session};
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 use store::Store;
@@ -92,10 +91,6 @@ impl Database for MemoryDatabase {
     fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.shared(schema).map(drop)
     }
-
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
-    }
 }
 
 struct MemorySession {
@@ -121,8 +116,6 @@ impl MemorySession {
 }
 
 impl Session for MemorySession {
-    fn set_priority(&mut self, _priority: Priority) {}
-
     fn begin(&mut self) -> Result<(), DatabaseError> {
         if self.undo.is_some() {
             return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
@@ -167,10 +160,6 @@ impl Session for MemorySession {
 
     fn query(&mut self, _sql: &str) -> Result<QueryAnswer, DatabaseError> {
         Err(DatabaseError::Unsupported("the reference database answers no SQL".to_owned()))
-    }
-
-    fn usage(&self) -> SessionUsage {
-        SessionUsage::default()
     }
 }
 

@@ -1,13 +1,13 @@
 //! A database that keeps the batches it is given and answers queries as a test tells it to, from those batches.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
-use plimsoll_policy::Priority;
 
-use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
+use crate::database::{Database, DatabaseError, QueryAnswer, Session};
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
@@ -17,21 +17,49 @@ pub(crate) type Answer = fn(&str, &[RecordBatch]) -> ArrayRef;
 /// As [`Answer`], with what a test has given it.
 type Answerer = Arc<dyn Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync>;
 
-/// A database for the tests of analytical benchmarks.
+/// A database for the tests of analytical benchmarks and of checks.
 pub(crate) struct Recording {
     schema: Schema,
     loaded: Mutex<Vec<Vec<RecordBatch>>>,
     answer: Answerer,
+    /// Whether it counts rows itself.
+    counts: bool,
+    asked: Arc<Mutex<Vec<String>>>,
+    refreshes: AtomicUsize,
 }
 
 impl Recording {
-    /// One that answers with a single column, or with the columns of a struct.
+    /// One that answers with a single column, or with the columns of a struct, and counts the rows of its tables itself.
     pub(crate) fn new(
         schema: &Schema,
         answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,
     ) -> Self {
-        let loaded = Mutex::new(vec![Vec::new(); schema.tables.len()]);
-        Recording { schema: schema.clone(), loaded, answer: Arc::new(answer) }
+        Recording { counts: true, ..Recording::answering(schema, answer) }
+    }
+
+    /// One that leaves every answer to the test.
+    pub(crate) fn answering(
+        schema: &Schema,
+        answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,
+    ) -> Self {
+        Recording {
+            schema: schema.clone(),
+            loaded: Mutex::new(vec![Vec::new(); schema.tables.len()]),
+            answer: Arc::new(answer),
+            counts: false,
+            asked: Arc::default(),
+            refreshes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Every query so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("no panic while held").clone()
+    }
+
+    /// How often it was refreshed.
+    pub(crate) fn refreshes(&self) -> usize {
+        self.refreshes.load(Ordering::Relaxed)
     }
 
     /// Everything that was loaded into a table.
@@ -70,15 +98,14 @@ impl Database for Recording {
 
     fn session(&self, _schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let tables = (0..self.schema.tables.len()).map(|table| self.table(table)).collect();
-        Ok(Box::new(RecordingSession { schema: self.schema.clone(), tables, answer: self.answer.clone() }))
+        let (schema, counts) = (self.schema.clone(), self.counts);
+        let (answer, asked) = (self.answer.clone(), self.asked.clone());
+        Ok(Box::new(RecordingSession { schema, tables, answer, counts, asked }))
     }
 
     fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
+        self.refreshes.fetch_add(1, Ordering::Relaxed);
         Ok(())
-    }
-
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
     }
 }
 
@@ -86,11 +113,11 @@ struct RecordingSession {
     schema: Schema,
     tables: Vec<RecordBatch>,
     answer: Answerer,
+    counts: bool,
+    asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Session for RecordingSession {
-    fn set_priority(&mut self, _priority: Priority) {}
-
     fn begin(&mut self) -> Result<(), DatabaseError> {
         unreachable!("queries need no transaction")
     }
@@ -108,8 +135,9 @@ impl Session for RecordingSession {
     }
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        self.asked.lock().expect("no panic while held").push(sql.to_owned());
         let counted = self.schema.tables.iter().position(|table| sql == format!("select count(*) from {}", table.name));
-        let answer = match counted {
+        let answer = match counted.filter(|_| self.counts) {
             Some(table) => count(self.tables[table].num_rows()),
             None => (self.answer)(sql, &self.tables),
         };
@@ -118,10 +146,6 @@ impl Session for RecordingSession {
             None => RecordBatch::try_from_iter_with_nullable([("answer", answer, true)]).expect("one column"),
         };
         Ok(QueryAnswer { batches: vec![batch], snapshot: "as loaded".to_owned() })
-    }
-
-    fn usage(&self) -> SessionUsage {
-        SessionUsage::default()
     }
 }
 

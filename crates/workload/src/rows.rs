@@ -144,10 +144,6 @@ impl Benchmark for RandomRows {
         TRANSACTIONS.to_vec()
     }
 
-    fn is_analytical(&self) -> bool {
-        false
-    }
-
     fn estimated_bytes(&self) -> u64 {
         // Every text is as long as its column allows.
         (self.row_count() as f64 * bytes_per_row(self.table(), |_, bytes_max| bytes_max as f64)) as u64

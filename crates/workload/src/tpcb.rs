@@ -95,10 +95,6 @@ impl Benchmark for Tpcb {
         vec!["transfer"]
     }
 
-    fn is_analytical(&self) -> bool {
-        false
-    }
-
     fn estimated_bytes(&self) -> u64 {
         // Every text is as long as its column allows.
         let bytes = |table: usize| bytes_per_row(&SCHEMA.tables[table], |_, bytes_max| bytes_max as f64);

@@ -169,10 +169,6 @@ impl Benchmark for Tpcc {
         TRANSACTIONS.to_vec()
     }
 
-    fn is_analytical(&self) -> bool {
-        false
-    }
-
     fn estimated_bytes(&self) -> u64 {
         size::estimated_bytes(self.warehouses)
     }

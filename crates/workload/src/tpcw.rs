@@ -147,10 +147,6 @@ impl Benchmark for Tpcw {
         INTERACTIONS.to_vec()
     }
 
-    fn is_analytical(&self) -> bool {
-        false
-    }
-
     fn estimated_bytes(&self) -> u64 {
         self.size.bytes()
     }

@@ -1,8 +1,8 @@
 //! Transactions on the reference database, and the check on what they leave.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use arrow::array::{ArrayRef, Int64Array, StructArray};
 use arrow::record_batch::RecordBatch;
@@ -11,7 +11,7 @@ use super::client::{DELTA_MAX, Transfer};
 use super::schema::*;
 use super::*;
 use crate::batch::Batch;
-use crate::benchmark::Outcome;
+use crate::fixture::{self, check_statements, load_into, run_clients};
 use crate::footprint::column_bytes_per_row;
 use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
@@ -19,14 +19,9 @@ use crate::recording::Recording;
 use crate::schema::TableId;
 use crate::statement::Value;
 
-fn load_into(benchmark: &Tpcb, database: &dyn Database) {
-    let progress = LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) };
-    benchmark.load(database, &progress).unwrap();
-}
-
 fn loaded(scale: u32) -> (Tpcb, MemoryDatabase) {
-    let (benchmark, database) = (Tpcb::new(scale), MemoryDatabase::new());
-    load_into(&benchmark, &database);
+    let benchmark = Tpcb::new(scale);
+    let database = fixture::loaded(&benchmark);
     (benchmark, database)
 }
 
@@ -61,19 +56,7 @@ fn the_bank_opens_with_nothing_in_it() {
 #[test]
 fn the_books_of_four_clients_balance() {
     let (benchmark, database) = loaded(2);
-    std::thread::scope(|scope| {
-        for number in 0..4 {
-            let (benchmark, database) = (&benchmark, &database);
-            scope.spawn(move || {
-                let mut client = benchmark.client(number, 7);
-                let mut session = database.session(benchmark.schema()).unwrap();
-                for _ in 0..1_000 {
-                    assert_eq!(client.draw(), 0);
-                    assert_eq!(client.run(session.as_mut()).unwrap(), Outcome::Committed);
-                }
-            });
-        }
-    });
+    assert_eq!(run_clients(&benchmark, &database, 4, 1_000), 0, "none rolls itself back");
     assert_eq!(benchmark.completed.load(Ordering::Relaxed), 4_000);
     let history = rows(&database, HISTORY);
     assert_eq!(history.len(), 4_000);
@@ -231,11 +214,6 @@ fn the_check_finds_what_is_wrong() {
 
 #[test]
 fn statements_are_named_and_take_the_parameters_they_mention() {
-    let names: BTreeSet<_> = Tpcb::statements().map(|statement| statement.name).collect();
-    assert_eq!(names.len(), 4);
+    check_statements(Tpcb::statements(), 4);
     assert_eq!(beyond(&SCHEMA, Tpcb::statements()), [""; 0], "all are compiled");
-    for statement in Tpcb::statements() {
-        let mentioned = (1..=9).filter(|number| statement.sql.contains(&format!("${number}"))).collect::<Vec<_>>();
-        assert_eq!(mentioned, (1..=mentioned.len()).collect::<Vec<_>>(), "{}", statement.sql);
-    }
 }

@@ -9,7 +9,7 @@ use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 
 use super::*;
-use crate::database::{QueryAnswer, Session, SessionUsage};
+use crate::database::{QueryAnswer, Session};
 use crate::schema::TableId;
 use crate::statement::{Rows, Statement, Value};
 
@@ -51,17 +51,11 @@ impl Database for Fake {
     fn refresh(&self, _: &Schema) -> Result<(), DatabaseError> {
         Ok(())
     }
-
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
-    }
 }
 
 struct FakeSession(Vec<RecordBatch>);
 
 impl Session for FakeSession {
-    fn set_priority(&mut self, _: plimsoll_policy::Priority) {}
-
     fn begin(&mut self) -> Result<(), DatabaseError> {
         unreachable!("queries need no transaction")
     }
@@ -83,10 +77,6 @@ impl Session for FakeSession {
             true => Err(DatabaseError::Failed("out of order".to_owned())),
             false => Ok(QueryAnswer { batches: self.0.clone(), snapshot: "as loaded".to_owned() }),
         }
-    }
-
-    fn usage(&self) -> SessionUsage {
-        SessionUsage::default()
     }
 }
 
