@@ -15,7 +15,7 @@ use crate::statement::{Rows, Statement, Value};
 pub(crate) type Answer = fn(&str, &[RecordBatch]) -> ArrayRef;
 
 /// As [`Answer`], with what a test has given it.
-type Answerer = Arc<dyn Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync>;
+type Answerer = Arc<dyn Fn(&str, &[RecordBatch]) -> Result<ArrayRef, DatabaseError> + Send + Sync>;
 
 /// A database for the tests of analytical benchmarks and of checks.
 pub(crate) struct Recording {
@@ -26,6 +26,7 @@ pub(crate) struct Recording {
     counts: bool,
     asked: Arc<Mutex<Vec<String>>>,
     refreshes: AtomicUsize,
+    steps: Mutex<Vec<&'static str>>,
 }
 
 impl Recording {
@@ -45,10 +46,29 @@ impl Recording {
         Recording {
             schema: schema.clone(),
             loaded: Mutex::new(vec![Vec::new(); schema.tables.len()]),
-            answer: Arc::new(answer),
+            answer: Arc::new(move |sql, tables| Ok(answer(sql, tables))),
             counts: false,
             asked: Arc::default(),
             refreshes: AtomicUsize::new(0),
+            steps: Mutex::default(),
+        }
+    }
+
+    /// One in which every query fails.
+    pub(crate) fn failing(schema: &Schema, words: &'static str) -> Self {
+        let answer: Answerer = Arc::new(|_, _| Err(DatabaseError::Failed(words.to_owned())));
+        Recording { answer, ..Recording::answering(schema, |_, _| count(0)) }
+    }
+
+    /// The steps of loading so far; loads that follow each other are one.
+    pub(crate) fn steps(&self) -> Vec<&'static str> {
+        self.steps.lock().expect("no panic while held").clone()
+    }
+
+    fn step(&self, step: &'static str) {
+        let mut steps = self.steps.lock().expect("no panic while held");
+        if step != "load" || steps.last() != Some(&step) {
+            steps.push(step);
         }
     }
 
@@ -78,6 +98,7 @@ impl Recording {
 impl Database for Recording {
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         assert_eq!(schema.name, self.schema.name);
+        self.step("create");
         Ok(())
     }
 
@@ -88,11 +109,13 @@ impl Database for Recording {
 
     fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         assert_eq!(batch.schema(), schema.tables[table].arrow());
+        self.step("load");
         self.loaded.lock().expect("no panic while held")[table].push(batch);
         Ok(())
     }
 
     fn finish_load(&self, _schema: &Schema) -> Result<(), DatabaseError> {
+        self.step("finish");
         Ok(())
     }
 
@@ -139,7 +162,7 @@ impl Session for RecordingSession {
         let counted = self.schema.tables.iter().position(|table| sql == format!("select count(*) from {}", table.name));
         let answer = match counted.filter(|_| self.counts) {
             Some(table) => count(self.tables[table].num_rows()),
-            None => (self.answer)(sql, &self.tables),
+            None => (self.answer)(sql, &self.tables)?,
         };
         let batch = match answer.as_struct_opt() {
             Some(columns) => RecordBatch::from(columns.clone()),
@@ -149,7 +172,6 @@ impl Session for RecordingSession {
     }
 }
 
-/// One count as an answer.
 pub(crate) fn count(rows: usize) -> ArrayRef {
     let counts: arrow::array::Int64Array = vec![rows as i64].into();
     Arc::new(counts) as ArrayRef
