@@ -34,6 +34,7 @@ pub mod keyed;
 pub mod memory;
 pub mod parallelism;
 mod parts;
+mod random;
 #[cfg(test)]
 mod recording;
 pub mod registry;
@@ -41,6 +42,7 @@ pub mod rows;
 pub mod schema;
 mod share;
 pub mod statement;
+mod tallies;
 pub mod tpcb;
 pub mod tpcc;
 pub mod tpch;

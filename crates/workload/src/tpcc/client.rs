@@ -26,7 +26,6 @@ pub(super) enum Request {
     StockLevel(StockLevel),
 }
 
-/// One client of TPC-C.
 #[derive(Debug)]
 pub(super) struct TpccClient {
     number: usize,
@@ -75,7 +74,7 @@ impl Client for TpccClient {
     fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
         let request = self.request.as_ref().expect("the driver draws before it runs");
         let buffers = &mut self.buffers;
-        let tally = self.audit.tally(self.number);
+        let tally = self.audit.of(self.number);
         match request {
             Request::NewOrder(input) => {
                 let outcome = input.run(session, buffers)?;

@@ -16,7 +16,6 @@ const UNUSED_ITEM: i64 = ITEMS + 1;
 
 const LINES_MAX: usize = 15;
 
-/// The input of a New-Order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NewOrder {
     pub(super) warehouse: i64,
@@ -27,7 +26,6 @@ pub(super) struct NewOrder {
     lines: [Line; LINES_MAX],
 }
 
-/// One line of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Line {
     pub(super) item: i64,
@@ -63,7 +61,6 @@ impl NewOrder {
         NewOrder { warehouse, district, customer, entry_time: 0, line_count: given.len(), lines }
     }
 
-    /// Its lines.
     pub(super) fn lines(&self) -> &[Line] {
         &self.lines[..self.line_count]
     }
@@ -258,7 +255,6 @@ static INSERT_ORDER_LINE: Statement = Statement {
     },
 };
 
-/// Every statement of this transaction.
 pub(super) static STATEMENTS: [&Statement; 7] =
     [&READ_CUSTOMER, &TAKE_ORDER_NUMBER, &INSERT_ORDER, &INSERT_NEW_ORDER, &READ_ITEM, &TAKE_STOCK, &INSERT_ORDER_LINE];
 

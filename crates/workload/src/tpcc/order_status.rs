@@ -9,7 +9,6 @@ use crate::database::{DatabaseError, Session};
 use crate::schema::ColumnId;
 use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Statement, Value};
 
-/// The input of an Order-Status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OrderStatus {
     pub(super) warehouse: i64,
@@ -114,6 +113,5 @@ fn show(access: &dyn RowAccess, row: Option<RowRef>, columns: &[ColumnId], rows:
     }
 }
 
-/// Every statement of this transaction.
 pub(super) static STATEMENTS: [&Statement; 4] =
     [&READ_CUSTOMER_BY_ID, &READ_CUSTOMER_BY_NAME, &READ_LAST_ORDER, &READ_ORDER_LINES];

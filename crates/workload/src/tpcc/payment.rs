@@ -17,7 +17,6 @@ const CUSTOMER_DATA_MAX: usize = 500;
 /// The terminal shows so many characters of C_DATA.
 const CUSTOMER_DATA_SHOWN: usize = 200;
 
-/// The input of a Payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Payment {
     pub(super) warehouse: i64,
@@ -220,6 +219,5 @@ static INSERT_HISTORY: Statement = Statement {
     },
 };
 
-/// Every statement of this transaction.
 pub(super) static STATEMENTS: [&Statement; 5] =
     [&PAY_WAREHOUSE, &PAY_DISTRICT, &PAY_CUSTOMER_BY_ID, &PAY_CUSTOMER_BY_NAME, &INSERT_HISTORY];

@@ -47,7 +47,7 @@ fn data_that_clients_have_touched_are_not_checked_for_it() {
     assert!(lines.iter().any(|line| line.found.contains("clients have run before")), "{lines:?}");
 
     let tpcc = Tpcc::new(1, 1);
-    tpcc.audit.tally(0).stock_level();
+    tpcc.audit.of(0).stock_level();
     let lines = check(&tpcc, &answering(None));
     assert_eq!(holds(&lines, "input: remote payments"), Some(Some(true)));
     assert_eq!(holds(&lines, "mix: payment"), Some(None));
