@@ -355,6 +355,23 @@ impl DatabaseError {
     }
 }
 
+/// Runs a statement that must find its row. Where it does not, the data are not the benchmark's: the transaction is rolled back
+/// and fails.
+#[inline]
+pub(crate) fn execute_one(
+    session: &mut dyn Session,
+    benchmark: &str,
+    statement: &Statement<'_>,
+    parameters: &[Value<'_>],
+    rows: &mut Rows,
+) -> Result<(), DatabaseError> {
+    session.execute(statement, parameters, rows)?;
+    if rows.is_empty() {
+        return Err(missing_row(session, benchmark, statement, parameters));
+    }
+    Ok(())
+}
+
 /// Rolls a benchmark's transaction back for want of a row, and says which statement wanted it.
 pub(crate) fn missing_row(
     session: &mut dyn Session,

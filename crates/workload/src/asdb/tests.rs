@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, new_empty_array};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 
-use super::request::{MIX, Request, TransactionKind};
+use super::request::{Request, TransactionKind};
 use super::schema::*;
 use super::*;
 use crate::fixture::{check_statements, load_into, loaded, run_clients};
@@ -14,7 +14,7 @@ use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
 use crate::recording::{Answer, Recording, count};
 use crate::schema::{ColumnKind, TableId};
-use crate::statement::Value;
+use crate::statement::{Rows, Value};
 
 /// Some integer columns of every row of a table.
 fn ints(database: &MemoryDatabase, table: TableId, columns: &[usize]) -> Vec<Vec<i64>> {
@@ -86,8 +86,8 @@ fn drained_accounts_lose_nothing() {
     let benchmark = Asdb::new(1, 1);
     let database = loaded(&benchmark);
     let mut session = database.session(&SCHEMA).unwrap();
-    let mut buffers = buffers::Buffers::default();
-    let mut delete = |count| inserts::delete(&[(7, count)], session.as_mut(), &mut buffers).unwrap().1;
+    let mut rows = Rows::new();
+    let mut delete = |count| inserts::delete(&[(7, count)], session.as_mut(), &mut rows).unwrap();
     assert_eq!([delete(15), delete(15), delete(1)], [15, 5, 0]);
     assert_eq!(facts(&database)[4], 20);
 }
@@ -97,12 +97,12 @@ fn the_heavy_computation_is_what_it_says() {
     let benchmark = Asdb::new(1, 1);
     let database = loaded(&benchmark);
     let mut session = database.session(&SCHEMA).unwrap();
-    let mut buffers = buffers::Buffers::default();
+    let mut rows = Rows::new();
     let samples = ints(&database, SAMPLE, &[S_VALUE, S_WEIGHT]);
     for addend in [0, 17] {
-        reads::cpu_heavy(addend, session.as_mut(), &mut buffers).unwrap();
+        session.execute(&reads::SUM_PAIRS, &[Value::Int(addend)], &mut rows).unwrap();
         let pairs = samples.iter().flat_map(|a| samples.iter().map(move |b| (a[0] * b[1] + addend) % 9_973));
-        assert_eq!(buffers.rows.int(0, 0), pairs.sum::<i64>());
+        assert_eq!(rows.int(0, 0), pairs.sum::<i64>());
     }
 }
 
@@ -169,7 +169,8 @@ fn input_stays_within_the_tables_and_lite_ones_among_the_hot() {
         }
     }
     assert!(hot_branches * 100 > branches * 85, "{hot_branches} of {branches}");
-    assert_eq!(MIX.iter().map(|(_, percent)| percent).sum::<u32>(), 100);
+    assert_eq!(MIX.iter().map(|(.., percent)| percent).sum::<u32>(), 100);
+    assert!(MIX.iter().enumerate().all(|(at, (kind, ..))| *kind as usize == at));
 }
 
 #[test]
@@ -231,7 +232,7 @@ fn findings(answer: Answer, updates: u64) -> Vec<(String, Option<bool>, String)>
     let benchmark = Asdb::new(1, 1);
     for _ in 0..updates {
         let request = Request::UpdateLite { account: 1, amount: 50 };
-        benchmark.audit.tally(0).completed(TransactionKind::UpdateLite, &request, 0);
+        benchmark.audit.of(0).completed(TransactionKind::UpdateLite, &request, 0);
     }
     let database = Recording::new(&SCHEMA, answer);
     load_into(&benchmark, &database);
