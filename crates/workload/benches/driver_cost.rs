@@ -43,10 +43,6 @@ impl Benchmark for Nothing {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> Vec<&str> {
-        vec!["nothing"]
-    }
-
     fn estimated_bytes(&self) -> u64 {
         0
     }

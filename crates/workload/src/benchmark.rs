@@ -25,8 +25,11 @@ pub trait Benchmark: Send + Sync {
     /// Whether a run changes the data.
     fn writes(&self) -> Writes;
 
-    /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list.
-    fn transactions(&self) -> Vec<&str>;
+    /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list. By default it
+    /// has one kind, which is called as it is.
+    fn transactions(&self) -> Vec<&str> {
+        vec![self.name()]
+    }
 
     /// The priority that each of [`transactions`](Benchmark::transactions) has by the benchmark's own definition; empty if
     /// none has one. A rule that names a transaction goes before it, a rule for all of them does not.

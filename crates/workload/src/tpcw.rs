@@ -56,7 +56,6 @@ use size::Size;
 /// As many browsers as 32-bit numbers of addresses have room for, and new ones beside them.
 const BROWSERS_MAX: f64 = 100_000.0;
 
-/// TPC-W in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "tpcw",
     about: "TPC-W: the database work of an online bookshop, fourteen interactions",
@@ -144,7 +143,7 @@ impl Benchmark for Tpcw {
     }
 
     fn transactions(&self) -> Vec<&str> {
-        INTERACTIONS.to_vec()
+        INTERACTIONS.map(|(_, name)| name).into()
     }
 
     fn estimated_bytes(&self) -> u64 {

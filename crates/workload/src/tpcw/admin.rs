@@ -25,13 +25,11 @@ pub(super) fn admin_request(shop: &mut Shop<'_>, item: i64) -> Result<(), Databa
     shop.session.commit()
 }
 
-/// The input of an Admin Confirm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AdminConfirm {
     pub(super) item: i64,
     /// The new price, in hundredths.
     pub(super) cost: i64,
-    /// How many items there are.
     pub(super) items: i64,
 }
 

@@ -180,5 +180,4 @@ pub(super) static READ_ITEM: Statement = Statement {
     },
 };
 
-/// Every statement of these interactions.
 pub(super) static STATEMENTS: [&Statement; 5] = [&READ_NAME, &READ_RELATED, &NEW_PRODUCTS, &BEST_SELLERS, &READ_ITEM];

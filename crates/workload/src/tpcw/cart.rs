@@ -15,7 +15,6 @@ use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
 /// The most of an item that a cart holds. The SQL text says it again.
 const QUANTITY_MAX: i64 = 10;
 
-/// The input of a Shopping Cart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShoppingCart {
     pub(super) change: Change,
@@ -180,7 +179,6 @@ fn read_cart(
     Ok(())
 }
 
-/// Every statement of this interaction.
 pub(super) static STATEMENTS: [&Statement; 8] = [
     &CREATE_CART,
     &TOUCH_CART,

@@ -71,7 +71,6 @@ pub(super) struct Visit {
     left: i64,
 }
 
-/// One client of TPC-W.
 #[derive(Debug)]
 pub(super) struct TpcwClient {
     random: Random,

@@ -21,7 +21,6 @@ pub(super) fn registration_form(shop: &mut Shop<'_>, customer: Option<i64>) -> R
     shop.session.commit()
 }
 
-/// The input of a Buy Request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuyRequest {
     /// What a new customer says about himself follows from this seed.
@@ -143,7 +142,6 @@ static READ_CUSTOMER: Statement = Statement {
     },
 };
 
-/// An address with its country.
 pub(super) fn address_and_country(
     access: &mut dyn RowAccess,
     address: i64,
@@ -183,6 +181,5 @@ static INSERT_CUSTOMER: Statement = keyed::statement!(
      $15::bigint * 0.01, $16, $17)"
 );
 
-/// Every statement of these interactions.
 pub(super) static STATEMENTS: [&Statement; 7] =
     [&READ_USER_NAME, &SIGN_IN, &READ_CUSTOMER, &FIND_COUNTRY, &FIND_ADDRESS, &INSERT_ADDRESS, &INSERT_CUSTOMER];

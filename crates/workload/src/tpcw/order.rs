@@ -15,7 +15,6 @@ use crate::statement::{Intent, Statement, Value};
 /// Of a hundred orders, so many are sent to another address than the customer's (TPC-W 2.7.2).
 const ELSEWHERE_PERCENT: i64 = 5;
 
-/// The input of a Buy Confirm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuyConfirm {
     /// Who buys where the user is not known.
@@ -34,7 +33,6 @@ pub(super) struct Totals {
     pub(super) total: i64,
 }
 
-/// One line of a cart.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     item: i64,
@@ -196,7 +194,6 @@ static INSERT_CARD: Statement = Statement {
 static EMPTY_CART: Statement =
     keyed::statement!(SCHEMA, "tpcw_empty_cart", "DELETE FROM shopping_cart_line WHERE scl_sc_id = $1");
 
-/// Every statement of this interaction.
 pub(super) static STATEMENTS: [&Statement; 6] =
     [&READ_BUYER, &INSERT_ORDER, &INSERT_LINE, &TAKE_STOCK, &INSERT_CARD, &EMPTY_CART];
 

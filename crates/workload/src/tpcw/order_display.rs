@@ -95,5 +95,4 @@ static READ_LINES: Statement = Statement {
     },
 };
 
-/// Every statement of this interaction.
 pub(super) static STATEMENTS: [&Statement; 4] = [&READ_PASSWORD, &FIND_LAST_ORDER, &READ_ORDER, &READ_LINES];

@@ -23,7 +23,6 @@ pub(super) const DAY_US: i64 = 86_400_000_000;
 /// Two hours, after which a session of a user expires.
 pub(super) const SESSION_US: i64 = 7_200_000_000;
 
-/// Rows of a table.
 pub(super) fn batch(table: TableId, size: Size, seed: u64, part: Part) -> RecordBatch {
     let mut batch = Batch::new(&SCHEMA.tables[table], part.rows);
     for number in part.first as i64..part.first as i64 + part.rows as i64 {

@@ -10,7 +10,6 @@ use super::shop::{Shop, find_all, text};
 use crate::database::DatabaseError;
 use crate::statement::{RowAccess, RowRef, Rows, Statement, Value};
 
-/// What is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Search {
     /// Authors whose last names begin with the word of that number.
@@ -89,5 +88,4 @@ fn by_title(access: &mut dyn RowAccess, mut items: Vec<RowRef>, rows: &mut Rows)
     list(access, &items, rows)
 }
 
-/// Every statement of this interaction.
 pub(super) static STATEMENTS: [&Statement; 3] = [&SEARCH_AUTHOR, &SEARCH_TITLE, &SEARCH_SUBJECT];

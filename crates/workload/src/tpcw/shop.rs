@@ -18,7 +18,6 @@ pub(super) struct Shop<'a> {
 }
 
 impl Shop<'_> {
-    /// Runs a statement.
     pub(super) fn execute(&mut self, statement: &Statement<'_>, parameters: &[Value<'_>]) -> Result<(), DatabaseError> {
         self.session.execute(statement, parameters, self.rows)
     }
@@ -41,7 +40,6 @@ impl Shop<'_> {
         Ok(())
     }
 
-    /// The number of a new row.
     pub(super) fn number(&self, of: Numbered) -> Value<'static> {
         Value::Int(self.numbers.take(of))
     }
@@ -81,7 +79,6 @@ pub(super) fn find_all(
     Ok(found)
 }
 
-/// The text in a column.
 pub(super) fn text(access: &dyn RowAccess, row: RowRef, column: ColumnId) -> String {
     let mut text = String::new();
     access.text(row, column, &mut text);
