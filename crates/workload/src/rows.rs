@@ -35,7 +35,6 @@ const ROWS_SCALE_UNIT: &str = "millions of rows; 0.0625 is 1 MB of 8-byte keys a
 /// smaller type.
 const ROWS_SCALE: Possible = Possible::Number { low: 0.00001, high: 12_500.0 };
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "rows",
     about: "reads or updates of random rows of one table by key",
@@ -84,7 +83,6 @@ enum Columns {
     Text,
 }
 
-/// The benchmark at a scale.
 #[derive(Debug)]
 struct RandomRows {
     /// Millions of rows.
@@ -98,7 +96,6 @@ struct RandomRows {
 }
 
 impl RandomRows {
-    /// How many rows the table has.
     fn row_count(&self) -> u64 {
         (self.scale * 1e6).round() as u64
     }

@@ -24,7 +24,6 @@ pub mod parameters;
 pub mod queries;
 pub mod tables;
 
-/// TPC-H in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "tpch",
     about: "TPC-H: 22 analytical queries",

@@ -88,7 +88,6 @@ struct Facts {
     uses_pgbench_tables: bool,
 }
 
-/// The variables of all scripts.
 struct Variables {
     names: Vec<String>,
     /// Whether anything sets them, by slot.
@@ -144,7 +143,6 @@ impl Variables {
     }
 }
 
-/// Reads one script.
 struct Reader<'a> {
     source: &'a Source,
     /// The script's position.

@@ -25,7 +25,6 @@ fn loaded(scale: u32) -> (Tpcb, MemoryDatabase) {
     (benchmark, database)
 }
 
-/// One number as an answer.
 fn count(number: i64) -> ArrayRef {
     Arc::new(Int64Array::from(vec![number]))
 }

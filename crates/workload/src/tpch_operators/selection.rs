@@ -19,7 +19,6 @@ use crate::schema::ColumnId;
 use crate::tpch::tables::{L_COMMITDATE, L_RECEIPTDATE, L_SHIPDATE, LINEITEM};
 use crate::tpch::{SCALE_POSSIBLE, SCALE_UNIT, Tpch};
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "selection",
     about: "a sum over the rows of TPC-H's lineitem that three predicates on dates select",

@@ -28,7 +28,6 @@ struct State {
     is_open: bool,
 }
 
-/// The server.
 #[derive(Clone, Default)]
 pub(super) struct Server(Arc<Mutex<State>>);
 
