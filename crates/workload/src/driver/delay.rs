@@ -153,34 +153,20 @@ mod tests {
 
     #[test]
     fn what_is_no_delay_is_refused_with_place_and_remedy() {
-        check(
-            "uniform 3ms",
-            Err("`uniform 3ms` is not a delay: it begins with `uniform`; write `none`, `exp 10ms` or `const 5ms`"),
-        );
-        check("", Err("`` is not a delay: it begins with ``; write `none`, `exp 10ms` or `const 5ms`"));
-        check("exp", Err("`exp` is not a delay: the length after `exp` is missing; write `exp 10ms`"));
-        check("none 3ms", Err("`none 3ms` is not a delay: `3ms` at its end is too much; leave it out"));
-        check(
-            "exp ten",
-            Err("`exp ten` is not a delay: `ten` is not a number above 0; write digits, as in `exp 10ms`"),
-        );
-        check(
-            "exp -1ms",
-            Err("`exp -1ms` is not a delay: `-1` is not a number above 0; write digits, as in `exp 10ms`"),
-        );
-        check(
-            "const 0ms",
-            Err("`const 0ms` is not a delay: `0` is not a number above 0; write digits, as in `const 10ms`"),
-        );
-        check("exp 10", Err("`exp 10` is not a delay: `` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"));
-        check(
-            "exp 10 min",
-            Err("`exp 10 min` is not a delay: `min` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"),
-        );
-        check(
-            "const 3601s",
-            Err("`const 3601s` is not a delay: 3601s is not between 1 ns and 3600 s; write a length within, or `none`"),
-        );
+        for (text, fault) in [
+            ("uniform 3ms", "it begins with `uniform`; write `none`, `exp 10ms` or `const 5ms`"),
+            ("", "it begins with ``; write `none`, `exp 10ms` or `const 5ms`"),
+            ("exp", "the length after `exp` is missing; write `exp 10ms`"),
+            ("none 3ms", "`3ms` at its end is too much; leave it out"),
+            ("exp ten", "`ten` is not a number above 0; write digits, as in `exp 10ms`"),
+            ("exp -1ms", "`-1` is not a number above 0; write digits, as in `exp 10ms`"),
+            ("const 0ms", "`0` is not a number above 0; write digits, as in `const 10ms`"),
+            ("exp 10", "`` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"),
+            ("exp 10 min", "`min` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"),
+            ("const 3601s", "3601s is not between 1 ns and 3600 s; write a length within, or `none`"),
+        ] {
+            check(text, Err(&format!("`{text}` is not a delay: {fault}")));
+        }
     }
 
     #[test]

@@ -283,47 +283,25 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_is_refused_with_the_remedy() {
+        let refused = |text: &str, fault: &str| check(text, Err(&format!("`{text}` is no priority: {fault}")));
+        let known = "write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high";
         for word in ["urgent", "level1", "level255", "promoted", ""] {
-            check(
-                &format!("{word}:0.1"),
-                Err(&format!(
-                    "`{word}:0.1` is no priority: `{word}` is unknown; write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high"
-                )),
-            );
+            refused(&format!("{word}:0.1"), &format!("`{word}` is unknown; {known}"));
         }
+        refused("high:0.1,", &format!("`` is unknown; {known}"));
         for text in ["low:0.9", "high:0.1, low", "low, high:0.1", "low:0.9, high:0.1"] {
-            let remedy = "the share is that of high requests; write `high:SHARE`, the rest is low";
-            check(text, Err(&format!("`{text}` is no priority: {remedy}")));
+            refused(text, "the share is that of high requests; write `high:SHARE`, the rest is low");
         }
         for share in ["1.1", "-0.1", "NaN", "x", ""] {
-            check(
-                &format!("level2:{share}"),
-                Err(&format!(
-                    "`level2:{share}` is no priority: the share `{share}` is not between 0 and 1; write one within, as in `level2:0.1`"
-                )),
-            );
+            let fault = format!("the share `{share}` is not between 0 and 1; write one within, as in `level2:0.1`");
+            refused(&format!("level2:{share}"), &fault);
         }
-        check(
-            "high, level2:0.1",
-            Err(
-                "`high, level2:0.1` is no priority: `high` is one of several and has no share; write one, as in `high:0.1`",
-            ),
-        );
-        check(
-            "high:0.1, high:0.2",
-            Err("`high:0.1, high:0.2` is no priority: `high` is there twice; write one share for it"),
-        );
-        check(
-            "high:0.8, level2:0.4",
-            Err(
-                "`high:0.8, level2:0.4` is no priority: the shares add up to 1.2, and all requests are 1; lower them, the rest is low",
-            ),
-        );
-        check(
-            "high:0.1,",
-            Err(
-                "`high:0.1,` is no priority: `` is unknown; write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high",
-            ),
-        );
+        for (text, fault) in [
+            ("high, level2:0.1", "`high` is one of several and has no share; write one, as in `high:0.1`"),
+            ("high:0.1, high:0.2", "`high` is there twice; write one share for it"),
+            ("high:0.8, level2:0.4", "the shares add up to 1.2, and all requests are 1; lower them, the rest is low"),
+        ] {
+            refused(text, fault);
+        }
     }
 }
