@@ -25,7 +25,7 @@ use std::sync::Arc;
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{self, Database, DatabaseError, Session};
 use crate::footprint::bytes_per_row;
-use crate::parts::{Filling, Part, load};
+use crate::parts::{Filling, load};
 use crate::registry::{Entry, Possible};
 use crate::schema::Schema;
 use crate::statement::{Rows, Statement, Value};
@@ -89,10 +89,6 @@ fn execute_one(
 }
 
 impl Benchmark for Asdb {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
-
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }
@@ -121,12 +117,11 @@ impl Benchmark for Asdb {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let makers = [0, 1, 2, 3, 4, 5]
-            .map(|table| (table, move |part: Part| population::make(self.seed, self.sizes, table, part)));
-        let fillings = makers
-            .iter()
-            .map(|(table, make)| Filling { table: *table, rows: self.sizes.rows(*table), make })
-            .collect::<Vec<_>>();
+        let fillings = [0, 1, 2, 3, 4, 5].map(|table| Filling {
+            table,
+            rows: self.sizes.rows(table),
+            make: Box::new(move |part| population::make(self.seed, self.sizes, table, part)),
+        });
         load(&SCHEMA, &fillings, database, progress)
     }
 

@@ -82,7 +82,6 @@ impl Recording {
         self.refreshes.load(Ordering::Relaxed)
     }
 
-    /// Everything that was loaded into a table.
     pub(crate) fn table(&self, table: TableId) -> RecordBatch {
         let loaded = self.loaded.lock().expect("no panic while held");
         concat_batches(&self.schema.tables[table].arrow(), &loaded[table]).expect("batches of one table")
@@ -173,8 +172,11 @@ impl Session for RecordingSession {
 }
 
 pub(crate) fn count(rows: usize) -> ArrayRef {
-    let counts: arrow::array::Int64Array = vec![rows as i64].into();
-    Arc::new(counts) as ArrayRef
+    number(rows as i64)
+}
+
+pub(crate) fn number(number: i64) -> ArrayRef {
+    Arc::new(arrow::array::Int64Array::from(vec![number]))
 }
 
 /// A column of a batch as integers.

@@ -147,8 +147,8 @@ impl Benchmark for RandomRows {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let make = |part| data::batch(self.table(), self.columns, part);
-        load(self.schema(), &[Filling { table: PAIRS, rows: self.row_count(), make: &make }], database, progress)
+        let make = Box::new(|part| data::batch(self.table(), self.columns, part));
+        load(self.schema(), &[Filling { table: PAIRS, rows: self.row_count(), make }], database, progress)
     }
 
     fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {

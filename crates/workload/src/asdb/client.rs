@@ -12,7 +12,7 @@ use super::words::write_words;
 use super::{execute_one, inserts, reads, updates};
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
-use crate::statement::{Rows, Statement, Value};
+use crate::statement::{Rows, Value};
 
 #[derive(Debug)]
 pub(super) struct AsdbClient {
@@ -37,23 +37,10 @@ impl AsdbClient {
         AsdbClient { number, random, sizes, drawn: None, clock_us: RUN_TIME_US, text, rows, audit }
     }
 
-    /// The request drawn last.
     #[cfg(test)]
     pub(super) fn drawn(&self) -> Option<&(TransactionKind, Request)> {
         self.drawn.as_ref()
     }
-}
-
-/// Runs a transaction of one statement.
-fn one(
-    statement: &Statement<'_>,
-    parameters: &[Value<'_>],
-    session: &mut dyn Session,
-    rows: &mut Rows,
-) -> Result<(), DatabaseError> {
-    session.begin()?;
-    execute_one(session, statement, parameters, rows)?;
-    session.commit()
 }
 
 impl Client for AsdbClient {
@@ -72,19 +59,21 @@ impl Client for AsdbClient {
         let (kind, request) = self.drawn.as_ref().expect("the driver draws before it runs");
         let (rows, time, text) = (&mut self.rows, self.clock_us, self.text.as_str());
         let mut deleted = 0;
+        session.begin()?;
         match request {
-            Request::ReadLite { account } => one(&reads::READ_ACCOUNT, &[Value::Int(*account)], session, rows)?,
+            Request::ReadLite { account } => execute_one(session, &reads::READ_ACCOUNT, &[Value::Int(*account)], rows)?,
             Request::ReadMedium { branch, place } => reads::read_medium(*branch, *place, session, rows)?,
-            Request::ReadHeavy { topic } => one(&reads::READ_TOPIC, &[Value::Int(*topic)], session, rows)?,
+            Request::ReadHeavy { topic } => execute_one(session, &reads::READ_TOPIC, &[Value::Int(*topic)], rows)?,
             Request::UpdateLite { account, amount } => {
-                { one(&updates::ADD_TO_BALANCE, &[*account, *amount].map(Value::Int), session, rows) }?
+                execute_one(session, &updates::ADD_TO_BALANCE, &[*account, *amount].map(Value::Int), rows)?;
             }
             Request::UpdateHeavy { documents } => updates::update_heavy(documents, time, text, session, rows)?,
             Request::InsertLite(entries) => inserts::insert(entries, time, text, session, rows)?,
             Request::InsertHeavy(entries) => inserts::insert(entries, time, text, session, rows)?,
             Request::Delete(accounts) => deleted = inserts::delete(accounts, session, rows)?,
-            Request::CpuHeavy { addend } => one(&reads::SUM_PAIRS, &[Value::Int(*addend)], session, rows)?,
+            Request::CpuHeavy { addend } => execute_one(session, &reads::SUM_PAIRS, &[Value::Int(*addend)], rows)?,
         }
+        session.commit()?;
         self.audit.of(self.number).completed(*kind, request, deleted);
         Ok(Outcome::Committed)
     }

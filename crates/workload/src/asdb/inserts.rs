@@ -18,7 +18,6 @@ pub(super) fn insert(
     session: &mut dyn Session,
     rows: &mut Rows,
 ) -> Result<(), DatabaseError> {
-    session.begin()?;
     for entry in entries {
         let [account, product, quantity] = [entry.account, entry.product, entry.quantity].map(Value::Int);
         execute_one(session, &READ_PRICE, &[product], rows)?;
@@ -28,7 +27,7 @@ pub(super) fn insert(
         let row = [account, number, product, quantity, amount, Value::Int(time), Value::Text(text)];
         session.execute(&INSERT_ENTRY, &row, rows)?;
     }
-    session.commit()
+    Ok(())
 }
 
 /// Delete: takes the oldest entries of accounts, and returns how many there were to take.
@@ -37,7 +36,6 @@ pub(super) fn delete(
     session: &mut dyn Session,
     rows: &mut Rows,
 ) -> Result<u64, DatabaseError> {
-    session.begin()?;
     let mut deleted = 0;
     for &(account, wanted) in accounts {
         let account = Value::Int(account);
@@ -53,7 +51,6 @@ pub(super) fn delete(
         execute_one(session, &SETTLE, &[account, Value::Int(found as i64), Value::Int(amount)], rows)?;
         deleted += found as u64;
     }
-    session.commit()?;
     Ok(deleted)
 }
 

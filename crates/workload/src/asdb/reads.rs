@@ -16,14 +16,12 @@ pub(super) fn read_medium(
     session: &mut dyn Session,
     rows: &mut Rows,
 ) -> Result<(), DatabaseError> {
-    session.begin()?;
     execute_one(session, &READ_BRANCH, &[Value::Int(branch)], rows)?;
     let row = place.min(rows.len() - 1);
     let (account, next) = (rows.int(row, 0), rows.int(row, 3));
     let newest = [account, next - NEWEST, next - 1].map(Value::Int);
     // An account whose entries were all deleted has none to show.
-    session.execute(&READ_ENTRIES, &newest, rows)?;
-    session.commit()
+    session.execute(&READ_ENTRIES, &newest, rows)
 }
 
 /// Read Lite, of a hot account and its rate: (account) → (name, balance, updates, rate). Written by hand as well, for a keyed statement has one table.

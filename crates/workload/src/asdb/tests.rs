@@ -87,7 +87,12 @@ fn drained_accounts_lose_nothing() {
     let database = loaded(&benchmark);
     let mut session = database.session(&SCHEMA).unwrap();
     let mut rows = Rows::new();
-    let mut delete = |count| inserts::delete(&[(7, count)], session.as_mut(), &mut rows).unwrap();
+    let mut delete = |count| {
+        session.begin().unwrap();
+        let deleted = inserts::delete(&[(7, count)], session.as_mut(), &mut rows).unwrap();
+        session.commit().unwrap();
+        deleted
+    };
     assert_eq!([delete(15), delete(15), delete(1)], [15, 5, 0]);
     assert_eq!(facts(&database)[4], 20);
 }

@@ -127,8 +127,8 @@ impl Benchmark for Group {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let make = |part| batch(&SCHEMA.tables[0], self.columns().map(|column| column.part(part)).into());
-        load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make: &make }], database, progress)
+        let make = Box::new(|part| batch(&SCHEMA.tables[0], self.columns().map(|column| column.part(part)).into()));
+        load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make }], database, progress)
     }
 
     fn client(&self, _number: usize, _seed: u64) -> Box<dyn Client> {

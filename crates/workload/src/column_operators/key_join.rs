@@ -95,11 +95,11 @@ impl Benchmark for KeyJoin {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let make_keys = |part| batch(&SCHEMA.tables[R], vec![keys(part)]);
-        let make_references = |part| batch(&SCHEMA.tables[S], vec![self.references().part(part)]);
+        let make_keys = Box::new(|part| batch(&SCHEMA.tables[R], vec![keys(part)]));
+        let make_references = Box::new(|part| batch(&SCHEMA.tables[S], vec![self.references().part(part)]));
         let fillings = [
-            Filling { table: R, rows: self.keys as u64, make: &make_keys },
-            Filling { table: S, rows: row_count(self.scale), make: &make_references },
+            Filling { table: R, rows: self.keys as u64, make: make_keys },
+            Filling { table: S, rows: row_count(self.scale), make: make_references },
         ];
         load(&SCHEMA, &fillings, database, progress)
     }

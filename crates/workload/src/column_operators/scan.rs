@@ -96,8 +96,8 @@ impl Benchmark for Scan {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let make = |part| batch(&SCHEMA.tables[0], vec![self.numbers().part(part)]);
-        load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make: &make }], database, progress)
+        let make = Box::new(|part| batch(&SCHEMA.tables[0], vec![self.numbers().part(part)]));
+        load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make }], database, progress)
     }
 
     fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use arrow::array::{ArrayRef, Int64Array, StringArray, StructArray};
+use arrow::array::{ArrayRef, StringArray, StructArray};
 use arrow::record_batch::RecordBatch;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::fixture::{check_statements, load_into, loaded};
 use crate::footprint::column_bytes_per_row;
 use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
-use crate::recording::{Recording, count};
+use crate::recording::{Recording, count, number};
 use crate::statement::Value;
 
 /// A table of 2000 rows.
@@ -163,7 +163,6 @@ fn the_estimate_of_the_column_copy_matches_what_is_loaded() {
 
 /// A database that answers the queries of the check from numbers that a test gives it.
 fn answering(rows: i64, keys: [&'static str; 2], last: i64) -> Recording {
-    let number = |number: i64| Arc::new(Int64Array::from(vec![number])) as ArrayRef;
     let key = |name, key: &str| (name, Arc::new(StringArray::from(vec![key.to_owned()])) as ArrayRef);
     Recording::answering(&schema::BIGINT, move |sql, _| match sql {
         "select count(*) from pairs" => number(rows),

@@ -15,7 +15,7 @@ use crate::fixture::{self, check_statements, load_into, run_clients};
 use crate::footprint::column_bytes_per_row;
 use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
-use crate::recording::Recording;
+use crate::recording::{Recording, number};
 use crate::schema::TableId;
 use crate::statement::Value;
 
@@ -23,10 +23,6 @@ fn loaded(scale: u32) -> (Tpcb, MemoryDatabase) {
     let benchmark = Tpcb::new(scale);
     let database = fixture::loaded(&benchmark);
     (benchmark, database)
-}
-
-fn count(number: i64) -> ArrayRef {
-    Arc::new(Int64Array::from(vec![number]))
 }
 
 /// Every row of a table, its integers only.
@@ -130,7 +126,7 @@ fn equal_seeds_draw_equal_transfers_by_the_rules() {
 #[test]
 fn the_estimate_of_the_column_copy_matches_what_is_loaded() {
     let benchmark = Tpcb::new(1);
-    let database = Recording::new(&SCHEMA, |_, _| count(0));
+    let database = Recording::new(&SCHEMA, |_, _| number(0));
     load_into(&benchmark, &database);
     let estimated = 1e5 * column_bytes_per_row(&SCHEMA.tables[ACCOUNT], |_, bytes_max| bytes_max as f64);
     let ratio = database.bytes() as f64 / estimated;
@@ -158,7 +154,7 @@ fn judged(
 
 /// One row of integers.
 fn integers(columns: &[(&'static str, i64)]) -> ArrayRef {
-    let columns = columns.iter().map(|&(name, number)| (name, count(number)));
+    let columns = columns.iter().map(|&(name, value)| (name, number(value)));
     Arc::new(StructArray::from(RecordBatch::try_from_iter(columns).unwrap()))
 }
 
@@ -166,7 +162,7 @@ fn integers(columns: &[(&'static str, i64)]) -> ArrayRef {
 fn sound(sql: &str, tables: &[RecordBatch]) -> ArrayRef {
     let rows = tables[HISTORY].num_rows();
     if sql.contains("where a_b_id <> h_b_id") {
-        count(rows as i64 * 3 / 20)
+        number(rows as i64 * 3 / 20)
     } else if sql.contains("min(h_delta)") {
         integers(&[("count", rows as i64), ("min", -999_999), ("max", 999_999), ("outside", 0)])
     } else {
@@ -200,7 +196,7 @@ fn the_check_finds_what_is_wrong() {
     }
     // Input that was not drawn by the rules.
     let uniform = |sql: &str, tables: &[RecordBatch]| match sql.contains("where a_b_id <> h_b_id") {
-        true => count(10_000),
+        true => number(10_000),
         false => sound(sql, tables),
     };
     assert_eq!(holds(&judged(20_000, 20_000, uniform)), with(&[(remote, Some(false))]));

@@ -98,44 +98,24 @@ impl Audit {
             _ => share(what, count, draws, bounds),
         };
         let mut judged = self.judge_mix();
-        judged.push(share(
-            "input: new orders rolled back",
-            self.sum(|tally| &tally.rolled_back),
-            new_orders,
-            Bounds(0.9, 1.1),
-        ));
+        let rolled_back = self.sum(|tally| &tally.rolled_back);
+        judged.push(share("input: new orders rolled back", rolled_back, new_orders, Bounds(0.9, 1.1)));
         judged.push(mean("input: lines of a new order", lines, new_orders));
         judged.extend((LINES_MIN..=LINES_MAX).map(|count| {
             let even = 100.0 / (LINES_MAX - LINES_MIN + 1) as f64;
             let what = format!("input: new orders of {count} lines");
             share(&what, orders_of(count), new_orders, Bounds(even - 1.0, even + 1.0))
         }));
-        judged.push(remote(
-            "input: remote order lines",
-            self.sum(|tally| &tally.remote_lines),
-            lines,
-            Bounds(0.95, 1.05),
-        ));
-        judged.push(remote(
-            "input: remote payments",
-            self.sum(|tally| &tally.remote_payments),
-            payments,
-            Bounds(14.0, 16.0),
-        ));
+        let remote_lines = self.sum(|tally| &tally.remote_lines);
+        judged.push(remote("input: remote order lines", remote_lines, lines, Bounds(0.95, 1.05)));
+        let remote_payments = self.sum(|tally| &tally.remote_payments);
+        judged.push(remote("input: remote payments", remote_payments, payments, Bounds(14.0, 16.0)));
         let customers = payments + order_statuses;
-        judged.push(share(
-            "input: customers by last name",
-            self.sum(|tally| &tally.by_last_name),
-            customers,
-            Bounds(57.0, 63.0),
-        ));
+        let by_last_name = self.sum(|tally| &tally.by_last_name);
+        judged.push(share("input: customers by last name", by_last_name, customers, Bounds(57.0, 63.0)));
         let districts = deliveries * super::schema::DISTRICTS_PER_WAREHOUSE as u64;
-        judged.push(share(
-            "deliveries skipped",
-            self.sum(|tally| &tally.skipped_districts),
-            districts,
-            Bounds(0.0, 1.0),
-        ));
+        let skipped_districts = self.sum(|tally| &tally.skipped_districts);
+        judged.push(share("deliveries skipped", skipped_districts, districts, Bounds(0.0, 1.0)));
         judged
     }
 

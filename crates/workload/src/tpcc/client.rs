@@ -50,7 +50,6 @@ impl TpccClient {
         TpccClient { number, terminal, deck: Deck::new(), request: None, buffers: Buffers::new(last_names), audit }
     }
 
-    /// The request drawn last.
     #[cfg(test)]
     pub(super) fn request(&self) -> Option<&Request> {
         self.request.as_ref()
@@ -76,31 +75,15 @@ impl Client for TpccClient {
         let buffers = &mut self.buffers;
         let tally = self.audit.of(self.number);
         match request {
-            Request::NewOrder(input) => {
-                let outcome = input.run(session, buffers)?;
-                tally.new_order(input, outcome);
-                Ok(outcome)
-            }
-            Request::Payment(input) => {
-                let outcome = input.run(session, buffers)?;
-                tally.payment(input);
-                Ok(outcome)
-            }
-            Request::OrderStatus(input) => {
-                let outcome = input.run(session, buffers)?;
-                tally.order_status(input);
-                Ok(outcome)
-            }
+            Request::NewOrder(input) => input.run(session, buffers).inspect(|outcome| tally.new_order(input, *outcome)),
+            Request::Payment(input) => input.run(session, buffers).inspect(|_| tally.payment(input)),
+            Request::OrderStatus(input) => input.run(session, buffers).inspect(|_| tally.order_status(input)),
             Request::Delivery(input) => {
                 let (outcome, skipped) = input.run(session, buffers)?;
                 tally.delivery(skipped);
                 Ok(outcome)
             }
-            Request::StockLevel(input) => {
-                let outcome = input.run(session, buffers)?;
-                tally.stock_level();
-                Ok(outcome)
-            }
+            Request::StockLevel(input) => input.run(session, buffers).inspect(|_| tally.stock_level()),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::schema::*;
 use super::terminal::Terminal;
 use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session, missing_row};
-use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
+use crate::statement::{Intent, RowAccess, Rows, Statement, Value, insert};
 
 /// The number that no item has.
 const UNUSED_ITEM: i64 = ITEMS + 1;
@@ -176,9 +176,7 @@ static INSERT_ORDER: Statement = Statement {
             panic!("seven parameters")
         };
         let row = [order, district, warehouse, customer, entry_time, Value::Null, line_count, all_local];
-        access.insert(ORDERS, &row)?;
-        rows.set_affected(1);
-        Ok(())
+        insert(access, ORDERS, &row, rows)
     },
 };
 
@@ -186,11 +184,7 @@ static INSERT_ORDER: Statement = Statement {
 static INSERT_NEW_ORDER: Statement = Statement {
     name: "new_order_insert_new_order",
     sql: "INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES ($1, $2, $3)",
-    native: &|access, parameters, rows| {
-        access.insert(NEW_ORDER, parameters)?;
-        rows.set_affected(1);
-        Ok(())
-    },
+    native: &|access, parameters, rows| insert(access, NEW_ORDER, parameters, rows),
 };
 
 /// (item) → (price, name, data).
@@ -249,9 +243,7 @@ static INSERT_ORDER_LINE: Statement = Statement {
             panic!("nine parameters")
         };
         let row = [order, district, warehouse, number, item, supply, Value::Null, quantity, amount, text];
-        access.insert(ORDER_LINE, &row)?;
-        rows.set_affected(1);
-        Ok(())
+        insert(access, ORDER_LINE, &row, rows)
     },
 };
 

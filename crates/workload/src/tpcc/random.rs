@@ -95,7 +95,6 @@ impl Random {
         &self.text
     }
 
-    /// `length` random digits.
     pub(crate) fn digits(&mut self, length: i64) -> &str {
         self.fill(&LETTERS_AND_DIGITS[..10], length, length);
         &self.text

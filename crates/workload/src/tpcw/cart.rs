@@ -7,10 +7,10 @@ use super::browse::promotions;
 use super::numbers::Numbered;
 use super::random::Random;
 use super::schema::*;
-use super::shop::{Shop, find_all, insert, referred, set, show};
+use super::shop::{Shop, find_all, referred, set, show};
 use crate::database::DatabaseError;
 use crate::keyed;
-use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
+use crate::statement::{Intent, RowAccess, Rows, Statement, Value, insert};
 
 /// The most of an item that a cart holds. The SQL text says it again.
 const QUANTITY_MAX: i64 = 10;
@@ -35,7 +35,6 @@ pub(super) enum Change {
 impl ShoppingCart {
     /// Changes and shows a cart, which is made where there is none, and returns its number.
     pub(super) fn run(&self, shop: &mut Shop<'_>, cart: Option<i64>) -> Result<i64, DatabaseError> {
-        shop.session.begin()?;
         let cart = match cart {
             Some(cart) => cart,
             None => create(shop)?,
@@ -47,7 +46,6 @@ impl ShoppingCart {
         fill(shop, cart, self.fallback, &READ_CART)?;
         shop.execute_one(&TOUCH_CART, &[Value::Int(cart), Value::Int(shop.now)])?;
         promotions(shop, self.promoted)?;
-        shop.session.commit()?;
         Ok(cart)
     }
 }

@@ -6,11 +6,11 @@ use super::numbers::Numbered;
 use super::population::DAY_US;
 use super::random::Random;
 use super::schema::*;
-use super::shop::{Shop, find, insert};
+use super::shop::{Shop, find};
 use super::words::{CARDS, SHIP_TYPES};
 use crate::database::DatabaseError;
 use crate::keyed;
-use crate::statement::{Intent, Statement, Value};
+use crate::statement::{Intent, Statement, Value, insert};
 
 /// Of a hundred orders, so many are sent to another address than the customer's (TPC-W 2.7.2).
 const ELSEWHERE_PERCENT: i64 = 5;
@@ -67,7 +67,6 @@ impl BuyConfirm {
     ) -> Result<(i64, i64), DatabaseError> {
         let mut random = Random::new(self.details, 0, 0);
         let customer = customer.unwrap_or(self.customer);
-        shop.session.begin()?;
         let cart = match cart {
             Some(cart) => cart,
             None => cart::create(shop)?,
@@ -82,7 +81,6 @@ impl BuyConfirm {
         }
         order.pay(shop, &mut random)?;
         shop.execute_one(&EMPTY_CART, &[Value::Int(cart)])?;
-        shop.session.commit()?;
         Ok((customer, cart))
     }
 }

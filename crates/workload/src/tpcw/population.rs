@@ -17,7 +17,6 @@ pub(super) const FILLED: [TableId; 8] = [ITEM, AUTHOR, COUNTRY, ADDRESS, CUSTOME
 /// The day of loading, in days: 2024-01-01. Fixed, so that equal seeds give equal data.
 pub(super) const LOAD_DAY: i64 = 19_723;
 
-/// Microseconds of a day.
 pub(super) const DAY_US: i64 = 86_400_000_000;
 
 /// Two hours, after which a session of a user expires.

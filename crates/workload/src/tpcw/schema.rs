@@ -19,7 +19,6 @@ pub(super) const SHOPPING_CART_LINE: TableId = 9;
 /// Items by (subject, id). The title is not in it: keys of an embedded database have 64 bytes at most.
 pub(super) const ITEM_BY_SUBJECT: Index = Index { table: ITEM, number: 1 };
 
-/// Items by title.
 pub(super) const ITEM_BY_TITLE: Index = Index { table: ITEM, number: 2 };
 
 /// Items by (author, id).
@@ -28,7 +27,6 @@ pub(super) const ITEM_BY_AUTHOR: Index = Index { table: ITEM, number: 3 };
 /// Authors by last name.
 pub(super) const AUTHOR_BY_NAME: Index = Index { table: AUTHOR, number: 1 };
 
-/// Customers by user name.
 pub(super) const CUSTOMER_BY_USER_NAME: Index = Index { table: CUSTOMER, number: 1 };
 
 /// Orders by (customer, order).

@@ -25,18 +25,14 @@ pub(super) enum Search {
 const LAST_CHARACTER: char = '~';
 
 impl Search {
-    /// Searches, and says whether anything was found.
-    pub(super) fn run(&self, shop: &mut Shop<'_>, promoted: i64) -> Result<bool, DatabaseError> {
-        shop.session.begin()?;
+    /// Searches; what is found are the rows of the last statement.
+    pub(super) fn run(&self, shop: &mut Shop<'_>, promoted: i64) -> Result<(), DatabaseError> {
         promotions(shop, promoted)?;
         match *self {
-            Search::Author(number) => by_word(shop, &SEARCH_AUTHOR, number)?,
-            Search::Title(number) => by_word(shop, &SEARCH_TITLE, number)?,
-            Search::Subject(subject) => shop.execute(&SEARCH_SUBJECT, &[Value::Text(subject)])?,
+            Search::Author(number) => by_word(shop, &SEARCH_AUTHOR, number),
+            Search::Title(number) => by_word(shop, &SEARCH_TITLE, number),
+            Search::Subject(subject) => shop.execute(&SEARCH_SUBJECT, &[Value::Text(subject)]),
         }
-        let is_found = !shop.rows.is_empty();
-        shop.session.commit()?;
-        Ok(is_found)
     }
 }
 

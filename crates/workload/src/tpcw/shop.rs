@@ -93,18 +93,6 @@ pub(super) fn show(access: &dyn RowAccess, rows: &mut Rows, parts: &[(RowRef, &[
     }
 }
 
-/// Inserts a row that is given whole.
-pub(super) fn insert(
-    access: &mut dyn RowAccess,
-    table: TableId,
-    row: &[Value<'_>],
-    rows: &mut Rows,
-) -> Result<(), DatabaseError> {
-    access.insert(table, row)?;
-    rows.set_affected(1);
-    Ok(())
-}
-
 /// Writes columns of a row, if it was found.
 pub(super) fn set(
     access: &mut dyn RowAccess,

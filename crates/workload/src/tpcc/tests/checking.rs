@@ -59,7 +59,7 @@ fn a_violation_is_shown() {
     let lines = Tpcc::new(1, 1).check(&database).unwrap();
     let wrong = lines.iter().filter(|line| line.holds == Some(false)).collect::<Vec<_>>();
     assert_eq!(wrong.len(), 1, "{wrong:?}");
-    assert!(wrong[0].what.starts_with("5: ") && wrong[0].found == "violated by culprit 17", "{wrong:?}");
+    assert!(wrong[0].what.starts_with("5: ") && wrong[0].found == "violated by answer 17", "{wrong:?}");
     let alone = Tpcc::new(1, 1).check_population(&database).unwrap();
     assert!(alone.iter().all(|line| line.what.starts_with("load: ") && line.holds == Some(true)), "{alone:?}");
 }

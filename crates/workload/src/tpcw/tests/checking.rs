@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
+use arrow::array::Int64Array;
 
 use super::*;
-use crate::recording::Recording;
+use crate::recording::{Recording, number};
 use crate::tpcw::check::conditions;
 use crate::tpcw::mix::Interaction;
-
-fn number(number: i64) -> ArrayRef {
-    Arc::new(Int64Array::from(vec![number]))
-}
 
 /// Checks a shop as it is loaded, or with so many orders more, where the queries that contain `marked` find a row that
 /// violates.
