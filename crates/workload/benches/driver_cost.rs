@@ -27,10 +27,6 @@ static SCHEMA: Schema = Schema { name: Cow::Borrowed("nothing"), tables: &[] };
 struct Nothing;
 
 impl Benchmark for Nothing {
-    fn name(&self) -> &'static str {
-        "nothing"
-    }
-
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }

@@ -11,8 +11,10 @@ use crate::schema::Schema;
 /// A benchmark at a scale. One value serves loading, running and checking, so that constants which must agree between
 /// them (NURand's C, for one) are drawn once, from the seed it was made with.
 pub trait Benchmark: Send + Sync {
-    /// Its name on the command line: `tpcc`, `tpch`.
-    fn name(&self) -> &str;
+    /// Its name on the command line: `tpcc`, `tpch`. By default that of its schema.
+    fn name(&self) -> &str {
+        &self.schema().name
+    }
 
     /// Its tables.
     fn schema(&self) -> &Schema;

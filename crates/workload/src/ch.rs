@@ -93,10 +93,6 @@ impl Ch {
 }
 
 impl Benchmark for Ch {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }

@@ -74,10 +74,6 @@ impl Tpcb {
 }
 
 impl Benchmark for Tpcb {
-    fn name(&self) -> &'static str {
-        &SCHEMA.name
-    }
-
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }

@@ -147,10 +147,6 @@ impl Tpcc {
 }
 
 impl Benchmark for Tpcc {
-    fn name(&self) -> &'static str {
-        &self.schema.name
-    }
-
     fn schema(&self) -> &'static Schema {
         self.schema
     }

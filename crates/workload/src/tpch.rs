@@ -108,10 +108,6 @@ const BYTES_PER_SCALE: f64 = 1_925_000_000.0;
 const TEXT_POOL_BYTES: u64 = 300 << 20;
 
 impl Benchmark for Tpch {
-    fn name(&self) -> &'static str {
-        &tables::SCHEMA.name
-    }
-
     fn schema(&self) -> &'static Schema {
         &tables::SCHEMA
     }

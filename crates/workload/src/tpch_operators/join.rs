@@ -65,5 +65,5 @@ pub(super) fn join(tpch: Tpch, size: &str) -> OperatorQuery {
             Box::new(|batch| total(batch, &SUMMED)),
         ),
     };
-    OperatorQuery { name: ENTRY.name, transactions: &["join"], tpch, sql, tables, summed: tables[0], reckon }
+    OperatorQuery { name: ENTRY.name, tpch, sql, tables, summed: tables[0], reckon }
 }

@@ -32,7 +32,6 @@ pub(super) fn projection(tpch: Tpch, columns: usize) -> OperatorQuery {
     let columns = &SUMMED[..columns];
     OperatorQuery {
         name: ENTRY.name,
-        transactions: &["projection"],
         tpch,
         sql: format!("select sum({}) as total from lineitem", sum_of(columns)),
         tables: &[LINEITEM],

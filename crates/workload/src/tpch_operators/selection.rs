@@ -55,7 +55,6 @@ pub(super) fn selection(tpch: Tpch, selectivity: f64) -> OperatorQuery {
     let terms = predicates.map(|(column, day)| format!("{} < {}", columns[column].name, literal(day)));
     OperatorQuery {
         name: ENTRY.name,
-        transactions: &["selection"],
         tpch,
         sql: format!("select sum({}) as total from lineitem where {}", sum_of(&SUMMED), terms.join(" and ")),
         tables: &[LINEITEM],
