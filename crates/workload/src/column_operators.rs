@@ -23,7 +23,6 @@ use arrow::record_batch::RecordBatch;
 use crate::registry::Possible;
 use crate::schema::Table;
 
-/// What the scale of each counts.
 const SCALE_UNIT: &str = "millions of rows";
 
 /// From the smallest that is more than one part to twice the 10^9 rows of the study.

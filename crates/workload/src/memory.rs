@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use crate::database::{Database, DatabaseError, QueryAnswer, Session};
 use crate::schema::{Schema, TableId};
@@ -100,12 +100,9 @@ struct MemorySession {
 }
 
 impl MemorySession {
-    fn no_transaction() -> DatabaseError {
-        DatabaseError::Failed("no transaction is open; begin one first".to_owned())
-    }
-
     fn end(&mut self, is_kept: bool) -> Result<(), DatabaseError> {
-        let undo = self.undo.take().ok_or_else(MemorySession::no_transaction)?;
+        let none = || DatabaseError::Failed("no transaction is open; begin one first".to_owned());
+        let undo = self.undo.take().ok_or_else(none)?;
         if !is_kept {
             undo.apply(&mut self.shared.store.lock());
         }
@@ -120,7 +117,7 @@ impl Session for MemorySession {
         if self.undo.is_some() {
             return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
         }
-        let mut busy: MutexGuard<'_, bool> = self.shared.busy.lock();
+        let mut busy = self.shared.busy.lock();
         self.shared.turn.wait_while(&mut busy, |busy| *busy);
         *busy = true;
         drop(busy);
