@@ -48,7 +48,7 @@ pub(crate) fn run_clients(
         let mut client = benchmark.client(number, 7);
         let mut session = database.session(benchmark.schema()).unwrap();
         let mut one = || {
-            client.draw();
+            assert!(client.draw() < benchmark.transactions().len());
             client.run(session.as_mut()).unwrap()
         };
         (0..transactions).filter(|_| one() == Outcome::RolledBack).count()

@@ -24,7 +24,8 @@ pub(super) fn read_medium(
     session.execute(&READ_ENTRIES, &newest, rows)
 }
 
-/// Read Lite, of a hot account and its rate: (account) → (name, balance, updates, rate). Written by hand as well, for a keyed statement has one table.
+/// Read Lite, of a hot account and its rate: (account) → (name, balance, updates, rate). Written by hand as well, for a keyed
+/// statement has one table.
 pub(super) static READ_ACCOUNT: Statement = Statement {
     name: "read_account",
     sql: "SELECT a_name, (a_balance * 100)::bigint, a_updates, (r_rate * 10000)::bigint FROM account, rate \
