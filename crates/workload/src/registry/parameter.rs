@@ -135,7 +135,7 @@ impl Parameters {
                 known: declared,
             });
         }
-        let read = |parameter: &'static Parameter| {
+        let read = |parameter: &'static Parameter| -> Result<_, BenchmarkError> {
             let Some(value) = given.get(parameter.name) else { return Ok((parameter.name, parameter.default.clone())) };
             let (parameter, possible) = (parameter.name, parameter.possible);
             let fault = |nearest| BenchmarkError::ParameterValue {
