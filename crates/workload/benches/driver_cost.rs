@@ -27,10 +27,6 @@ static SCHEMA: Schema = Schema { name: Cow::Borrowed("nothing"), tables: &[] };
 struct Nothing;
 
 impl Benchmark for Nothing {
-    fn name(&self) -> &'static str {
-        "nothing"
-    }
-
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }
@@ -41,14 +37,6 @@ impl Benchmark for Nothing {
 
     fn writes(&self) -> Writes {
         Writes::Nothing
-    }
-
-    fn transactions(&self) -> Vec<&str> {
-        vec!["nothing"]
-    }
-
-    fn is_analytical(&self) -> bool {
-        false
     }
 
     fn estimated_bytes(&self) -> u64 {
@@ -103,10 +91,6 @@ impl Database for Nothing {
 
     fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         Ok(())
-    }
-
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
     }
 }
 

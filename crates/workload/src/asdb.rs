@@ -7,7 +7,6 @@
 //! the data tell.
 
 mod audit;
-mod buffers;
 mod check;
 mod client;
 mod inserts;
@@ -24,19 +23,18 @@ mod words;
 use std::sync::Arc;
 
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
-use crate::database::{Database, DatabaseError};
+use crate::database::{self, Database, DatabaseError, Session};
 use crate::footprint::bytes_per_row;
-use crate::parts::{Filling, Part, load};
+use crate::parts::{Filling, load};
 use crate::registry::{Entry, Possible};
 use crate::schema::Schema;
-use crate::statement::Statement;
+use crate::statement::{Rows, Statement, Value};
 use audit::Audit;
 use client::AsdbClient;
 use population::Sizes;
-use request::TRANSACTIONS;
+use request::MIX;
 use schema::SCHEMA;
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "asdb",
     about: "like ASDB: nine transactions of high contrast, two reads to a write",
@@ -66,7 +64,7 @@ impl Asdb {
     /// If the scale is 0.
     pub fn new(scale: u32, seed: u64) -> Self {
         assert!(scale >= 1, "the smallest scale is 1");
-        Asdb { sizes: Sizes { scale: scale.into() }, seed, audit: Arc::new(Audit::new()) }
+        Asdb { sizes: Sizes { scale: scale.into() }, seed, audit: Arc::default() }
     }
 
     /// Every statement that a client may execute, for targets that prepare them ahead and for tests of their texts.
@@ -80,11 +78,17 @@ impl Asdb {
     }
 }
 
-impl Benchmark for Asdb {
-    fn name(&self) -> &'static str {
-        ENTRY.name
-    }
+/// Runs a statement that must find its row, as [`database::execute_one`] does.
+fn execute_one(
+    session: &mut dyn Session,
+    statement: &Statement<'_>,
+    parameters: &[Value<'_>],
+    rows: &mut Rows,
+) -> Result<(), DatabaseError> {
+    database::execute_one(session, ENTRY.name, statement, parameters, rows)
+}
 
+impl Benchmark for Asdb {
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }
@@ -98,11 +102,7 @@ impl Benchmark for Asdb {
     }
 
     fn transactions(&self) -> Vec<&str> {
-        TRANSACTIONS.to_vec()
-    }
-
-    fn is_analytical(&self) -> bool {
-        false
+        MIX.map(|(_, name, _)| name).into()
     }
 
     fn estimated_bytes(&self) -> u64 {
@@ -117,12 +117,11 @@ impl Benchmark for Asdb {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let makers = [0, 1, 2, 3, 4, 5]
-            .map(|table| (table, move |part: Part| population::make(self.seed, self.sizes, table, part)));
-        let fillings = makers
-            .iter()
-            .map(|(table, make)| Filling { table: *table, rows: self.sizes.rows(*table), make })
-            .collect::<Vec<_>>();
+        let fillings = [0, 1, 2, 3, 4, 5].map(|table| Filling {
+            table,
+            rows: self.sizes.rows(table),
+            make: Box::new(move |part| population::make(self.seed, self.sizes, table, part)),
+        });
         load(&SCHEMA, &fillings, database, progress)
     }
 

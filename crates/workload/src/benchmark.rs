@@ -11,8 +11,10 @@ use crate::schema::Schema;
 /// A benchmark at a scale. One value serves loading, running and checking, so that constants which must agree between
 /// them (NURand's C, for one) are drawn once, from the seed it was made with.
 pub trait Benchmark: Send + Sync {
-    /// Its name on the command line: `tpcc`, `tpch`.
-    fn name(&self) -> &str;
+    /// Its name on the command line: `tpcc`, `tpch`. By default that of its schema.
+    fn name(&self) -> &str {
+        &self.schema().name
+    }
 
     /// Its tables.
     fn schema(&self) -> &Schema;
@@ -25,8 +27,11 @@ pub trait Benchmark: Send + Sync {
     /// Whether a run changes the data.
     fn writes(&self) -> Writes;
 
-    /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list.
-    fn transactions(&self) -> Vec<&str>;
+    /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list. By default it
+    /// has one kind, which is called as it is.
+    fn transactions(&self) -> Vec<&str> {
+        vec![self.name()]
+    }
 
     /// The priority that each of [`transactions`](Benchmark::transactions) has by the benchmark's own definition; empty if
     /// none has one. A rule that names a transaction goes before it, a rule for all of them does not.
@@ -35,7 +40,9 @@ pub trait Benchmark: Send + Sync {
     }
 
     /// Whether its requests are queries that run on the database's query threads rather than on the client's own.
-    fn is_analytical(&self) -> bool;
+    fn is_analytical(&self) -> bool {
+        false
+    }
 
     /// Bytes that the loaded data is expected to take in an embedded database, all copies and indexes included.
     fn estimated_bytes(&self) -> u64;

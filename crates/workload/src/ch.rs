@@ -28,7 +28,6 @@ use client::QueryClient;
 use queries::{NAMES, QUERIES};
 use schema::{NAME, SCHEMA};
 
-/// CH-benCHmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: NAME,
     about: "CH-benCHmark: TPC-C's transactions or 22 analytical queries on the same tables",
@@ -94,10 +93,6 @@ impl Ch {
 }
 
 impl Benchmark for Ch {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }

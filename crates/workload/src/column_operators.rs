@@ -23,7 +23,6 @@ use arrow::record_batch::RecordBatch;
 use crate::registry::Possible;
 use crate::schema::Table;
 
-/// What the scale of each counts.
 const SCALE_UNIT: &str = "millions of rows";
 
 /// From the smallest that is more than one part to twice the 10^9 rows of the study.
@@ -32,12 +31,10 @@ const SCALE_POSSIBLE: Possible = Possible::Number { low: 0.01, high: 2_000.0 };
 /// As many different values or keys as 32 bits hold.
 const VALUES_POSSIBLE: Possible = Possible::Whole { low: 1.0, high: i32::MAX as f64 };
 
-/// How many rows a scale means.
 fn row_count(scale: f64) -> u64 {
     (scale * 1e6).round() as u64
 }
 
-/// A batch of integer columns.
 fn batch(table: &Table, columns: Vec<Vec<i32>>) -> RecordBatch {
     let arrays = columns.into_iter().map(|column| Arc::new(Int32Array::from(column)) as ArrayRef);
     RecordBatch::try_new(table.arrow(), arrays.collect()).expect("the columns are those of the table")

@@ -65,7 +65,9 @@ pub trait Database: Send + Sync {
     fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError>;
 
     /// The kernel's ids of the threads of this process that run queries on behalf of sessions; none for a server.
-    fn query_threads(&self) -> Vec<i32>;
+    fn query_threads(&self) -> Vec<i32> {
+        Vec::new()
+    }
 
     /// What of this machine it uses, for those who limit or watch it. Without an implementation of its own, a database is in
     /// this process and keeps nothing on disk.
@@ -202,8 +204,10 @@ pub enum OptionChange {
 
 /// One client's connection. A statement outside `begin` … `commit` is a transaction of its own.
 pub trait Session: Send {
-    /// Sets the priority of the transactions that begin from now on.
-    fn set_priority(&mut self, priority: Priority);
+    /// Sets the priority of the transactions that begin from now on; ignored where the target has no priorities.
+    fn set_priority(&mut self, priority: Priority) {
+        let _ = priority;
+    }
 
     /// Begins a transaction: serializable unless an option of the target says otherwise.
     fn begin(&mut self) -> Result<(), DatabaseError>;
@@ -239,7 +243,9 @@ pub trait Session: Send {
     }
 
     /// What this session has cost so far.
-    fn usage(&self) -> SessionUsage;
+    fn usage(&self) -> SessionUsage {
+        SessionUsage::default()
+    }
 
     /// Adds every lock wait that has ended since the last call. Adds nothing where the target cannot tell them apart.
     fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
@@ -347,6 +353,23 @@ impl DatabaseError {
     pub fn is_retryable(&self) -> bool {
         matches!(self, DatabaseError::Deadlock | DatabaseError::Preempted | DatabaseError::Conflict)
     }
+}
+
+/// Runs a statement that must find its row. Where it does not, the data are not the benchmark's: the transaction is rolled back
+/// and fails.
+#[inline]
+pub(crate) fn execute_one(
+    session: &mut dyn Session,
+    benchmark: &str,
+    statement: &Statement<'_>,
+    parameters: &[Value<'_>],
+    rows: &mut Rows,
+) -> Result<(), DatabaseError> {
+    session.execute(statement, parameters, rows)?;
+    if rows.is_empty() {
+        return Err(missing_row(session, benchmark, statement, parameters));
+    }
+    Ok(())
 }
 
 /// Rolls a benchmark's transaction back for want of a row, and says which statement wanted it.

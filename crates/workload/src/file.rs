@@ -178,7 +178,6 @@ fn parse(sources: Vec<script::Weighted>) -> Result<Definition, FileError> {
     }
 }
 
-/// The text of a file.
 fn read_text(path: &Path) -> Result<String, FileError> {
     let failed = |message: String| FileError::of_file(path, message);
     let file = File::open(path).map_err(|error| failed(format!("{error}; name a workload's file")))?;

@@ -137,7 +137,6 @@ pub struct CopyHistory {
     looks: Vec<Look>,
 }
 
-/// What a look found.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     at: Duration,

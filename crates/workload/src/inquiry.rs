@@ -51,6 +51,23 @@ pub(crate) fn row_count_line(session: &mut dyn Session, table: &str, expected: u
     integer_line(session, what, &format!("select count(*) from {table}"), expected as i64)
 }
 
+/// Whether what the data tell of clients' work is what these clients did. Less is lost work. More is either a fault or the work of
+/// clients that another process, or another benchmark on the same data, has driven before.
+pub(crate) fn work_line(
+    what: String,
+    found: Result<i64, String>,
+    expected: i64,
+    missing: impl Fn(i64) -> String,
+    surplus: impl Fn(i64) -> String,
+) -> CheckLine {
+    match found.map(|found| (found, found - expected)) {
+        Ok((found, 0)) => line(what, Ok(found.to_string())),
+        Ok((_, more @ 1..)) => CheckLine { what, holds: None, found: format!("not judged: {}", surplus(more)) },
+        Ok((_, less)) => line(what, Err(missing(-less))),
+        Err(error) => line(what, Err(error)),
+    }
+}
+
 /// One column of an answer, which holds whole numbers and no nulls.
 pub(crate) fn integers(batches: &[RecordBatch], column: usize) -> Result<Vec<i64>, String> {
     let mut all = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());

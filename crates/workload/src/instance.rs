@@ -6,13 +6,10 @@
 
 use arrow::record_batch::RecordBatch;
 
-use crate::activity::ActivityWatch;
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
-use crate::database::{Database, DatabaseError, Footprint, LoadedData, OptionChange, ProxyCounts, Session};
+use crate::database::{Database, DatabaseError, Session};
 use crate::driver::PriorityRule;
 use crate::file::WorkloadFile;
-use crate::freshness::CopyWatch;
-use crate::parallelism::Parallelism;
 use crate::schema::{DeclaredTable, Schema, TableId};
 
 /// The parameter that names an instance; every benchmark has it.
@@ -39,7 +36,6 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// The instance of that name.
     pub(crate) fn new(inner: Box<dyn Benchmark>, name: &str) -> Self {
         let own = inner.schema();
         let schema = Schema { name: format!("{}_{name}", own.name).into(), tables: own.tables };
@@ -113,7 +109,8 @@ impl Benchmark for Instance {
     }
 }
 
-/// A database in which the tables of a benchmark are found under the schema of one of its instances.
+/// A database in which the tables of a benchmark are found under the schema of one of its instances. It has what a benchmark needs
+/// to load, to prepare and to check; all else is asked of the database itself.
 struct Seen<'a> {
     database: &'a dyn Database,
     schema: &'a Schema,
@@ -160,74 +157,28 @@ impl Database for Seen<'_> {
         self.database.refresh(self.schema)
     }
 
-    fn query_threads(&self) -> Vec<i32> {
-        self.database.query_threads()
-    }
-
-    fn footprint(&self) -> Footprint {
-        self.database.footprint()
-    }
-
-    fn proxy(&self) -> Option<i32> {
-        self.database.proxy()
-    }
-
-    fn proxy_counts(&self) -> Result<Vec<ProxyCounts>, DatabaseError> {
-        self.database.proxy_counts()
-    }
-
-    fn data(&self, _: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
-        self.database.data(self.schema)
-    }
-
-    fn note_data(&self, _: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
-        self.database.note_data(self.schema, data)
-    }
-
     fn run_script(&self, _: &Schema, sql: &str) -> Result<(), DatabaseError> {
         self.database.run_script(self.schema, sql)
-    }
-
-    fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
-        self.database.activity()
-    }
-
-    fn freshness(&self) -> Result<Option<Box<dyn CopyWatch>>, DatabaseError> {
-        self.database.freshness()
-    }
-
-    fn parallelism(&self) -> Option<Parallelism> {
-        self.database.parallelism()
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        self.database.warnings()
-    }
-
-    fn set_option(&self, name: &str, value: &str) -> Result<OptionChange, DatabaseError> {
-        self.database.set_option(name, value)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::fixture::load_into;
     use crate::memory::MemoryDatabase;
     use crate::registry::Catalog;
 
     #[test]
     fn two_instances_in_one_database_have_tables_and_data_of_their_own() {
         let (catalog, database) = (Catalog::new(7), MemoryDatabase::new());
-        let stop = AtomicBool::new(false);
-        let progress = LoadProgress { report: &|_, _, _| (), stop: &stop };
         let get = |scale: f64, instance: Option<&str>| {
             let parameters: BTreeMap<_, _> =
                 instance.map(|name| (INSTANCE.to_owned(), name.into())).into_iter().collect();
             let (benchmark, _) = catalog.get("tpcb", Some(scale), &parameters).expect("known");
-            benchmark.load(&database, &progress).expect("memory");
+            load_into(&*benchmark, &database);
             benchmark
         };
         let (own, other) = (get(1.0, None), get(2.0, Some("fed")));

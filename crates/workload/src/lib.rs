@@ -23,6 +23,9 @@ mod condition;
 pub mod database;
 pub mod driver;
 pub mod file;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod fixture;
 mod footprint;
 pub mod freshness;
 mod inquiry;
@@ -31,6 +34,7 @@ pub mod keyed;
 pub mod memory;
 pub mod parallelism;
 mod parts;
+mod random;
 #[cfg(test)]
 mod recording;
 pub mod registry;
@@ -38,6 +42,7 @@ pub mod rows;
 pub mod schema;
 mod share;
 pub mod statement;
+mod tallies;
 pub mod tpcb;
 pub mod tpcc;
 pub mod tpch;

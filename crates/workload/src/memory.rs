@@ -14,10 +14,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::record_batch::RecordBatch;
-use parking_lot::{Condvar, Mutex, MutexGuard};
-use plimsoll_policy::Priority;
+use parking_lot::{Condvar, Mutex};
 
-use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
+use crate::database::{Database, DatabaseError, QueryAnswer, Session};
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 use store::Store;
@@ -92,10 +91,6 @@ impl Database for MemoryDatabase {
     fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError> {
         self.shared(schema).map(drop)
     }
-
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
-    }
 }
 
 struct MemorySession {
@@ -105,12 +100,9 @@ struct MemorySession {
 }
 
 impl MemorySession {
-    fn no_transaction() -> DatabaseError {
-        DatabaseError::Failed("no transaction is open; begin one first".to_owned())
-    }
-
     fn end(&mut self, is_kept: bool) -> Result<(), DatabaseError> {
-        let undo = self.undo.take().ok_or_else(MemorySession::no_transaction)?;
+        let none = || DatabaseError::Failed("no transaction is open; begin one first".to_owned());
+        let undo = self.undo.take().ok_or_else(none)?;
         if !is_kept {
             undo.apply(&mut self.shared.store.lock());
         }
@@ -121,13 +113,11 @@ impl MemorySession {
 }
 
 impl Session for MemorySession {
-    fn set_priority(&mut self, _priority: Priority) {}
-
     fn begin(&mut self) -> Result<(), DatabaseError> {
         if self.undo.is_some() {
             return Err(DatabaseError::Failed("a transaction is open already; commit or roll back first".to_owned()));
         }
-        let mut busy: MutexGuard<'_, bool> = self.shared.busy.lock();
+        let mut busy = self.shared.busy.lock();
         self.shared.turn.wait_while(&mut busy, |busy| *busy);
         *busy = true;
         drop(busy);
@@ -167,10 +157,6 @@ impl Session for MemorySession {
 
     fn query(&mut self, _sql: &str) -> Result<QueryAnswer, DatabaseError> {
         Err(DatabaseError::Unsupported("the reference database answers no SQL".to_owned()))
-    }
-
-    fn usage(&self) -> SessionUsage {
-        SessionUsage::default()
     }
 }
 

@@ -29,14 +29,13 @@ pub(crate) fn parts(rows: u64) -> impl Iterator<Item = Part> {
     })
 }
 
-/// A table to be filled.
 pub(crate) struct Filling<'a> {
     /// Which table.
     pub table: TableId,
     /// How many rows it gets.
     pub rows: u64,
     /// Makes a part of it.
-    pub make: &'a dyn Fn(Part) -> RecordBatch,
+    pub make: Box<dyn Fn(Part) -> RecordBatch + 'a>,
 }
 
 /// Creates the tables of a schema and fills them.

@@ -1,13 +1,13 @@
 //! A database that keeps the batches it is given and answers queries as a test tells it to, from those batches.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::concat_batches;
 use arrow::record_batch::RecordBatch;
-use plimsoll_policy::Priority;
 
-use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
+use crate::database::{Database, DatabaseError, QueryAnswer, Session};
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
@@ -15,26 +15,73 @@ use crate::statement::{Rows, Statement, Value};
 pub(crate) type Answer = fn(&str, &[RecordBatch]) -> ArrayRef;
 
 /// As [`Answer`], with what a test has given it.
-type Answerer = Arc<dyn Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync>;
+type Answerer = Arc<dyn Fn(&str, &[RecordBatch]) -> Result<ArrayRef, DatabaseError> + Send + Sync>;
 
-/// A database for the tests of analytical benchmarks.
+/// A database for the tests of analytical benchmarks and of checks.
 pub(crate) struct Recording {
     schema: Schema,
     loaded: Mutex<Vec<Vec<RecordBatch>>>,
     answer: Answerer,
+    /// Whether it counts rows itself.
+    counts: bool,
+    asked: Arc<Mutex<Vec<String>>>,
+    refreshes: AtomicUsize,
+    steps: Mutex<Vec<&'static str>>,
 }
 
 impl Recording {
-    /// One that answers with a single column, or with the columns of a struct.
+    /// One that answers with a single column, or with the columns of a struct, and counts the rows of its tables itself.
     pub(crate) fn new(
         schema: &Schema,
         answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,
     ) -> Self {
-        let loaded = Mutex::new(vec![Vec::new(); schema.tables.len()]);
-        Recording { schema: schema.clone(), loaded, answer: Arc::new(answer) }
+        Recording { counts: true, ..Recording::answering(schema, answer) }
     }
 
-    /// Everything that was loaded into a table.
+    /// One that leaves every answer to the test.
+    pub(crate) fn answering(
+        schema: &Schema,
+        answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,
+    ) -> Self {
+        Recording {
+            schema: schema.clone(),
+            loaded: Mutex::new(vec![Vec::new(); schema.tables.len()]),
+            answer: Arc::new(move |sql, tables| Ok(answer(sql, tables))),
+            counts: false,
+            asked: Arc::default(),
+            refreshes: AtomicUsize::new(0),
+            steps: Mutex::default(),
+        }
+    }
+
+    /// One in which every query fails.
+    pub(crate) fn failing(schema: &Schema, words: &'static str) -> Self {
+        let answer: Answerer = Arc::new(|_, _| Err(DatabaseError::Failed(words.to_owned())));
+        Recording { answer, ..Recording::answering(schema, |_, _| count(0)) }
+    }
+
+    /// The steps of loading so far; loads that follow each other are one.
+    pub(crate) fn steps(&self) -> Vec<&'static str> {
+        self.steps.lock().expect("no panic while held").clone()
+    }
+
+    fn step(&self, step: &'static str) {
+        let mut steps = self.steps.lock().expect("no panic while held");
+        if step != "load" || steps.last() != Some(&step) {
+            steps.push(step);
+        }
+    }
+
+    /// Every query so far.
+    pub(crate) fn asked(&self) -> Vec<String> {
+        self.asked.lock().expect("no panic while held").clone()
+    }
+
+    /// How often it was refreshed.
+    pub(crate) fn refreshes(&self) -> usize {
+        self.refreshes.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn table(&self, table: TableId) -> RecordBatch {
         let loaded = self.loaded.lock().expect("no panic while held");
         concat_batches(&self.schema.tables[table].arrow(), &loaded[table]).expect("batches of one table")
@@ -50,6 +97,7 @@ impl Recording {
 impl Database for Recording {
     fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
         assert_eq!(schema.name, self.schema.name);
+        self.step("create");
         Ok(())
     }
 
@@ -60,25 +108,26 @@ impl Database for Recording {
 
     fn load(&self, schema: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
         assert_eq!(batch.schema(), schema.tables[table].arrow());
+        self.step("load");
         self.loaded.lock().expect("no panic while held")[table].push(batch);
         Ok(())
     }
 
     fn finish_load(&self, _schema: &Schema) -> Result<(), DatabaseError> {
+        self.step("finish");
         Ok(())
     }
 
     fn session(&self, _schema: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
         let tables = (0..self.schema.tables.len()).map(|table| self.table(table)).collect();
-        Ok(Box::new(RecordingSession { schema: self.schema.clone(), tables, answer: self.answer.clone() }))
+        let (schema, counts) = (self.schema.clone(), self.counts);
+        let (answer, asked) = (self.answer.clone(), self.asked.clone());
+        Ok(Box::new(RecordingSession { schema, tables, answer, counts, asked }))
     }
 
     fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
+        self.refreshes.fetch_add(1, Ordering::Relaxed);
         Ok(())
-    }
-
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
     }
 }
 
@@ -86,11 +135,11 @@ struct RecordingSession {
     schema: Schema,
     tables: Vec<RecordBatch>,
     answer: Answerer,
+    counts: bool,
+    asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Session for RecordingSession {
-    fn set_priority(&mut self, _priority: Priority) {}
-
     fn begin(&mut self) -> Result<(), DatabaseError> {
         unreachable!("queries need no transaction")
     }
@@ -108,10 +157,11 @@ impl Session for RecordingSession {
     }
 
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
+        self.asked.lock().expect("no panic while held").push(sql.to_owned());
         let counted = self.schema.tables.iter().position(|table| sql == format!("select count(*) from {}", table.name));
-        let answer = match counted {
+        let answer = match counted.filter(|_| self.counts) {
             Some(table) => count(self.tables[table].num_rows()),
-            None => (self.answer)(sql, &self.tables),
+            None => (self.answer)(sql, &self.tables)?,
         };
         let batch = match answer.as_struct_opt() {
             Some(columns) => RecordBatch::from(columns.clone()),
@@ -119,16 +169,14 @@ impl Session for RecordingSession {
         };
         Ok(QueryAnswer { batches: vec![batch], snapshot: "as loaded".to_owned() })
     }
-
-    fn usage(&self) -> SessionUsage {
-        SessionUsage::default()
-    }
 }
 
-/// One count as an answer.
 pub(crate) fn count(rows: usize) -> ArrayRef {
-    let counts: arrow::array::Int64Array = vec![rows as i64].into();
-    Arc::new(counts) as ArrayRef
+    number(rows as i64)
+}
+
+pub(crate) fn number(number: i64) -> ArrayRef {
+    Arc::new(arrow::array::Int64Array::from(vec![number]))
 }
 
 /// A column of a batch as integers.

@@ -15,7 +15,6 @@ use crate::tpch_operators::{join, projection, selection};
 use crate::{asdb, ch, file, rows, tpcb, tpcc, tpch, tpcw};
 pub use catalog::Catalog;
 pub use error::BenchmarkError;
-use parameter::Fault;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
 
 /// A benchmark that can be asked for. Each declares its own, as `ENTRY`.
@@ -115,21 +114,7 @@ fn make_with(
     if !possible.has_number(scale) {
         return Err(BenchmarkError::Scale { name, scale, possible, unit: entry.scale_unit });
     }
-    let parameters = Parameters::read(entry.parameters, parameters).map_err(|fault| match fault {
-        Fault::NoSuch { name: parameter } => BenchmarkError::NoSuchParameter {
-            name,
-            nearest: nearest(&parameter, entry.parameters.iter().map(|parameter| parameter.name)),
-            parameter,
-            known: entry.parameters,
-        },
-        Fault::Value { parameter, given, nearest } => BenchmarkError::ParameterValue {
-            name,
-            parameter: parameter.name,
-            given,
-            nearest,
-            possible: parameter.possible,
-        },
-    })?;
+    let parameters = Parameters::read(name, entry.parameters, parameters)?;
     Ok(((entry.make)(scale, &parameters, seed), scale))
 }
 

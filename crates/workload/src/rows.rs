@@ -35,7 +35,6 @@ const ROWS_SCALE_UNIT: &str = "millions of rows; 0.0625 is 1 MB of 8-byte keys a
 /// smaller type.
 const ROWS_SCALE: Possible = Possible::Number { low: 0.00001, high: 12_500.0 };
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "rows",
     about: "reads or updates of random rows of one table by key",
@@ -84,7 +83,6 @@ enum Columns {
     Text,
 }
 
-/// The benchmark at a scale.
 #[derive(Debug)]
 struct RandomRows {
     /// Millions of rows.
@@ -98,7 +96,6 @@ struct RandomRows {
 }
 
 impl RandomRows {
-    /// How many rows the table has.
     fn row_count(&self) -> u64 {
         (self.scale * 1e6).round() as u64
     }
@@ -144,18 +141,14 @@ impl Benchmark for RandomRows {
         TRANSACTIONS.to_vec()
     }
 
-    fn is_analytical(&self) -> bool {
-        false
-    }
-
     fn estimated_bytes(&self) -> u64 {
         // Every text is as long as its column allows.
         (self.row_count() as f64 * bytes_per_row(self.table(), |_, bytes_max| bytes_max as f64)) as u64
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let make = |part| data::batch(self.table(), self.columns, part);
-        load(self.schema(), &[Filling { table: PAIRS, rows: self.row_count(), make: &make }], database, progress)
+        let make = Box::new(|part| data::batch(self.table(), self.columns, part));
+        load(self.schema(), &[Filling { table: PAIRS, rows: self.row_count(), make }], database, progress)
     }
 
     fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {

@@ -192,6 +192,34 @@ pub const fn nullable(name: &'static str, kind: ColumnKind) -> Column {
     Column { name, kind, nullable: true }
 }
 
+/// A table of rows with a column copy, which has no index but its primary key.
+pub(crate) const fn row_table(
+    name: &'static str,
+    columns: &'static [Column],
+    primary_key: &'static [ColumnId],
+) -> Table {
+    Table { name, columns, primary_key, secondary: &[], storage: Storage::RowsAndColumns }
+}
+
+/// A table of columns only, which has no index but its primary key.
+pub(crate) const fn column_table(
+    name: &'static str,
+    columns: &'static [Column],
+    primary_key: &'static [ColumnId],
+) -> Table {
+    Table { storage: Storage::Columns, ..row_table(name, columns, primary_key) }
+}
+
+/// An index that is not the primary key.
+pub(crate) const fn index(name: &'static str, columns: &'static [ColumnId]) -> SecondaryIndex {
+    SecondaryIndex { name, columns }
+}
+
+/// A table's primary key.
+pub(crate) const fn primary(table: TableId) -> Index {
+    Index { table, number: 0 }
+}
+
 /// Declares a table's columns, and one position constant for each, for the module's parent to use.
 macro_rules! columns {
     ($list:ident: $($position:ident $make:ident $name:literal $kind:expr;)*) => {
@@ -209,6 +237,11 @@ macro_rules! columns {
 pub(crate) use columns;
 
 impl Table {
+    /// The same with further indexes.
+    pub(crate) const fn with_indexes(self, secondary: &'static [SecondaryIndex]) -> Table {
+        Table { secondary, ..self }
+    }
+
     /// The schema of the batches that fill this table.
     pub fn arrow(&self) -> SchemaRef {
         DeclaredTable::from(self).arrow()

@@ -3,7 +3,7 @@
 use crate::benchmark::CheckLine;
 
 /// From how many draws on a share is judged: fewer say little.
-const JUDGED_FROM: u64 = 10_000;
+pub(crate) const JUDGED_FROM: u64 = 10_000;
 
 /// How far from its probability a share may be, in standard errors of a share of so many draws. An honest share is
 /// farther off once in some 16,000 times.
@@ -12,8 +12,7 @@ const STANDARD_ERRORS: f64 = 4.0;
 /// Judges that `count` of `draws` independent draws had a property of that probability.
 pub(crate) fn share(what: String, count: u64, draws: u64, probability: f64) -> CheckLine {
     if draws < JUDGED_FROM {
-        let found = format!("{draws} are too few to judge; {JUDGED_FROM} are needed");
-        return CheckLine { what, holds: None, found };
+        return unjudged(what, draws);
     }
     let found = count as f64 / draws as f64;
     let slack = STANDARD_ERRORS * (probability * (1.0 - probability) / draws as f64).sqrt();
@@ -23,6 +22,11 @@ pub(crate) fn share(what: String, count: u64, draws: u64, probability: f64) -> C
         holds: Some((found - probability).abs() <= slack),
         found: format!("{percent:.3} % of {draws}; {expected:.3} % expected, give or take {slack_percent:.3} %"),
     }
+}
+
+/// The line of a share of too few draws.
+pub(crate) fn unjudged(what: String, draws: u64) -> CheckLine {
+    CheckLine { what, holds: None, found: format!("{draws} are too few to judge; {JUDGED_FROM} are needed") }
 }
 
 #[cfg(test)]

@@ -246,6 +246,19 @@ pub enum End {
     Last,
 }
 
+/// Inserts a row that is given whole, and says so.
+#[inline]
+pub(crate) fn insert(
+    access: &mut dyn RowAccess,
+    table: TableId,
+    row: &[Value<'_>],
+    rows: &mut Rows,
+) -> Result<(), DatabaseError> {
+    access.insert(table, row)?;
+    rows.set_affected(1);
+    Ok(())
+}
+
 /// Row operations within the session's current transaction. Keys are the values of the index columns in order; a range
 /// is given by its inclusive ends, either of which may be a prefix and then means every key that begins with it.
 pub trait RowAccess {

@@ -34,7 +34,6 @@ use schema::SCHEMA;
 /// As many branches as 32-bit numbers of accounts have room for.
 const BRANCHES_MAX: f64 = 20_000.0;
 
-/// TPC-B in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "tpcb",
     about: "TPC-B: one short update of an account, a teller and a branch; with fewer branches than clients, a test of locks",
@@ -75,10 +74,6 @@ impl Tpcb {
 }
 
 impl Benchmark for Tpcb {
-    fn name(&self) -> &'static str {
-        &SCHEMA.name
-    }
-
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }
@@ -93,10 +88,6 @@ impl Benchmark for Tpcb {
 
     fn transactions(&self) -> Vec<&str> {
         vec!["transfer"]
-    }
-
-    fn is_analytical(&self) -> bool {
-        false
     }
 
     fn estimated_bytes(&self) -> u64 {

@@ -50,7 +50,6 @@ pub(crate) use schema::{DISTRICTS_PER_WAREHOUSE, ORDERS_DELIVERED, ORDERS_LOADED
 /// As many warehouses as fit the row counts and keys that the schema has room for.
 pub(crate) const WAREHOUSES_MAX: f64 = 100_000.0;
 
-/// TPC-C in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "tpcc",
     about: "TPC-C: order entry, five short transactions",
@@ -96,7 +95,7 @@ impl Tpcc {
             seed,
             constants: Constants::draw(seed),
             last_names: (0..LAST_NAMES).map(name).collect(),
-            audit: Arc::new(Audit::new()),
+            audit: Arc::default(),
         }
     }
 
@@ -132,7 +131,6 @@ impl Tpcc {
         population::row_count(self.seed, self.warehouses)
     }
 
-    /// How many warehouses there are.
     pub(crate) fn warehouses(&self) -> i64 {
         self.warehouses
     }
@@ -149,10 +147,6 @@ impl Tpcc {
 }
 
 impl Benchmark for Tpcc {
-    fn name(&self) -> &'static str {
-        &self.schema.name
-    }
-
     fn schema(&self) -> &'static Schema {
         self.schema
     }
@@ -167,10 +161,6 @@ impl Benchmark for Tpcc {
 
     fn transactions(&self) -> Vec<&str> {
         TRANSACTIONS.to_vec()
-    }
-
-    fn is_analytical(&self) -> bool {
-        false
     }
 
     fn estimated_bytes(&self) -> u64 {

@@ -24,7 +24,6 @@ pub mod parameters;
 pub mod queries;
 pub mod tables;
 
-/// TPC-H in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "tpch",
     about: "TPC-H: 22 analytical queries",
@@ -109,10 +108,6 @@ const BYTES_PER_SCALE: f64 = 1_925_000_000.0;
 const TEXT_POOL_BYTES: u64 = 300 << 20;
 
 impl Benchmark for Tpch {
-    fn name(&self) -> &'static str {
-        &tables::SCHEMA.name
-    }
-
     fn schema(&self) -> &'static Schema {
         &tables::SCHEMA
     }

@@ -34,7 +34,6 @@ type Reckon = Box<dyn Fn(&RecordBatch) -> i128 + Send + Sync>;
 /// A benchmark of one query that returns one sum.
 pub(crate) struct OperatorQuery {
     name: &'static str,
-    transactions: &'static [&'static str],
     tpch: Tpch,
     sql: String,
     /// The tables that the query reads.
@@ -79,10 +78,6 @@ impl Benchmark for OperatorQuery {
 
     fn writes(&self) -> Writes {
         Writes::Nothing
-    }
-
-    fn transactions(&self) -> Vec<&str> {
-        self.transactions.to_vec()
     }
 
     fn is_analytical(&self) -> bool {

@@ -38,11 +38,9 @@ mod words;
 
 use std::sync::Arc;
 
-use arrow::record_batch::RecordBatch;
-
 use crate::benchmark::{Benchmark, CheckLine, Client, LoadError, LoadProgress, Writes};
 use crate::database::{Database, DatabaseError};
-use crate::parts::{Filling, Part, load};
+use crate::parts::{Filling, load};
 use crate::registry::{Entry, Parameter, ParameterValue, Possible};
 use crate::schema::Schema;
 use crate::statement::Statement;
@@ -56,7 +54,6 @@ use size::Size;
 /// As many browsers as 32-bit numbers of addresses have room for, and new ones beside them.
 const BROWSERS_MAX: f64 = 100_000.0;
 
-/// TPC-W in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "tpcw",
     about: "TPC-W: the database work of an online bookshop, fourteen interactions",
@@ -126,10 +123,6 @@ impl Tpcw {
 }
 
 impl Benchmark for Tpcw {
-    fn name(&self) -> &'static str {
-        &SCHEMA.name
-    }
-
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }
@@ -144,11 +137,7 @@ impl Benchmark for Tpcw {
     }
 
     fn transactions(&self) -> Vec<&str> {
-        INTERACTIONS.to_vec()
-    }
-
-    fn is_analytical(&self) -> bool {
-        false
+        INTERACTIONS.map(|(_, name)| name).into()
     }
 
     fn estimated_bytes(&self) -> u64 {
@@ -157,12 +146,11 @@ impl Benchmark for Tpcw {
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
         let (size, seed) = (self.size, self.seed);
-        let makers = population::FILLED
-            .map(|table| (table, move |part: Part| -> RecordBatch { population::batch(table, size, seed, part) }));
-        let fillings: Vec<Filling<'_>> = makers
-            .iter()
-            .map(|(table, make)| Filling { table: *table, rows: size.rows(*table) as u64, make })
-            .collect();
+        let fillings = population::FILLED.map(|table| Filling {
+            table,
+            rows: size.rows(table) as u64,
+            make: Box::new(move |part| population::batch(table, size, seed, part)),
+        });
         load(&SCHEMA, &fillings, database, progress)?;
         self.numbers.forget();
         Ok(())

@@ -6,7 +6,7 @@ use super::schema::*;
 use crate::benchmark::CheckLine;
 use crate::condition::{Condition, judge};
 use crate::database::{Database, DatabaseError, Session};
-use crate::inquiry::{first_integer, line, row_count_line};
+use crate::inquiry::{first_integer, integer_line, line, row_count_line, work_line};
 
 /// Lines for the rows of the tables, for what holds at any time, for what was done, and for the mix.
 pub(super) fn check(asdb: &Asdb, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
@@ -83,20 +83,15 @@ pub(super) fn conditions() -> Vec<Condition> {
     ]
 }
 
-/// Whether a counter tells of what this process's clients have done. A greater one is either a fault or the work of
-/// clients that another process, or another benchmark on the same data, has driven before.
+/// Whether a counter tells of what this process's clients have done.
 fn counter_line(session: &mut dyn Session, what: &str, sql: &str, loaded: i64, by_clients: i64) -> CheckLine {
-    let what = format!("the data tell of {by_clients} {what} since loading");
-    match first_integer(session, sql) {
-        Ok(found) if found - loaded > by_clients => CheckLine {
-            what,
-            holds: None,
-            found: format!("not judged: others have run too, or {} were done twice", found - loaded - by_clients),
-        },
-        Ok(found) if found - loaded == by_clients => line(what, Ok(by_clients.to_string())),
-        Ok(found) => line(what, Err(format!("{} are missing", by_clients - (found - loaded)))),
-        Err(error) => line(what, Err(error)),
-    }
+    work_line(
+        format!("the data tell of {by_clients} {what} since loading"),
+        first_integer(session, sql).map(|found| found - loaded),
+        by_clients,
+        |missing| format!("{missing} are missing"),
+        |more| format!("others have run too, or {more} were done twice"),
+    )
 }
 
 /// Whether the growing table has grown by what was inserted less what was deleted, since loading, by anybody.
@@ -123,7 +118,5 @@ fn balance_line(session: &mut dyn Session, sizes: Sizes, added: i64, is_alone: b
     if !is_alone {
         return CheckLine { what, holds: None, found: "not judged: others have run too".to_owned() };
     }
-    let found = first_integer(session, "SELECT CAST(sum(a_balance) * 100 AS bigint) FROM account");
-    let judged = found.and_then(|found| if found == expected { Ok(found.to_string()) } else { Err(found.to_string()) });
-    line(what, judged)
+    integer_line(session, what, "SELECT CAST(sum(a_balance) * 100 AS bigint) FROM account", expected)
 }

@@ -5,16 +5,15 @@ use std::sync::Arc;
 use rand_pcg::Pcg64;
 
 use super::audit::Audit;
-use super::buffers::Buffers;
 use super::population::{RUN_TIME_US, Sizes};
 use super::request::{Request, TransactionKind};
 use super::schema::{TEXT_MAX, TITLE_MAX};
 use super::words::write_words;
-use super::{inserts, reads, updates};
+use super::{execute_one, inserts, reads, updates};
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
+use crate::statement::{Rows, Value};
 
-/// One client of the benchmark.
 #[derive(Debug)]
 pub(super) struct AsdbClient {
     number: usize,
@@ -26,7 +25,7 @@ pub(super) struct AsdbClient {
     clock_us: i64,
     /// The title or the text that the request writes.
     text: String,
-    buffers: Buffers,
+    rows: Rows,
     audit: Arc<Audit>,
 }
 
@@ -34,11 +33,10 @@ impl AsdbClient {
     pub(super) fn new(seed: u64, sizes: Sizes, number: usize, audit: Arc<Audit>) -> Self {
         // No part of a table has a stream beyond 2^64, so none is a client's.
         let random = Pcg64::new(u128::from(seed), 1 << 127 | number as u128);
-        let (text, buffers) = (String::new(), Buffers::default());
-        AsdbClient { number, random, sizes, drawn: None, clock_us: RUN_TIME_US, text, buffers, audit }
+        let (text, rows) = (String::new(), Rows::new());
+        AsdbClient { number, random, sizes, drawn: None, clock_us: RUN_TIME_US, text, rows, audit }
     }
 
-    /// The request drawn last.
     #[cfg(test)]
     pub(super) fn drawn(&self) -> Option<&(TransactionKind, Request)> {
         self.drawn.as_ref()
@@ -59,24 +57,24 @@ impl Client for AsdbClient {
 
     fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
         let (kind, request) = self.drawn.as_ref().expect("the driver draws before it runs");
-        let (buffers, time, text) = (&mut self.buffers, self.clock_us, self.text.as_str());
+        let (rows, time, text) = (&mut self.rows, self.clock_us, self.text.as_str());
         let mut deleted = 0;
-        let outcome = match request {
-            Request::ReadLite { account } => reads::read_lite(*account, session, buffers)?,
-            Request::ReadMedium { branch, place } => reads::read_medium(*branch, *place, session, buffers)?,
-            Request::ReadHeavy { topic } => reads::read_heavy(*topic, session, buffers)?,
-            Request::UpdateLite { account, amount } => updates::update_lite(*account, *amount, session, buffers)?,
-            Request::UpdateHeavy { documents } => updates::update_heavy(documents, time, text, session, buffers)?,
-            Request::InsertLite(entries) => inserts::insert(entries, time, text, session, buffers)?,
-            Request::InsertHeavy(entries) => inserts::insert(entries, time, text, session, buffers)?,
-            Request::Delete(accounts) => {
-                let outcome;
-                (outcome, deleted) = inserts::delete(accounts, session, buffers)?;
-                outcome
+        session.begin()?;
+        match request {
+            Request::ReadLite { account } => execute_one(session, &reads::READ_ACCOUNT, &[Value::Int(*account)], rows)?,
+            Request::ReadMedium { branch, place } => reads::read_medium(*branch, *place, session, rows)?,
+            Request::ReadHeavy { topic } => execute_one(session, &reads::READ_TOPIC, &[Value::Int(*topic)], rows)?,
+            Request::UpdateLite { account, amount } => {
+                execute_one(session, &updates::ADD_TO_BALANCE, &[*account, *amount].map(Value::Int), rows)?;
             }
-            Request::CpuHeavy { addend } => reads::cpu_heavy(*addend, session, buffers)?,
-        };
-        self.audit.tally(self.number).completed(*kind, request, deleted);
-        Ok(outcome)
+            Request::UpdateHeavy { documents } => updates::update_heavy(documents, time, text, session, rows)?,
+            Request::InsertLite(entries) => inserts::insert(entries, time, text, session, rows)?,
+            Request::InsertHeavy(entries) => inserts::insert(entries, time, text, session, rows)?,
+            Request::Delete(accounts) => deleted = inserts::delete(accounts, session, rows)?,
+            Request::CpuHeavy { addend } => execute_one(session, &reads::SUM_PAIRS, &[Value::Int(*addend)], rows)?,
+        }
+        session.commit()?;
+        self.audit.of(self.number).completed(*kind, request, deleted);
+        Ok(Outcome::Committed)
     }
 }

@@ -3,13 +3,12 @@
 //! An account's entries have consecutive numbers, and the account says which: whoever adds or deletes holds the account's
 //! row, so numbers are unique without a sequence, and the account's count and sum can be held against its entries.
 
-use super::buffers::{Buffers, execute_one};
+use super::execute_one;
 use super::request::NewEntry;
 use super::schema::SCHEMA;
-use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session};
 use crate::keyed;
-use crate::statement::{Statement, Value};
+use crate::statement::{Rows, Statement, Value};
 
 /// Insert Lite and Insert Heavy: adds entries, each at its product's price.
 pub(super) fn insert(
@@ -17,47 +16,42 @@ pub(super) fn insert(
     time: i64,
     text: &str,
     session: &mut dyn Session,
-    buffers: &mut Buffers,
-) -> Result<Outcome, DatabaseError> {
-    session.begin()?;
+    rows: &mut Rows,
+) -> Result<(), DatabaseError> {
     for entry in entries {
         let [account, product, quantity] = [entry.account, entry.product, entry.quantity].map(Value::Int);
-        execute_one(session, &READ_PRICE, &[product], &mut buffers.rows)?;
-        let amount = Value::Int(entry.quantity * buffers.rows.int(0, 0));
-        execute_one(session, &TAKE_NUMBER, &[account, amount], &mut buffers.rows)?;
-        let number = Value::Int(buffers.rows.int(0, 0));
+        execute_one(session, &READ_PRICE, &[product], rows)?;
+        let amount = Value::Int(entry.quantity * rows.int(0, 0));
+        execute_one(session, &TAKE_NUMBER, &[account, amount], rows)?;
+        let number = Value::Int(rows.int(0, 0));
         let row = [account, number, product, quantity, amount, Value::Int(time), Value::Text(text)];
-        session.execute(&INSERT_ENTRY, &row, &mut buffers.rows)?;
+        session.execute(&INSERT_ENTRY, &row, rows)?;
     }
-    session.commit()?;
-    Ok(Outcome::Committed)
+    Ok(())
 }
 
 /// Delete: takes the oldest entries of accounts, and returns how many there were to take.
 pub(super) fn delete(
     accounts: &[(i64, i64)],
     session: &mut dyn Session,
-    buffers: &mut Buffers,
-) -> Result<(Outcome, u64), DatabaseError> {
-    session.begin()?;
+    rows: &mut Rows,
+) -> Result<u64, DatabaseError> {
     let mut deleted = 0;
     for &(account, wanted) in accounts {
         let account = Value::Int(account);
-        execute_one(session, &LOCK_ACCOUNT, &[account], &mut buffers.rows)?;
-        let (first, next) = (buffers.rows.int(0, 0), buffers.rows.int(0, 1));
+        execute_one(session, &LOCK_ACCOUNT, &[account], rows)?;
+        let (first, next) = (rows.int(0, 0), rows.int(0, 1));
         let count = wanted.min(next - first);
         if count == 0 {
             continue;
         }
         let last = Value::Int(first + count - 1);
-        execute_one(session, &DELETE_ENTRIES, &[account, Value::Int(first), last], &mut buffers.rows)?;
-        let (found, amount) =
-            (buffers.rows.len(), (0..buffers.rows.len()).map(|entry| buffers.rows.int(entry, 0)).sum());
-        execute_one(session, &SETTLE, &[account, Value::Int(found as i64), Value::Int(amount)], &mut buffers.rows)?;
+        execute_one(session, &DELETE_ENTRIES, &[account, Value::Int(first), last], rows)?;
+        let (found, amount) = (rows.len(), (0..rows.len()).map(|entry| rows.int(entry, 0)).sum());
+        execute_one(session, &SETTLE, &[account, Value::Int(found as i64), Value::Int(amount)], rows)?;
         deleted += found as u64;
     }
-    session.commit()?;
-    Ok((Outcome::Committed, deleted))
+    Ok(deleted)
 }
 
 /// (product) → (price, name).
@@ -99,6 +93,5 @@ static SETTLE: Statement = keyed::statement!(
      RETURNING a_first"
 );
 
-/// Every statement of these transactions.
 pub(super) static STATEMENTS: [&Statement; 6] =
     [&READ_PRICE, &TAKE_NUMBER, &INSERT_ENTRY, &LOCK_ACCOUNT, &DELETE_ENTRIES, &SETTLE];

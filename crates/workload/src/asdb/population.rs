@@ -90,7 +90,6 @@ fn row_random(seed: u64, table: TableId, row: i64) -> Pcg64 {
     Pcg64::new(u128::from(seed), (table as u128 + 100) << 64 | row as u128)
 }
 
-/// A part of a table.
 pub(super) fn make(seed: u64, sizes: Sizes, table: TableId, part: Part) -> RecordBatch {
     let random = &mut Pcg64::new(u128::from(seed), (table as u128) << 64 | u128::from(part.number));
     let mut batch = Batch::new(&SCHEMA.tables[table], part.rows);

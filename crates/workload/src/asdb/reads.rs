@@ -1,8 +1,7 @@
-//! The four transactions that only read.
+//! The four transactions that only read. Three of them are one statement each.
 
-use super::buffers::{Buffers, execute_one};
+use super::execute_one;
 use super::schema::*;
-use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session};
 use crate::keyed;
 use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
@@ -10,62 +9,24 @@ use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
 /// How many of an account's newest entries a Read Medium shows.
 const NEWEST: i64 = 20;
 
-/// Read Lite: a hot account and its rate.
-pub(super) fn read_lite(
-    account: i64,
-    session: &mut dyn Session,
-    buffers: &mut Buffers,
-) -> Result<Outcome, DatabaseError> {
-    session.begin()?;
-    execute_one(session, &READ_ACCOUNT, &[Value::Int(account)], &mut buffers.rows)?;
-    session.commit()?;
-    Ok(Outcome::Committed)
-}
-
 /// Read Medium: a branch's accounts, and the newest entries of one of them.
 pub(super) fn read_medium(
     branch: i64,
     place: usize,
     session: &mut dyn Session,
-    buffers: &mut Buffers,
-) -> Result<Outcome, DatabaseError> {
-    session.begin()?;
-    execute_one(session, &READ_BRANCH, &[Value::Int(branch)], &mut buffers.rows)?;
-    let row = place.min(buffers.rows.len() - 1);
-    let (account, next) = (buffers.rows.int(row, 0), buffers.rows.int(row, 3));
+    rows: &mut Rows,
+) -> Result<(), DatabaseError> {
+    execute_one(session, &READ_BRANCH, &[Value::Int(branch)], rows)?;
+    let row = place.min(rows.len() - 1);
+    let (account, next) = (rows.int(row, 0), rows.int(row, 3));
     let newest = [account, next - NEWEST, next - 1].map(Value::Int);
     // An account whose entries were all deleted has none to show.
-    session.execute(&READ_ENTRIES, &newest, &mut buffers.rows)?;
-    session.commit()?;
-    Ok(Outcome::Committed)
+    session.execute(&READ_ENTRIES, &newest, rows)
 }
 
-/// Read Heavy: how many documents a topic has and how large they are, from rows all over the table.
-pub(super) fn read_heavy(
-    topic: i64,
-    session: &mut dyn Session,
-    buffers: &mut Buffers,
-) -> Result<Outcome, DatabaseError> {
-    session.begin()?;
-    execute_one(session, &READ_TOPIC, &[Value::Int(topic)], &mut buffers.rows)?;
-    session.commit()?;
-    Ok(Outcome::Committed)
-}
-
-/// CPU Heavy: a sum over all pairs of a small table's rows.
-pub(super) fn cpu_heavy(
-    addend: i64,
-    session: &mut dyn Session,
-    buffers: &mut Buffers,
-) -> Result<Outcome, DatabaseError> {
-    session.begin()?;
-    execute_one(session, &SUM_PAIRS, &[Value::Int(addend)], &mut buffers.rows)?;
-    session.commit()?;
-    Ok(Outcome::Committed)
-}
-
-/// (account) → (name, balance, updates, rate). Written by hand as well, for a keyed statement has one table.
-static READ_ACCOUNT: Statement = Statement {
+/// Read Lite, of a hot account and its rate: (account) → (name, balance, updates, rate). Written by hand as well, for a keyed
+/// statement has one table.
+pub(super) static READ_ACCOUNT: Statement = Statement {
     name: "read_account",
     sql: "SELECT a_name, (a_balance * 100)::bigint, a_updates, (r_rate * 10000)::bigint FROM account, rate \
           WHERE a_id = $1 AND r_id = a_rate",
@@ -95,8 +56,8 @@ static READ_ENTRIES: Statement = keyed::statement!(
      WHERE e_account = $1 AND e_number >= $2 AND e_number <= $3 ORDER BY e_number"
 );
 
-/// (topic) → (documents, bytes, versions, last change); always one row.
-static READ_TOPIC: Statement = keyed::statement!(
+/// Read Heavy, of rows all over the table: (topic) → (documents, bytes, versions, last change); always one row.
+pub(super) static READ_TOPIC: Statement = keyed::statement!(
     SCHEMA,
     "read_topic",
     "SELECT count(*), COALESCE(sum(d_size), 0)::bigint, COALESCE(sum(d_version), 0)::bigint, max(d_changed) \
@@ -106,9 +67,9 @@ static READ_TOPIC: Statement = keyed::statement!(
 /// The modulus of the sum over pairs. The SQL text says it again.
 const MODULUS: i64 = 9_973;
 
-/// (addend) → (the sum over all pairs of samples of the remainder of value * weight + addend); always one row.
+/// CPU Heavy: (addend) → (the sum over all pairs of samples of the remainder of value * weight + addend); always one row.
 /// Written by hand as well: a keyed statement neither pairs rows nor looks at all of them.
-static SUM_PAIRS: Statement = Statement {
+pub(super) static SUM_PAIRS: Statement = Statement {
     name: "sum_pairs",
     sql: "SELECT COALESCE(sum((a.s_value::bigint * b.s_weight + $1::bigint) % 9973), 0)::bigint \
           FROM sample AS a CROSS JOIN sample AS b",
@@ -126,5 +87,4 @@ fn sum_pairs(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut Ro
     Ok(())
 }
 
-/// Every statement of these transactions.
 pub(super) static STATEMENTS: [&Statement; 5] = [&READ_ACCOUNT, &READ_BRANCH, &READ_ENTRIES, &READ_TOPIC, &SUM_PAIRS];

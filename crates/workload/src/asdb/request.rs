@@ -6,7 +6,7 @@ use rand_pcg::Pcg64;
 use super::population::Sizes;
 use super::schema::*;
 
-/// The kinds of transaction, in the order of [`TRANSACTIONS`].
+/// The kinds of transaction, in the order of [`MIX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransactionKind {
     ReadLite,
@@ -20,30 +20,17 @@ pub(super) enum TransactionKind {
     CpuHeavy,
 }
 
-/// What the kinds are called.
-pub(super) const TRANSACTIONS: [&str; 9] = [
-    "read_lite",
-    "read_medium",
-    "read_heavy",
-    "update_lite",
-    "update_heavy",
-    "insert_lite",
-    "insert_heavy",
-    "delete",
-    "cpu_heavy",
-];
-
-/// Each kind with its share of the mix in percent.
-pub(super) const MIX: [(TransactionKind, u32); 9] = [
-    (TransactionKind::ReadLite, 35),
-    (TransactionKind::ReadMedium, 20),
-    (TransactionKind::ReadHeavy, 5),
-    (TransactionKind::UpdateLite, 20),
-    (TransactionKind::UpdateHeavy, 3),
-    (TransactionKind::InsertLite, 3),
-    (TransactionKind::InsertHeavy, 2),
-    (TransactionKind::Delete, 2),
-    (TransactionKind::CpuHeavy, 10),
+/// Each kind with its name and its share of the mix in percent, in order.
+pub(super) const MIX: [(TransactionKind, &str, u32); 9] = [
+    (TransactionKind::ReadLite, "read_lite", 35),
+    (TransactionKind::ReadMedium, "read_medium", 20),
+    (TransactionKind::ReadHeavy, "read_heavy", 5),
+    (TransactionKind::UpdateLite, "update_lite", 20),
+    (TransactionKind::UpdateHeavy, "update_heavy", 3),
+    (TransactionKind::InsertLite, "insert_lite", 3),
+    (TransactionKind::InsertHeavy, "insert_heavy", 2),
+    (TransactionKind::Delete, "delete", 2),
+    (TransactionKind::CpuHeavy, "cpu_heavy", 10),
 ];
 
 /// Entries that an Insert Lite adds, all to one hot account.
@@ -67,7 +54,6 @@ pub(super) const REVISED: usize = 10;
 /// A share of Read Mediums is about a hot branch; the others are of any.
 const READ_MEDIUM_HOT_PERCENT: u32 = 90;
 
-/// An entry to be added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NewEntry {
     pub(super) account: i64,
@@ -160,7 +146,7 @@ impl Request {
 
 fn draw_kind(random: &mut Pcg64) -> TransactionKind {
     let mut left = random.random_range(0..100);
-    for (kind, percent) in MIX {
+    for (kind, _, percent) in MIX {
         if left < percent {
             return kind;
         }

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{
-    Column, ColumnId, ColumnKind, Index, Schema, SecondaryIndex, Storage, Table, TableId, column, columns,
-};
+pub(super) use crate::schema::primary;
+use crate::schema::{ColumnKind, Schema, TableId, column, columns, index, row_table};
 
 pub(super) const RATE: TableId = 0;
 pub(super) const SAMPLE: TableId = 1;
@@ -37,11 +36,6 @@ pub(super) const ROWS_PER_HOT_ONE: i64 = 100;
 /// The longest title of a document and the longest text of an entry, in bytes.
 pub(super) const TITLE_MAX: usize = 60;
 pub(super) const TEXT_MAX: usize = 80;
-
-/// A table's primary key.
-pub(super) const fn primary(table: TableId) -> Index {
-    Index { table, number: 0 }
-}
 
 const MONEY: ColumnKind = ColumnKind::Decimal { precision: 14, scale: 2 };
 
@@ -102,37 +96,17 @@ columns! { ENTRY_COLUMNS:
     E_TEXT column "e_text" ColumnKind::Text(TEXT_MAX);
 }
 
-/// The tables.
 pub(super) static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("asdb"),
     tables: &[
-        table("rate", RATE_COLUMNS, &[R_ID], &[]),
-        table("sample", SAMPLE_COLUMNS, &[S_ID], &[]),
-        table(
-            "account",
-            ACCOUNT_COLUMNS,
-            &[A_ID],
-            &[SecondaryIndex { name: "account_by_branch", columns: &[A_BRANCH, A_ID] }],
-        ),
-        table("product", PRODUCT_COLUMNS, &[P_ID], &[]),
-        table(
-            "document",
-            DOCUMENT_COLUMNS,
-            &[D_ID],
-            &[SecondaryIndex { name: "document_by_topic", columns: &[D_TOPIC, D_ID] }],
-        ),
-        table("entry", ENTRY_COLUMNS, &[E_ACCOUNT, E_NUMBER], &[]),
+        row_table("rate", RATE_COLUMNS, &[R_ID]),
+        row_table("sample", SAMPLE_COLUMNS, &[S_ID]),
+        row_table("account", ACCOUNT_COLUMNS, &[A_ID]).with_indexes(&[index("account_by_branch", &[A_BRANCH, A_ID])]),
+        row_table("product", PRODUCT_COLUMNS, &[P_ID]),
+        row_table("document", DOCUMENT_COLUMNS, &[D_ID]).with_indexes(&[index("document_by_topic", &[D_TOPIC, D_ID])]),
+        row_table("entry", ENTRY_COLUMNS, &[E_ACCOUNT, E_NUMBER]),
     ],
 };
-
-const fn table(
-    name: &'static str,
-    columns: &'static [Column],
-    primary_key: &'static [ColumnId],
-    secondary: &'static [SecondaryIndex],
-) -> Table {
-    Table { name, columns, primary_key, secondary, storage: Storage::RowsAndColumns }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,31 +1,20 @@
 //! ASDB-like over the reference database, and its check over prepared answers.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
+use std::collections::BTreeMap;
 
 use arrow::array::{ArrayRef, new_empty_array};
 use arrow::datatypes::DataType;
 use arrow::record_batch::RecordBatch;
 
-use super::request::{MIX, Request, TransactionKind};
+use super::request::{Request, TransactionKind};
 use super::schema::*;
 use super::*;
+use crate::fixture::{check_statements, load_into, loaded, run_clients};
 use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
 use crate::recording::{Answer, Recording, count};
 use crate::schema::{ColumnKind, TableId};
-use crate::statement::Value;
-
-fn load_into(benchmark: &Asdb, database: &dyn Database) {
-    let stop = AtomicBool::new(false);
-    benchmark.load(database, &LoadProgress { report: &|_, _, _| {}, stop: &stop }).unwrap();
-}
-
-fn loaded(benchmark: &Asdb) -> MemoryDatabase {
-    let database = MemoryDatabase::new();
-    load_into(benchmark, &database);
-    database
-}
+use crate::statement::{Rows, Value};
 
 /// Some integer columns of every row of a table.
 fn ints(database: &MemoryDatabase, table: TableId, columns: &[usize]) -> Vec<Vec<i64>> {
@@ -67,19 +56,7 @@ fn what_clients_do_is_what_the_data_tell() {
     let benchmark = Asdb::new(2, 3);
     let database = loaded(&benchmark);
     assert_eq!(facts(&database), [2_000 * 100_000, 0, 0, 0, 0]);
-    std::thread::scope(|scope| {
-        for number in 0..3 {
-            let (benchmark, database) = (&benchmark, &database);
-            scope.spawn(move || {
-                let mut client = benchmark.client(number, 7);
-                let mut session = database.session(&SCHEMA).unwrap();
-                for _ in 0..4_000 {
-                    client.draw();
-                    client.run(session.as_mut()).unwrap();
-                }
-            });
-        }
-    });
+    assert_eq!(run_clients(&benchmark, &database, 3, 4_000), 0, "none rolls itself back");
     let done = benchmark.audit.done();
     let told = [200_000_000 + done.added, done.updates, done.revisions, done.inserted, done.deleted];
     assert_eq!(facts(&database), told);
@@ -98,12 +75,7 @@ fn what_clients_do_is_what_the_data_tell() {
 fn nothing_but_the_growing_table_changes_its_size() {
     let benchmark = Asdb::new(1, 1);
     let database = loaded(&benchmark);
-    let mut session = database.session(&SCHEMA).unwrap();
-    let mut client = benchmark.client(0, 7);
-    for _ in 0..1_000 {
-        client.draw();
-        client.run(session.as_mut()).unwrap();
-    }
+    run_clients(&benchmark, &database, 1, 1_000);
     for table in [RATE, SAMPLE, ACCOUNT, PRODUCT, DOCUMENT] {
         assert_eq!(ints(&database, table, &[0]).len() as u64, benchmark.sizes.rows(table));
     }
@@ -114,8 +86,13 @@ fn drained_accounts_lose_nothing() {
     let benchmark = Asdb::new(1, 1);
     let database = loaded(&benchmark);
     let mut session = database.session(&SCHEMA).unwrap();
-    let mut buffers = buffers::Buffers::default();
-    let mut delete = |count| inserts::delete(&[(7, count)], session.as_mut(), &mut buffers).unwrap().1;
+    let mut rows = Rows::new();
+    let mut delete = |count| {
+        session.begin().unwrap();
+        let deleted = inserts::delete(&[(7, count)], session.as_mut(), &mut rows).unwrap();
+        session.commit().unwrap();
+        deleted
+    };
     assert_eq!([delete(15), delete(15), delete(1)], [15, 5, 0]);
     assert_eq!(facts(&database)[4], 20);
 }
@@ -125,12 +102,12 @@ fn the_heavy_computation_is_what_it_says() {
     let benchmark = Asdb::new(1, 1);
     let database = loaded(&benchmark);
     let mut session = database.session(&SCHEMA).unwrap();
-    let mut buffers = buffers::Buffers::default();
+    let mut rows = Rows::new();
     let samples = ints(&database, SAMPLE, &[S_VALUE, S_WEIGHT]);
     for addend in [0, 17] {
-        reads::cpu_heavy(addend, session.as_mut(), &mut buffers).unwrap();
+        session.execute(&reads::SUM_PAIRS, &[Value::Int(addend)], &mut rows).unwrap();
         let pairs = samples.iter().flat_map(|a| samples.iter().map(move |b| (a[0] * b[1] + addend) % 9_973));
-        assert_eq!(buffers.rows.int(0, 0), pairs.sum::<i64>());
+        assert_eq!(rows.int(0, 0), pairs.sum::<i64>());
     }
 }
 
@@ -197,7 +174,8 @@ fn input_stays_within_the_tables_and_lite_ones_among_the_hot() {
         }
     }
     assert!(hot_branches * 100 > branches * 85, "{hot_branches} of {branches}");
-    assert_eq!(MIX.iter().map(|(_, percent)| percent).sum::<u32>(), 100);
+    assert_eq!(MIX.iter().map(|(.., percent)| percent).sum::<u32>(), 100);
+    assert!(MIX.iter().enumerate().all(|(at, (kind, ..))| *kind as usize == at));
 }
 
 #[test]
@@ -217,13 +195,7 @@ fn equal_seeds_and_numbers_draw_equal_sequences_and_others_do_not() {
 
 #[test]
 fn statements_are_named_and_take_the_parameters_they_mention() {
-    let mut names = BTreeSet::new();
-    for statement in Asdb::statements() {
-        assert!(names.insert(statement.name), "{} is there twice", statement.name);
-        let mentioned = (1..=9).filter(|number| statement.sql.contains(&format!("${number}"))).collect::<Vec<_>>();
-        assert_eq!(mentioned, (1..=mentioned.len()).collect::<Vec<_>>(), "{}", statement.sql);
-    }
-    assert_eq!(names.len(), 13);
+    check_statements(Asdb::statements(), 13);
     let by_hand = ["read_account", "sum_pairs"];
     assert_eq!(beyond(&SCHEMA, Asdb::statements()), by_hand, "all others are compiled");
 }
@@ -265,7 +237,7 @@ fn findings(answer: Answer, updates: u64) -> Vec<(String, Option<bool>, String)>
     let benchmark = Asdb::new(1, 1);
     for _ in 0..updates {
         let request = Request::UpdateLite { account: 1, amount: 50 };
-        benchmark.audit.tally(0).completed(TransactionKind::UpdateLite, &request, 0);
+        benchmark.audit.of(0).completed(TransactionKind::UpdateLite, &request, 0);
     }
     let database = Recording::new(&SCHEMA, answer);
     load_into(&benchmark, &database);

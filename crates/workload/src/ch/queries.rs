@@ -12,7 +12,6 @@ use arrow::temporal_conversions::timestamp_us_to_datetime;
 
 use crate::tpcc::{ORDERS_DELIVERED, ORDERS_LOADED, RUN_TIME_US, entry_time};
 
-/// One of the 22 queries.
 #[derive(Debug)]
 pub(super) struct QuerySpec {
     /// `q1` … `q22`.
@@ -73,7 +72,6 @@ fn warehouse_list(published: [i64; 3], warehouses: i64) -> String {
     list.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The names of the queries, in order.
 pub(super) const NAMES: [&str; 22] = crate::tpch::queries::NAMES;
 
 /// Declares a query by its number and its rows.
@@ -83,7 +81,6 @@ macro_rules! query {
     };
 }
 
-/// The queries, in order.
 pub(super) static QUERIES: [QuerySpec; 22] = [
     query!("q1", 15),
     query!("q2", 530),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{Column, ColumnKind, Schema, Storage, Table, TableId, column};
+use crate::schema::{Column, ColumnKind, Schema, TableId, column, column_table};
 use crate::tpcc::TABLES;
 
 pub(super) const SUPPLIER: TableId = 9;
@@ -25,16 +25,11 @@ pub(super) static SCHEMA: Schema = Schema {
         TABLES[6],
         TABLES[7],
         TABLES[8],
-        fixed("supplier", SUPPLIER_COLUMNS),
-        fixed("nation", NATION_COLUMNS),
-        fixed("region", REGION_COLUMNS),
+        column_table("supplier", SUPPLIER_COLUMNS, &[0]),
+        column_table("nation", NATION_COLUMNS, &[0]),
+        column_table("region", REGION_COLUMNS, &[0]),
     ],
 };
-
-/// A table whose first column is its key.
-const fn fixed(name: &'static str, columns: &'static [Column]) -> Table {
-    Table { name, columns, primary_key: &[0], secondary: &[], storage: Storage::Columns }
-}
 
 const SUPPLIER_COLUMNS: &[Column] = &[
     // As wide as the product of a warehouse and an item, from which stock's supplier is reckoned.

@@ -1,7 +1,6 @@
 //! CH-benCHmark over the reference database, and its check over prepared answers.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::AtomicBool;
 
 use arrow::array::{ArrayRef, AsArray, Int64Array, new_empty_array};
@@ -10,10 +9,11 @@ use arrow::record_batch::RecordBatch;
 use serde_json::json;
 
 use super::*;
+use crate::fixture::{digest, run_clients};
 use crate::memory::MemoryDatabase;
 use crate::recording::{Recording, count, ints};
 use crate::schema::ColumnKind;
-use crate::statement::Value;
+use crate::tpcc::TABLES;
 
 fn made(parameters: serde_json::Value, seed: u64) -> Box<dyn Benchmark> {
     crate::registry::make("ch", Some(1.0), &serde_json::from_value(parameters).unwrap(), seed).unwrap().0
@@ -68,34 +68,15 @@ fn suppliers_nations_and_regions_fit_together() {
     assert!(texts(&regions, 1).iter().any(|name| name == "Europe"));
 }
 
-/// What TPC-C's nine tables hold, as one number.
-fn digest(database: &MemoryDatabase, schema: &Schema) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for table in 0..9 {
-        let mut rows = Vec::new();
-        let visit = &mut |row: &[Value<'_>]| rows.push(format!("{row:?}"));
-        database.scan(schema, table, visit).unwrap();
-        // Loading threads race for the order of rows.
-        rows.sort_unstable();
-        rows.hash(&mut hasher);
-    }
-    hasher.finish()
-}
-
 #[test]
 fn transactions_do_to_these_tables_what_they_do_to_tpc_c_s() {
     let benchmarks: [Box<dyn Benchmark>; 2] = [made(json!({ "mix": "transactions" }), 5), Box::new(Tpcc::new(1, 5))];
     let digests = benchmarks.map(|benchmark| {
         let database = MemoryDatabase::new();
         load_into(benchmark.as_ref(), &database);
-        let loaded = digest(&database, benchmark.schema());
-        let mut session = database.session(benchmark.schema()).unwrap();
-        let mut client = benchmark.client(3, 7);
-        for _ in 0..500 {
-            client.draw();
-            client.run(session.as_mut()).unwrap();
-        }
-        (loaded, digest(&database, benchmark.schema()))
+        let loaded = digest(&database, benchmark.schema(), TABLES.len());
+        run_clients(benchmark.as_ref(), &database, 1, 500);
+        (loaded, digest(&database, benchmark.schema(), TABLES.len()))
     });
     assert_eq!(digests[0], digests[1]);
     assert_ne!(digests[0].0, digests[0].1);

@@ -10,10 +10,9 @@ use crate::footprint::bytes_per_row;
 use crate::inquiry::{batches, integers, line, row_count_line};
 use crate::parts::{Filling, load};
 use crate::registry::{Entry, Parameter, ParameterValue, Possible};
-use crate::schema::{ColumnKind, Schema, Storage, Table, column};
+use crate::schema::{ColumnKind, Schema, column, column_table};
 use crate::tpch_operators::SameQuery;
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "group",
     about: "the greatest value of each group",
@@ -44,18 +43,11 @@ pub(crate) const ENTRY: Entry = Entry {
 
 static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("column_group"),
-    tables: &[Table {
-        name: "b",
-        columns: &[column("v", ColumnKind::Int), column("g", ColumnKind::Int)],
-        primary_key: &[],
-        secondary: &[],
-        storage: Storage::Columns,
-    }],
+    tables: &[column_table("b", &[column("v", ColumnKind::Int), column("g", ColumnKind::Int)], &[])],
 };
 
 const SQL: &str = "select max(v), g from b group by g";
 
-/// The benchmark at a scale.
 #[derive(Debug)]
 pub(super) struct Group {
     /// Millions of rows.
@@ -126,10 +118,6 @@ impl Benchmark for Group {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> Vec<&str> {
-        vec!["group"]
-    }
-
     fn is_analytical(&self) -> bool {
         true
     }
@@ -139,8 +127,8 @@ impl Benchmark for Group {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let make = |part| batch(&SCHEMA.tables[0], self.columns().map(|column| column.part(part)).into());
-        load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make: &make }], database, progress)
+        let make = Box::new(|part| batch(&SCHEMA.tables[0], self.columns().map(|column| column.part(part)).into()));
+        load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make }], database, progress)
     }
 
     fn client(&self, _number: usize, _seed: u64) -> Box<dyn Client> {

@@ -10,10 +10,9 @@ use crate::footprint::bytes_per_row;
 use crate::inquiry::{integer_line, row_count_line};
 use crate::parts::{Filling, Part, load};
 use crate::registry::{Entry, Parameter, ParameterValue};
-use crate::schema::{ColumnKind, Schema, Storage, Table, TableId, column};
+use crate::schema::{ColumnKind, Schema, TableId, column, column_table};
 use crate::tpch_operators::SameQuery;
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "key_join",
     about: "counts rows joined with the primary key that they refer to",
@@ -30,7 +29,6 @@ pub(crate) const ENTRY: Entry = Entry {
     make: |scale, parameters, seed| Box::new(KeyJoin { scale, keys: parameters.number("keys") as i32, seed }),
 };
 
-/// The keys.
 const R: TableId = 0;
 
 /// The rows that refer to them.
@@ -39,26 +37,13 @@ const S: TableId = 1;
 static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("column_key_join"),
     tables: &[
-        Table {
-            name: "r",
-            columns: &[column("p", ColumnKind::Int)],
-            primary_key: &[0],
-            secondary: &[],
-            storage: Storage::Columns,
-        },
-        Table {
-            name: "s",
-            columns: &[column("f", ColumnKind::Int)],
-            primary_key: &[],
-            secondary: &[],
-            storage: Storage::Columns,
-        },
+        column_table("r", &[column("p", ColumnKind::Int)], &[0]),
+        column_table("s", &[column("f", ColumnKind::Int)], &[]),
     ],
 };
 
 const SQL: &str = "select count(*) from r, s where r.p = s.f";
 
-/// The benchmark at a scale.
 #[derive(Debug)]
 pub(super) struct KeyJoin {
     /// Millions of rows that refer to a key.
@@ -73,7 +58,6 @@ impl KeyJoin {
         Numbers { seed: self.seed, column: 0, high: self.keys }
     }
 
-    /// The sum of all references.
     pub(super) fn expected_sum(&self) -> i64 {
         self.references().all(row_count(self.scale)).map(i64::from).sum()
     }
@@ -101,10 +85,6 @@ impl Benchmark for KeyJoin {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> Vec<&str> {
-        vec!["key_join"]
-    }
-
     fn is_analytical(&self) -> bool {
         true
     }
@@ -115,11 +95,11 @@ impl Benchmark for KeyJoin {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let make_keys = |part| batch(&SCHEMA.tables[R], vec![keys(part)]);
-        let make_references = |part| batch(&SCHEMA.tables[S], vec![self.references().part(part)]);
+        let make_keys = Box::new(|part| batch(&SCHEMA.tables[R], vec![keys(part)]));
+        let make_references = Box::new(|part| batch(&SCHEMA.tables[S], vec![self.references().part(part)]));
         let fillings = [
-            Filling { table: R, rows: self.keys as u64, make: &make_keys },
-            Filling { table: S, rows: row_count(self.scale), make: &make_references },
+            Filling { table: R, rows: self.keys as u64, make: make_keys },
+            Filling { table: S, rows: row_count(self.scale), make: make_references },
         ];
         load(&SCHEMA, &fillings, database, progress)
     }

@@ -12,12 +12,10 @@ pub(super) struct Numbers {
     pub(super) seed: u64,
     /// Which of the benchmark's columns it is.
     pub(super) column: u64,
-    /// The greatest.
     pub(super) high: i32,
 }
 
 impl Numbers {
-    /// The numbers of a part.
     pub(super) fn part(&self, part: Part) -> Vec<i32> {
         let stream = u128::from(self.column) << 64 | u128::from(part.number);
         let mut random = Pcg64::new(u128::from(self.seed), stream);

@@ -13,9 +13,8 @@ use crate::footprint::bytes_per_row;
 use crate::inquiry::integer_line;
 use crate::parts::{Filling, load};
 use crate::registry::{Entry, Parameter, ParameterValue};
-use crate::schema::{ColumnKind, Schema, Storage, Table, column};
+use crate::schema::{ColumnKind, Schema, column, column_table};
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "scan",
     about: "counts the rows of one column above a random number",
@@ -32,18 +31,9 @@ pub(crate) const ENTRY: Entry = Entry {
     make: |scale, parameters, seed| Box::new(Scan { scale, values: parameters.number("values") as i32, seed }),
 };
 
-static SCHEMA: Schema = Schema {
-    name: Cow::Borrowed("column_scan"),
-    tables: &[Table {
-        name: "a",
-        columns: &[column("x", ColumnKind::Int)],
-        primary_key: &[],
-        secondary: &[],
-        storage: Storage::Columns,
-    }],
-};
+static SCHEMA: Schema =
+    Schema { name: Cow::Borrowed("column_scan"), tables: &[column_table("a", &[column("x", ColumnKind::Int)], &[])] };
 
-/// The benchmark at a scale.
 #[derive(Debug)]
 pub(super) struct Scan {
     /// Millions of rows.
@@ -97,10 +87,6 @@ impl Benchmark for Scan {
         Writes::Nothing
     }
 
-    fn transactions(&self) -> Vec<&str> {
-        vec!["scan"]
-    }
-
     fn is_analytical(&self) -> bool {
         true
     }
@@ -110,8 +96,8 @@ impl Benchmark for Scan {
     }
 
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError> {
-        let make = |part| batch(&SCHEMA.tables[0], vec![self.numbers().part(part)]);
-        load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make: &make }], database, progress)
+        let make = Box::new(|part| batch(&SCHEMA.tables[0], vec![self.numbers().part(part)]));
+        load(&SCHEMA, &[Filling { table: 0, rows: row_count(self.scale), make }], database, progress)
     }
 
     fn client(&self, number: usize, seed: u64) -> Box<dyn Client> {

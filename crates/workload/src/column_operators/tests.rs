@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use arrow::array::{ArrayRef, Int32Array, StructArray};
 use arrow::datatypes::{DataType, Field};
@@ -11,15 +10,15 @@ use super::group::Group;
 use super::key_join::KeyJoin;
 use super::scan::Scan;
 use super::*;
-use crate::benchmark::{Benchmark, LoadProgress};
+use crate::benchmark::Benchmark;
 use crate::database::Database;
+use crate::fixture::load_into;
 use crate::recording::{Answer, Recording, count, ints};
 
 /// The benchmark's data in a database that answers like this.
 fn loaded(benchmark: &dyn Benchmark, answer: Answer) -> Recording {
     let database = Recording::new(benchmark.schema(), answer);
-    let progress = LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) };
-    benchmark.load(&database, &progress).unwrap();
+    load_into(benchmark, &database);
     database
 }
 

@@ -66,7 +66,6 @@ pub(super) struct Team<'a> {
     pub arrivals: Option<Arrivals>,
 }
 
-/// One client at work.
 pub(super) struct ClientLoop<'a, C> {
     pub clock: &'a C,
     pub signals: &'a Signals,

@@ -86,101 +86,46 @@ impl Serialize for Delay {
     }
 }
 
-/// Text that is no delay. Each message shows the text, what is wrong in it, and what to write.
+/// Text that is no delay. The message shows the text, what is wrong in it, and what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParseDelayError {
-    /// The first word is none of those known.
-    #[error("`{text}` is not a delay: it begins with `{word}`; write `none`, `exp 10ms` or `const 5ms`")]
-    Kind {
-        /// All of the text.
-        text: String,
-        /// Its first word.
-        word: String,
-    },
-    /// The length is missing.
-    #[error("`{text}` is not a delay: the length after `{text}` is missing; write `{text} 10ms`")]
-    NoLength {
-        /// All of the text.
-        text: String,
-    },
-    /// There is more text than a delay has.
-    #[error("`{text}` is not a delay: `{rest}` at its end is too much; leave it out")]
-    TooMuch {
-        /// All of the text.
-        text: String,
-        /// What is too much.
-        rest: String,
-    },
-    /// The number cannot be read.
-    #[error("`{text}` is not a delay: `{number}` is not a number above 0; write digits, as in `{kind} 10ms`")]
-    Number {
-        /// All of the text.
-        text: String,
-        /// The word before.
-        kind: String,
-        /// What stands where the number should.
-        number: String,
-    },
-    /// The unit is missing or unknown.
-    #[error(
-        "`{text}` is not a delay: `{unit}` after {number} is not a unit; write us, ms or s, as in `{kind} {number}ms`"
-    )]
-    Unit {
-        /// All of the text.
-        text: String,
-        /// The word before.
-        kind: String,
-        /// The number.
-        number: String,
-        /// What stands where the unit should.
-        unit: String,
-    },
-    /// The length is not between a nanosecond and an hour.
-    #[error("`{text}` is not a delay: {length} is not between 1 ns and 3600 s; write a length within, or `none`")]
-    Range {
-        /// All of the text.
-        text: String,
-        /// The length given.
-        length: String,
-    },
+#[error("`{text}` is not a delay: {fault}")]
+pub struct ParseDelayError {
+    text: String,
+    fault: String,
 }
 
 impl FromStr for Delay {
     type Err = ParseDelayError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let owned = || text.trim().to_owned();
-        let (word, rest) = match text.trim().split_once(char::is_whitespace) {
-            Some((word, rest)) => (word, rest.trim()),
-            None => (text.trim(), ""),
-        };
-        match (word, rest) {
+        let text = text.trim();
+        let (word, rest) = text.split_once(char::is_whitespace).map_or((text, ""), |(word, rest)| (word, rest.trim()));
+        let delay = match (word, rest) {
             ("none", "") => Ok(Delay::None),
-            ("none", _) => Err(ParseDelayError::TooMuch { text: owned(), rest: rest.to_owned() }),
-            ("exp" | "const", "") => Err(ParseDelayError::NoLength { text: owned() }),
-            ("exp", _) => parse_length(text.trim(), word, rest).map(Delay::Exponential),
-            ("const", _) => parse_length(text.trim(), word, rest).map(Delay::Constant),
-            _ => Err(ParseDelayError::Kind { text: owned(), word: word.to_owned() }),
-        }
+            ("none", _) => Err(format!("`{rest}` at its end is too much; leave it out")),
+            ("exp" | "const", "") => Err(format!("the length after `{text}` is missing; write `{text} 10ms`")),
+            ("exp", _) => parse_length(word, rest).map(Delay::Exponential),
+            ("const", _) => parse_length(word, rest).map(Delay::Constant),
+            _ => Err(format!("it begins with `{word}`; write `none`, `exp 10ms` or `const 5ms`")),
+        };
+        delay.map_err(|fault| ParseDelayError { text: text.to_owned(), fault })
     }
 }
 
-/// Reads `10ms` or `10 ms` within `text`, where it follows `kind`.
-fn parse_length(text: &str, kind: &str, length: &str) -> Result<Duration, ParseDelayError> {
+/// Reads `10ms` or `10 ms`, which follows `kind`; fails with what is wrong in it.
+fn parse_length(kind: &str, length: &str) -> Result<Duration, String> {
     let unit_at = length.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(length.len());
     let (number, unit) = (&length[..unit_at], length[unit_at..].trim());
-    let [text, kind, number_owned] = [text, kind, number].map(str::to_owned);
     let Some(value) = number.parse::<f64>().ok().filter(|value| *value > 0.0) else {
-        let number = if number.is_empty() { length.to_owned() } else { number_owned };
-        return Err(ParseDelayError::Number { text, kind, number });
+        let number = if number.is_empty() { length } else { number };
+        return Err(format!("`{number}` is not a number above 0; write digits, as in `{kind} 10ms`"));
     };
     let Some((_, unit_nanos)) = UNITS.iter().find(|(name, _)| *name == unit) else {
-        return Err(ParseDelayError::Unit { text, kind, number: number_owned, unit: unit.to_owned() });
+        return Err(format!("`{unit}` after {number} is not a unit; write us, ms or s, as in `{kind} {number}ms`"));
     };
     let nanos = (value * f64::from(*unit_nanos)).round();
     if nanos < 1.0 || nanos > DELAY_MAX.as_nanos() as f64 {
-        return Err(ParseDelayError::Range { text, length: length.to_owned() });
+        return Err(format!("{length} is not between 1 ns and 3600 s; write a length within, or `none`"));
     }
     Ok(Duration::from_nanos(nanos as u64))
 }
@@ -208,34 +153,20 @@ mod tests {
 
     #[test]
     fn what_is_no_delay_is_refused_with_place_and_remedy() {
-        check(
-            "uniform 3ms",
-            Err("`uniform 3ms` is not a delay: it begins with `uniform`; write `none`, `exp 10ms` or `const 5ms`"),
-        );
-        check("", Err("`` is not a delay: it begins with ``; write `none`, `exp 10ms` or `const 5ms`"));
-        check("exp", Err("`exp` is not a delay: the length after `exp` is missing; write `exp 10ms`"));
-        check("none 3ms", Err("`none 3ms` is not a delay: `3ms` at its end is too much; leave it out"));
-        check(
-            "exp ten",
-            Err("`exp ten` is not a delay: `ten` is not a number above 0; write digits, as in `exp 10ms`"),
-        );
-        check(
-            "exp -1ms",
-            Err("`exp -1ms` is not a delay: `-1` is not a number above 0; write digits, as in `exp 10ms`"),
-        );
-        check(
-            "const 0ms",
-            Err("`const 0ms` is not a delay: `0` is not a number above 0; write digits, as in `const 10ms`"),
-        );
-        check("exp 10", Err("`exp 10` is not a delay: `` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"));
-        check(
-            "exp 10 min",
-            Err("`exp 10 min` is not a delay: `min` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"),
-        );
-        check(
-            "const 3601s",
-            Err("`const 3601s` is not a delay: 3601s is not between 1 ns and 3600 s; write a length within, or `none`"),
-        );
+        for (text, fault) in [
+            ("uniform 3ms", "it begins with `uniform`; write `none`, `exp 10ms` or `const 5ms`"),
+            ("", "it begins with ``; write `none`, `exp 10ms` or `const 5ms`"),
+            ("exp", "the length after `exp` is missing; write `exp 10ms`"),
+            ("none 3ms", "`3ms` at its end is too much; leave it out"),
+            ("exp ten", "`ten` is not a number above 0; write digits, as in `exp 10ms`"),
+            ("exp -1ms", "`-1` is not a number above 0; write digits, as in `exp 10ms`"),
+            ("const 0ms", "`0` is not a number above 0; write digits, as in `const 10ms`"),
+            ("exp 10", "`` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"),
+            ("exp 10 min", "`min` after 10 is not a unit; write us, ms or s, as in `exp 10ms`"),
+            ("const 3601s", "3601s is not between 1 ns and 3600 s; write a length within, or `none`"),
+        ] {
+            check(text, Err(&format!("`{text}` is not a delay: {fault}")));
+        }
     }
 
     #[test]

@@ -179,10 +179,6 @@ impl FakeBenchmark {
 }
 
 impl Benchmark for FakeBenchmark {
-    fn name(&self) -> &'static str {
-        "fake"
-    }
-
     fn schema(&self) -> &'static Schema {
         &SCHEMA
     }

@@ -46,17 +46,11 @@ impl Arrivals {
 #[derive(Debug)]
 pub(super) enum Pacing<'a> {
     /// A think time after the previous request ended.
-    Closed {
-        /// The think time.
-        think: Delay,
-        /// Its randomness.
-        random: Pcg32,
-    },
+    Closed { think: Delay, random: Pcg32 },
     /// At the workload's next arrival, whatever has become of the previous request.
     Open {
         /// When work began.
         begin: Nanos,
-        /// The arrivals of all clients.
         arrivals: &'a Arrivals,
     },
 }

@@ -106,64 +106,12 @@ impl Serialize for PriorityRule {
     }
 }
 
-/// Text that is no rule for priorities.
+/// Text that is no rule for priorities. The message shows the text, what is wrong in it, and what to write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ParsePriorityRuleError {
-    /// The word is none of those known.
-    #[error(
-        "`{text}` is no priority: `{word}` is unknown; write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high"
-    )]
-    Word {
-        /// All of the text.
-        text: String,
-        /// The word.
-        word: String,
-    },
-    /// A share was given of what the others leave.
-    #[error("`{text}` is no priority: the share is that of high requests; write `high:SHARE`, the rest is low")]
-    ShareOfLow {
-        /// All of the text.
-        text: String,
-    },
-    /// The share is no probability.
-    #[error(
-        "`{text}` is no priority: the share `{share}` is not between 0 and 1; write one within, as in `{priority}:0.1`"
-    )]
-    Share {
-        /// All of the text.
-        text: String,
-        /// Whose share it is.
-        priority: Priority,
-        /// What stands where the share should.
-        share: String,
-    },
-    /// One of several priorities has no share.
-    #[error(
-        "`{text}` is no priority: `{priority}` is one of several and has no share; write one, as in `{priority}:0.1`"
-    )]
-    NoShare {
-        /// All of the text.
-        text: String,
-        /// The one without.
-        priority: Priority,
-    },
-    /// A priority has two shares.
-    #[error("`{text}` is no priority: `{priority}` is there twice; write one share for it")]
-    Twice {
-        /// All of the text.
-        text: String,
-        /// The one that is there twice.
-        priority: Priority,
-    },
-    /// More requests would be urgent than there are.
-    #[error("`{text}` is no priority: the shares add up to {sum}, and all requests are 1; lower them, the rest is low")]
-    Sum {
-        /// All of the text.
-        text: String,
-        /// What they add up to.
-        sum: String,
-    },
+#[error("`{text}` is no priority: {fault}")]
+pub struct ParsePriorityRuleError {
+    text: String,
+    fault: String,
 }
 
 impl FromStr for PriorityRule {
@@ -171,49 +119,55 @@ impl FromStr for PriorityRule {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let text = text.trim();
-        let mut others = Vec::new();
-        let mut named: Vec<(&str, Vec<Part>)> = Vec::new();
-        for typed in text.split(',') {
-            let (name, typed) = typed.split_once('=').unwrap_or((OTHERS, typed));
-            let (name, part) = (name.trim(), Part::read(text, typed.trim())?);
-            if name == OTHERS {
-                others.push(part);
-            } else if let Some((_, parts)) = named.iter_mut().find(|(known, _)| *known == name) {
-                parts.push(part);
-            } else {
-                named.push((name, vec![part]));
-            }
-        }
-        let rest = if others.is_empty() { PriorityRule::default() } else { of_parts(text, others)? };
-        if named.is_empty() {
-            return Ok(rest);
-        }
-        let named = named.into_iter().map(|(name, parts)| Ok((name.to_owned(), of_parts(text, parts)?)));
-        Ok(PriorityRule::ByTransaction { named: named.collect::<Result<_, _>>()?, others: Box::new(rest) })
+        read(text).map_err(|fault| ParsePriorityRuleError { text: text.to_owned(), fault })
     }
 }
 
+/// Reads a rule; fails with what is wrong in the text.
+fn read(text: &str) -> Result<PriorityRule, String> {
+    let mut others = Vec::new();
+    let mut named: Vec<(&str, Vec<Part>)> = Vec::new();
+    for typed in text.split(',') {
+        let (name, typed) = typed.split_once('=').unwrap_or((OTHERS, typed));
+        let (name, part) = (name.trim(), Part::read(typed.trim())?);
+        if name == OTHERS {
+            others.push(part);
+        } else if let Some((_, parts)) = named.iter_mut().find(|(known, _)| *known == name) {
+            parts.push(part);
+        } else {
+            named.push((name, vec![part]));
+        }
+    }
+    let rest = if others.is_empty() { PriorityRule::default() } else { of_parts(others)? };
+    if named.is_empty() {
+        return Ok(rest);
+    }
+    let named = named.into_iter().map(|(name, parts)| Ok((name.to_owned(), of_parts(parts)?)));
+    Ok(PriorityRule::ByTransaction { named: named.collect::<Result<_, String>>()?, others: Box::new(rest) })
+}
+
 /// The rule that parts of a text make.
-fn of_parts(text: &str, parts: Vec<Part>) -> Result<PriorityRule, ParsePriorityRuleError> {
+fn of_parts(parts: Vec<Part>) -> Result<PriorityRule, String> {
     if let [Part { priority, share: None }] = parts[..] {
         return Ok(PriorityRule::Always(priority));
     }
     let mut shares: Vec<(Priority, f64)> = Vec::new();
     for Part { priority, share } in parts {
         if priority == Priority::LOW {
-            return Err(ParsePriorityRuleError::ShareOfLow { text: text.to_owned() });
+            return Err("the share is that of high requests; write `high:SHARE`, the rest is low".to_owned());
         }
-        let share = share.ok_or_else(|| ParsePriorityRuleError::NoShare { text: text.to_owned(), priority })?;
+        let no_share = || format!("`{priority}` is one of several and has no share; write one, as in `{priority}:0.1`");
+        let share = share.ok_or_else(no_share)?;
         if shares.iter().any(|(one, _)| *one == priority) {
-            return Err(ParsePriorityRuleError::Twice { text: text.to_owned(), priority });
+            return Err(format!("`{priority}` is there twice; write one share for it"));
         }
         shares.push((priority, share));
     }
     let sum = sum(&shares);
     if sum > 1.0 + ROUNDING {
         // As people would add them up: in binary 0.8 + 0.4 has sixteen digits.
-        let sum = ((sum * 1e6).round() / 1e6).to_string();
-        return Err(ParsePriorityRuleError::Sum { text: text.to_owned(), sum });
+        let sum = (sum * 1e6).round() / 1e6;
+        return Err(format!("the shares add up to {sum}, and all requests are 1; lower them, the rest is low"));
     }
     Ok(PriorityRule::Shares(shares))
 }
@@ -225,17 +179,21 @@ struct Part {
 }
 
 impl Part {
-    fn read(text: &str, part: &str) -> Result<Self, ParsePriorityRuleError> {
-        let text = || text.to_owned();
+    fn read(part: &str) -> Result<Self, String> {
         let (word, share) = match part.split_once(':') {
             Some((word, share)) => (word.trim(), Some(share.trim())),
             None => (part, None),
         };
-        let unknown = |_| ParsePriorityRuleError::Word { text: text(), word: word.to_owned() };
+        let unknown = |_| {
+            format!(
+                "`{word}` is unknown; write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high"
+            )
+        };
         let priority = word.parse::<Priority>().map_err(unknown)?;
         let Some(share) = share else { return Ok(Part { priority, share: None }) };
         let number = share.parse().ok().filter(|number| (0.0..=1.0).contains(number));
-        let refused = || ParsePriorityRuleError::Share { text: text(), priority, share: share.to_owned() };
+        let refused =
+            || format!("the share `{share}` is not between 0 and 1; write one within, as in `{priority}:0.1`");
         Ok(Part { priority, share: Some(number.ok_or_else(refused)?) })
     }
 }
@@ -325,47 +283,25 @@ mod tests {
 
     #[test]
     fn what_is_no_rule_is_refused_with_the_remedy() {
+        let refused = |text: &str, fault: &str| check(text, Err(&format!("`{text}` is no priority: {fault}")));
+        let known = "write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high";
         for word in ["urgent", "level1", "level255", "promoted", ""] {
-            check(
-                &format!("{word}:0.1"),
-                Err(&format!(
-                    "`{word}:0.1` is no priority: `{word}` is unknown; write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high"
-                )),
-            );
+            refused(&format!("{word}:0.1"), &format!("`{word}` is unknown; {known}"));
         }
+        refused("high:0.1,", &format!("`` is unknown; {known}"));
         for text in ["low:0.9", "high:0.1, low", "low, high:0.1", "low:0.9, high:0.1"] {
-            let remedy = "the share is that of high requests; write `high:SHARE`, the rest is low";
-            check(text, Err(&format!("`{text}` is no priority: {remedy}")));
+            refused(text, "the share is that of high requests; write `high:SHARE`, the rest is low");
         }
         for share in ["1.1", "-0.1", "NaN", "x", ""] {
-            check(
-                &format!("level2:{share}"),
-                Err(&format!(
-                    "`level2:{share}` is no priority: the share `{share}` is not between 0 and 1; write one within, as in `level2:0.1`"
-                )),
-            );
+            let fault = format!("the share `{share}` is not between 0 and 1; write one within, as in `level2:0.1`");
+            refused(&format!("level2:{share}"), &fault);
         }
-        check(
-            "high, level2:0.1",
-            Err(
-                "`high, level2:0.1` is no priority: `high` is one of several and has no share; write one, as in `high:0.1`",
-            ),
-        );
-        check(
-            "high:0.1, high:0.2",
-            Err("`high:0.1, high:0.2` is no priority: `high` is there twice; write one share for it"),
-        );
-        check(
-            "high:0.8, level2:0.4",
-            Err(
-                "`high:0.8, level2:0.4` is no priority: the shares add up to 1.2, and all requests are 1; lower them, the rest is low",
-            ),
-        );
-        check(
-            "high:0.1,",
-            Err(
-                "`high:0.1,` is no priority: `` is unknown; write `high`, `low`, or `high:0.1` for a share of high; `level2` to `level254` are above high",
-            ),
-        );
+        for (text, fault) in [
+            ("high, level2:0.1", "`high` is one of several and has no share; write one, as in `high:0.1`"),
+            ("high:0.1, high:0.2", "`high` is there twice; write one share for it"),
+            ("high:0.8, level2:0.4", "the shares add up to 1.2, and all requests are 1; lower them, the rest is low"),
+        ] {
+            refused(text, fault);
+        }
     }
 }

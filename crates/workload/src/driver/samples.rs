@@ -6,7 +6,6 @@ use super::clock::Nanos;
 use super::measurement::AbortCounts;
 use super::recorder::Bounds;
 
-/// One second.
 pub(super) const SECOND: Nanos = 1_000_000_000;
 
 /// One second of the window; the last one of a window is as long as is left.

@@ -157,10 +157,6 @@ impl Benchmark for FileBenchmark {
         self.definition.programs.iter().map(|program| program.priority.clone()).collect()
     }
 
-    fn is_analytical(&self) -> bool {
-        false
-    }
-
     fn estimated_bytes(&self) -> u64 {
         (self.definition.mib_per_scale * self.scale * f64::from(1 << 20)) as u64
     }

@@ -21,7 +21,6 @@ use crate::statement::{Rows, Value};
 /// Statements with more parameters than this need memory for them at each call.
 const PARAMETERS_ON_STACK: usize = 32;
 
-/// One client of the workload.
 pub(super) struct FileClient {
     definition: Arc<Definition>,
     /// What the transactions run where that is not SQL.

@@ -19,7 +19,6 @@ use scan::{Lexeme, Scanned, scan};
 use super::datum::Datum;
 use super::problem::{listed, suggestion};
 
-/// An expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expression {
     /// A value.

@@ -5,7 +5,6 @@
 
 use std::ops::Range;
 
-/// What a token is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TokenKind {
     /// Spaces and line ends.

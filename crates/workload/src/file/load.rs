@@ -94,17 +94,14 @@ const SCALE_32_BIT: u64 = 20_000;
 /// What messages call the statements that make these tables.
 pub(super) const PGBENCH_MARK: &str = "the tables of pgbench";
 
-/// The type of accounts' numbers.
 pub(super) fn pgbench_account_type(scale: u64) -> &'static str {
     if scale >= SCALE_32_BIT { "bigint" } else { "int" }
 }
 
-/// The rows of all branches.
 pub(super) fn branches_sql(scale: u64) -> String {
     format!("INSERT INTO pgbench_branches(bid, bbalance) SELECT bid, 0 FROM generate_series(1, {scale}) AS bid")
 }
 
-/// The rows of all tellers.
 pub(super) fn tellers_sql(scale: u64) -> String {
     format!(
         "INSERT INTO pgbench_tellers(tid, bid, tbalance)

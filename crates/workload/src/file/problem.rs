@@ -57,9 +57,7 @@ pub(super) fn of_toml(error: &toml::de::Error) -> Problem {
 /// A file and its text.
 #[derive(Debug, Clone)]
 pub(super) struct Source {
-    /// Where it is.
     pub(super) path: PathBuf,
-    /// What it says.
     pub(super) text: String,
 }
 

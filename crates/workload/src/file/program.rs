@@ -102,7 +102,6 @@ pub(super) struct Program {
     pub(super) priority: Option<PriorityRule>,
 }
 
-/// One step.
 #[derive(Debug)]
 pub(super) enum ProgramStep {
     /// Begins a transaction.

@@ -88,7 +88,6 @@ struct Facts {
     uses_pgbench_tables: bool,
 }
 
-/// The variables of all scripts.
 struct Variables {
     names: Vec<String>,
     /// Whether anything sets them, by slot.
@@ -144,7 +143,6 @@ impl Variables {
     }
 }
 
-/// Reads one script.
 struct Reader<'a> {
     source: &'a Source,
     /// The script's position.
@@ -164,22 +162,28 @@ impl Reader<'_> {
         let mut splitter = Splitter::default();
         while let Some(token) = lexer.next() {
             if &text[token.span.clone()] == "\\" {
-                if splitter.end() {
-                    self.statement(splitter.last().expect("one has just ended"))?;
+                if let Some(span) = splitter.end() {
+                    self.statement(span)?;
                 }
                 lexer.go_on_at(self.command(token.span.start)?);
-            } else if splitter.take(text, &token) {
-                self.statement(splitter.last().expect("one has just ended"))?;
+            } else if let Some(span) = splitter.take(text, &token) {
+                self.statement(span)?;
             }
         }
-        if splitter.end() {
-            self.statement(splitter.last().expect("one has just ended"))?;
+        if let Some(span) = splitter.end() {
+            self.statement(span)?;
         }
         self.flow.check_closed()?;
         if !self.steps.iter().any(|step| matches!(step, ProgramStep::Execute(_))) {
             return Err(Problem::new(0..0, "there is no SQL statement, so nothing would run"));
         }
         Ok(())
+    }
+
+    /// The name of the next statement.
+    fn next_name(&mut self) -> String {
+        self.statements += 1;
+        format!("{}.{}", self.name, self.statements)
     }
 
     /// A statement, or the beginning or end of a transaction.
@@ -216,8 +220,7 @@ impl Reader<'_> {
             let words: Vec<_> = tokens(text).into_iter().filter(|token| token.kind == TokenKind::Word).collect();
             let first = words[words.len() - modes.len()].span.start;
             let sql = format!("SET TRANSACTION {}", &text[first..]);
-            self.statements += 1;
-            let name = format!("{}.{}", self.name, self.statements);
+            let name = self.next_name();
             self.steps.push(ProgramStep::Execute(super::plain_execute(name, &sql, &self.source.line(span.start))));
         }
         Ok(())
@@ -245,8 +248,7 @@ impl Reader<'_> {
             }
         }
         self.facts.only_queries &= sql::is_query(text);
-        self.statements += 1;
-        let name = format!("{}.{}", self.name, self.statements);
+        let name = self.next_name();
         self.steps.push(ProgramStep::Execute(Execute {
             name,
             sql: translated.sql,

@@ -88,11 +88,9 @@ pub(super) fn inline(text: &str, constants: &[(&str, String)]) -> Result<String,
 /// function in SQL (`BEGIN ATOMIC … END`) ends no statement.
 pub(super) fn statements(text: &str) -> Vec<Range<usize>> {
     let mut splitter = Splitter::default();
-    for token in tokens(text) {
-        splitter.take(text, &token);
-    }
-    splitter.end();
-    splitter.found
+    let mut found: Vec<_> = tokens(text).iter().filter_map(|token| splitter.take(text, token)).collect();
+    found.extend(splitter.end());
+    found
 }
 
 /// Cuts a text into statements, token by token.
@@ -105,15 +103,14 @@ pub(super) struct Splitter {
     bodies: usize,
     is_function: bool,
     words: usize,
-    found: Vec<Range<usize>>,
 }
 
 impl Splitter {
-    /// Takes the next token; returns whether it has ended a statement.
-    pub(super) fn take(&mut self, text: &str, token: &Token) -> bool {
+    /// Takes the next token; returns the statement that it has ended.
+    pub(super) fn take(&mut self, text: &str, token: &Token) -> Option<Range<usize>> {
         let word = &text[token.span.clone()];
         match token.kind {
-            TokenKind::Space | TokenKind::Comment => return false,
+            TokenKind::Space | TokenKind::Comment => return None,
             TokenKind::Sign if word == ";" && self.parentheses == 0 && self.bodies == 0 => return self.end(),
             TokenKind::Sign if word == "(" => self.parentheses += 1,
             TokenKind::Sign if word == ")" => self.parentheses = self.parentheses.saturating_sub(1),
@@ -122,7 +119,7 @@ impl Splitter {
         }
         let start = self.current.as_ref().map_or(token.span.start, |current| current.start);
         self.current = Some(start..token.span.end);
-        false
+        None
     }
 
     fn word(&mut self, word: &str) {
@@ -139,21 +136,9 @@ impl Splitter {
         }
     }
 
-    /// Ends the statement at hand; returns whether there was one.
-    pub(super) fn end(&mut self) -> bool {
-        let found = std::mem::take(&mut self.found);
-        let Some(current) = std::mem::take(self).current else {
-            self.found = found;
-            return false;
-        };
-        self.found = found;
-        self.found.push(current);
-        true
-    }
-
-    /// The statement that was ended last.
-    pub(super) fn last(&self) -> Option<Range<usize>> {
-        self.found.last().cloned()
+    /// Ends the statement at hand, if there is one.
+    pub(super) fn end(&mut self) -> Option<Range<usize>> {
+        std::mem::take(self).current
     }
 }
 

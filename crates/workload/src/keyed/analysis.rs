@@ -66,7 +66,6 @@ impl<'s> Analysis<'s> {
         Ok((self.give(typed, kind)?, kind))
     }
 
-    /// A condition.
     pub(super) fn condition(&mut self, expr: &Expr) -> Result<Expression, SqlError> {
         self.of_type(expr, Type::Bool)
     }

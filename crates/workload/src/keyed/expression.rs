@@ -109,7 +109,6 @@ impl Comparison {
 pub(super) struct Input<'a> {
     /// Each can be read as a value of its type.
     pub(super) parameters: &'a [Value<'a>],
-    /// The types of the parameters.
     pub(super) types: &'a [Type],
     /// When the transaction began, microseconds since 1970.
     pub(super) now_us: i64,

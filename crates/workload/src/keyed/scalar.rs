@@ -8,7 +8,6 @@ use super::numeric::{Numeric, TOO_LARGE};
 use crate::schema::ColumnKind;
 use crate::statement::Value;
 
-/// A type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Type {
     Bool,

@@ -8,6 +8,8 @@ use itertools::Itertools;
 use plimsoll_notation::nearest;
 use serde_json::Value;
 
+use super::BenchmarkError;
+
 /// Something that can be set of a benchmark.
 #[derive(Debug, PartialEq)]
 pub struct Parameter {
@@ -114,29 +116,36 @@ fn find(known: &'static [&'static str], word: &str) -> Result<&'static str, Opti
     known.iter().copied().find(|known| *known == word).ok_or_else(|| nearest(word, known.iter().copied()))
 }
 
-/// Why given values are no parameters of a benchmark.
-#[derive(Debug, PartialEq)]
-pub(super) enum Fault {
-    /// There is none of that name.
-    NoSuch { name: String },
-    /// One cannot be that.
-    Value { parameter: &'static Parameter, given: String, nearest: Option<&'static str> },
-}
-
 /// Every parameter of a benchmark with its value: the given ones as given, the others at their defaults.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameters(BTreeMap<&'static str, ParameterValue>);
 
 impl Parameters {
-    /// Reads the given values.
-    pub(super) fn read(declared: &'static [Parameter], given: &BTreeMap<String, Value>) -> Result<Self, Fault> {
-        if let Some(name) = given.keys().find(|name| declared.iter().all(|parameter| parameter.name != **name)) {
-            return Err(Fault::NoSuch { name: name.clone() });
+    /// Reads the given values of the parameters that the benchmark of that name has declared.
+    pub(super) fn read(
+        name: &'static str,
+        declared: &'static [Parameter],
+        given: &BTreeMap<String, Value>,
+    ) -> Result<Self, BenchmarkError> {
+        if let Some(unknown) = given.keys().find(|name| declared.iter().all(|parameter| parameter.name != **name)) {
+            return Err(BenchmarkError::NoSuchParameter {
+                name,
+                parameter: unknown.clone(),
+                nearest: nearest(unknown, declared.iter().map(|parameter| parameter.name)),
+                known: declared,
+            });
         }
-        let read = |parameter: &'static Parameter| {
+        let read = |parameter: &'static Parameter| -> Result<_, BenchmarkError> {
             let Some(value) = given.get(parameter.name) else { return Ok((parameter.name, parameter.default.clone())) };
-            let fault = |nearest| Fault::Value { parameter, given: value.to_string(), nearest };
-            Ok((parameter.name, parameter.possible.read(value).map_err(fault)?))
+            let (parameter, possible) = (parameter.name, parameter.possible);
+            let fault = |nearest| BenchmarkError::ParameterValue {
+                name,
+                parameter,
+                given: value.to_string(),
+                nearest,
+                possible,
+            };
+            Ok((parameter, possible.read(value).map_err(fault)?))
         };
         Ok(Parameters(declared.iter().map(read).collect::<Result<_, _>>()?))
     }
@@ -207,8 +216,8 @@ mod tests {
         },
     ];
 
-    fn read(given: Value) -> Result<Parameters, Fault> {
-        Parameters::read(&DECLARED, &serde_json::from_value(given).unwrap())
+    fn read(given: Value) -> Result<Parameters, BenchmarkError> {
+        Parameters::read("rows", &DECLARED, &serde_json::from_value(given).unwrap())
     }
 
     #[test]
@@ -243,12 +252,13 @@ mod tests {
             ("queries", json!([1]), None),
         ] {
             match read(json!({ name: value })).unwrap_err() {
-                Fault::Value { parameter, given, nearest } => {
-                    assert_eq!((parameter.name, given, nearest), (name, value.to_string(), expect));
+                BenchmarkError::ParameterValue { parameter, given, nearest, .. } => {
+                    assert_eq!((parameter, given, nearest), (name, value.to_string(), expect));
                 }
-                fault => panic!("{fault:?}"),
+                error => panic!("{error:?}"),
             }
         }
-        assert_eq!(read(json!({ "row": 1 })).unwrap_err(), Fault::NoSuch { name: "row".to_owned() });
+        let error = read(json!({ "row": 1 })).unwrap_err();
+        assert!(matches!(&error, BenchmarkError::NoSuchParameter { parameter, .. } if parameter == "row"), "{error:?}");
     }
 }

@@ -30,7 +30,6 @@ pub(super) struct Touch {
     pub(super) value: i64,
 }
 
-/// One client of the benchmark.
 #[derive(Debug)]
 pub(super) struct RowsClient {
     random: Pcg64,
@@ -146,5 +145,4 @@ static UPDATE_BIGINT: Statement =
 static UPDATE_TEXT: Statement =
     keyed::statement!(TEXT, "rows_update_text", "UPDATE pairs SET pair_value = $2 WHERE pair_key = $1");
 
-/// Every statement of the benchmark.
 pub(super) static STATEMENTS: [&Statement; 4] = [&READ_BIGINT, &READ_TEXT, &UPDATE_BIGINT, &UPDATE_TEXT];

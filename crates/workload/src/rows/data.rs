@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use super::Columns;
 use super::schema::TEXT_BYTES;
 use crate::parts::Part;
+use crate::random::mix;
 use crate::schema::Table;
 
 /// Initial integer values are below this.
@@ -63,12 +64,4 @@ pub(super) fn write_text(number: i64, text: &mut String) {
         text.push(char::from(b'a' + (random % 26) as u8));
         random = random.rotate_right(5);
     }
-}
-
-/// A permutation of the 64-bit numbers that leaves no pattern to see (the finalizer of splitmix64).
-fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }

@@ -15,7 +15,6 @@ use crate::registry::{Entry, Parameter, ParameterValue, Possible};
 use crate::schema::Schema;
 use crate::tpch_operators::SameQuery;
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "rows_query",
     about: "a sum over the table that `rows` reads and updates, or over its join with itself",
@@ -46,7 +45,6 @@ const PROJECTION: &str = "select cast(sum(pair_value) as bigint) as total from p
 const JOIN: &str = "select cast(sum(a.pair_value + b.pair_value) as bigint) as total from pairs a, pairs b \
      where a.pair_key = b.pair_key";
 
-/// The queries at a scale.
 #[derive(Debug)]
 pub(super) struct RowsQuery {
     pub(super) rows: RandomRows,

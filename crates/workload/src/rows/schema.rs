@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{ColumnId, ColumnKind, Schema, Storage, Table, TableId, column};
+use crate::schema::{Column, ColumnId, ColumnKind, Schema, TableId, column, row_table};
 
-/// The table.
 pub(super) const PAIRS: TableId = 0;
 
 /// Its key: 1, 2, … to the number of rows. Its other column is what is read or updated.
@@ -14,28 +13,15 @@ const KEY: ColumnId = 0;
 pub(super) const TEXT_BYTES: usize = 50;
 
 /// Keys and values of 8 bytes.
-pub(super) static BIGINT: Schema = Schema {
-    name: Cow::Borrowed("rows_bigint"),
-    tables: &[Table {
-        name: "pairs",
-        columns: &[column("pair_key", ColumnKind::BigInt), column("pair_value", ColumnKind::BigInt)],
-        primary_key: &[KEY],
-        secondary: &[],
-        storage: Storage::RowsAndColumns,
-    }],
-};
+pub(super) static BIGINT: Schema =
+    Schema { name: Cow::Borrowed("rows_bigint"), tables: &[row_table("pairs", &columns(ColumnKind::BigInt), &[KEY])] };
 
 /// Keys and values of 50 bytes.
 pub(super) static TEXT: Schema = Schema {
     name: Cow::Borrowed("rows_text"),
-    tables: &[Table {
-        name: "pairs",
-        columns: &[
-            column("pair_key", ColumnKind::Text(TEXT_BYTES)),
-            column("pair_value", ColumnKind::Text(TEXT_BYTES)),
-        ],
-        primary_key: &[KEY],
-        secondary: &[],
-        storage: Storage::RowsAndColumns,
-    }],
+    tables: &[row_table("pairs", &columns(ColumnKind::Text(TEXT_BYTES)), &[KEY])],
 };
+
+const fn columns(kind: ColumnKind) -> [Column; 2] {
+    [column("pair_key", kind), column("pair_value", kind)]
+}

@@ -1,9 +1,9 @@
 //! Transactions on the reference database, and the check on what they leave.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use arrow::array::{ArrayRef, Int64Array, StringArray};
+use arrow::array::{ArrayRef, StringArray, StructArray};
 use arrow::record_batch::RecordBatch;
 use serde_json::json;
 
@@ -12,28 +12,16 @@ use super::data::{initial_sum, initial_value, write_text};
 use super::schema::TEXT_BYTES;
 use super::*;
 use crate::benchmark::Outcome;
-use crate::database::{QueryAnswer, Session, SessionUsage};
+use crate::fixture::{check_statements, load_into, loaded};
 use crate::footprint::column_bytes_per_row;
 use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
-use crate::recording::{Recording, count};
-use crate::schema::TableId;
-use crate::statement::{Rows, Value};
+use crate::recording::{Recording, count, number};
+use crate::statement::Value;
 
 /// A table of 2000 rows.
 fn rows(columns: Columns, rows_per_transaction: usize, updates: f64) -> RandomRows {
     RandomRows { scale: 0.002, columns, rows_per_transaction, updates, updated: Arc::default() }
-}
-
-fn load_into(benchmark: &RandomRows, database: &dyn Database) {
-    let progress = LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) };
-    benchmark.load(database, &progress).unwrap();
-}
-
-fn loaded(benchmark: &RandomRows) -> MemoryDatabase {
-    let database = MemoryDatabase::new();
-    load_into(benchmark, &database);
-    database
 }
 
 /// Every key with its value, as text.
@@ -174,78 +162,16 @@ fn the_estimate_of_the_column_copy_matches_what_is_loaded() {
 }
 
 /// A database that answers the queries of the check from numbers that a test gives it.
-struct Answering {
-    rows: i64,
-    keys: [&'static str; 2],
-    last: i64,
-}
-
-impl Database for Answering {
-    fn create(&self, _: &Schema) -> Result<(), DatabaseError> {
-        unreachable!("nothing is loaded")
-    }
-
-    fn drop_tables(&self, _: &Schema) -> Result<(), DatabaseError> {
-        unreachable!("nothing is loaded")
-    }
-
-    fn load(&self, _: &Schema, _: TableId, _: RecordBatch) -> Result<(), DatabaseError> {
-        unreachable!("nothing is loaded")
-    }
-
-    fn finish_load(&self, _: &Schema) -> Result<(), DatabaseError> {
-        unreachable!("nothing is loaded")
-    }
-
-    fn session(&self, _: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
-        Ok(Box::new(Answering { ..*self }))
-    }
-
-    fn refresh(&self, _: &Schema) -> Result<(), DatabaseError> {
-        Ok(())
-    }
-
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
-    }
-}
-
-impl Session for Answering {
-    fn set_priority(&mut self, _: plimsoll_policy::Priority) {}
-
-    fn begin(&mut self) -> Result<(), DatabaseError> {
-        unreachable!("a check has no transaction")
-    }
-
-    fn execute(&mut self, _: &Statement<'_>, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
-        unreachable!("a check has no statements")
-    }
-
-    fn commit(&mut self) -> Result<(), DatabaseError> {
-        unreachable!("a check has no transaction")
-    }
-
-    fn rollback(&mut self) -> Result<(), DatabaseError> {
-        unreachable!("a check has no transaction")
-    }
-
-    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
-        let number = |number: i64| vec![("number", Arc::new(Int64Array::from(vec![number])) as ArrayRef)];
-        let key = |name, key: &str| (name, Arc::new(StringArray::from(vec![key.to_owned()])) as ArrayRef);
-        let columns = match sql {
-            "select count(*) from pairs" => number(self.rows),
-            "select min(pair_key), max(pair_key) from pairs" => {
-                vec![key("min", self.keys[0]), key("max", self.keys[1])]
-            }
-            _ => number(self.last),
-        };
-        let batches = vec![RecordBatch::try_from_iter(columns).unwrap()];
-        Ok(QueryAnswer { batches, snapshot: "now".to_owned() })
-    }
-
-    fn usage(&self) -> SessionUsage {
-        SessionUsage::default()
-    }
+fn answering(rows: i64, keys: [&'static str; 2], last: i64) -> Recording {
+    let key = |name, key: &str| (name, Arc::new(StringArray::from(vec![key.to_owned()])) as ArrayRef);
+    Recording::answering(&schema::BIGINT, move |sql, _| match sql {
+        "select count(*) from pairs" => number(rows),
+        "select min(pair_key), max(pair_key) from pairs" => {
+            let ends = RecordBatch::try_from_iter([key("min", keys[0]), key("max", keys[1])]).unwrap();
+            Arc::new(StructArray::from(ends))
+        }
+        _ => number(last),
+    })
 }
 
 #[test]
@@ -254,7 +180,7 @@ fn the_check_finds_lost_rows_keys_and_updates() {
     benchmark.updated.store(30, Ordering::Relaxed);
     let sum = initial_sum(2_000) + 30;
     let judged = |rows: i64, keys: [&'static str; 2], last: i64| {
-        let lines = benchmark.check(&Answering { rows, keys, last }).unwrap();
+        let lines = benchmark.check(&answering(rows, keys, last)).unwrap();
         lines.iter().map(|line| line.holds).collect::<Vec<_>>()
     };
     let (yes, no) = (Some(true), Some(false));
@@ -265,11 +191,11 @@ fn the_check_finds_lost_rows_keys_and_updates() {
     assert_eq!(judged(2_000, ["1", "2000"], sum - 1), [yes, yes, no]);
     // Others may have driven clients on the same data before.
     assert_eq!(judged(2_000, ["1", "2000"], sum + 1), [yes, yes, None]);
-    let lines = benchmark.check(&Answering { rows: 2_000, keys: ["1", "2000"], last: sum - 4 }).unwrap();
+    let lines = benchmark.check(&answering(2_000, ["1", "2000"], sum - 4)).unwrap();
     assert_eq!(lines[2].found, "4 updates are missing");
 
     let texts = rows(Columns::Text, 1, 1.0);
-    let lines = texts.check(&Answering { rows: 2_000, keys: ["1", "2000"], last: 1 }).unwrap();
+    let lines = texts.check(&answering(2_000, ["1", "2000"], 1)).unwrap();
     assert_eq!(lines.iter().map(|line| line.holds).collect::<Vec<_>>(), [yes, no, no], "{lines:?}");
 }
 
@@ -281,7 +207,7 @@ fn queries_share_the_table_and_their_check_finds_a_join_that_loses_rows() {
     assert_eq!(made.transactions(), ["join"]);
     let query = query::RowsQuery { rows: rows(Columns::BigInt, 1, 0.0), is_join: false };
     let judged = |last| {
-        let lines = query.check(&Answering { rows: 2_000, keys: ["1", "2000"], last }).unwrap();
+        let lines = query.check(&answering(2_000, ["1", "2000"], last)).unwrap();
         lines.iter().map(|line| line.holds).collect::<Vec<_>>()
     };
     // One number answers both queries: only nothing is twice itself.
@@ -291,8 +217,7 @@ fn queries_share_the_table_and_their_check_finds_a_join_that_loses_rows() {
 
 #[test]
 fn statements_have_names_of_their_own_and_are_compiled() {
-    let names: std::collections::BTreeSet<_> = statements().map(|statement| statement.name).collect();
-    assert_eq!(names.len(), statements().count());
+    check_statements(statements(), 4);
     for columns in [Columns::BigInt, Columns::Text] {
         let suffix = format!("{columns:?}").to_lowercase();
         let of_columns = statements().filter(|statement| statement.name.ends_with(&suffix));

@@ -10,7 +10,7 @@ use super::schema::{ACCOUNTS_PER_BRANCH, HISTORY_FILLER, SCHEMA, TELLERS_PER_BRA
 use crate::benchmark::CheckLine;
 use crate::condition::{Condition, judge};
 use crate::database::{Database, DatabaseError, Session};
-use crate::inquiry::{answer, first_integer, line, row_count_line};
+use crate::inquiry::{answer, first_integer, line, row_count_line, work_line};
 use crate::share::share;
 
 /// Row counts, conditions, and the audit of the input.
@@ -67,23 +67,16 @@ pub(super) const CONDITIONS: &[(&str, &str)] = &[
     ),
 ];
 
-/// Each transaction adds a row to the history: fewer rows mean lost transactions. More are either a fault or the work of
-/// clients that another process, or another benchmark on the same data, has driven before.
+/// Each transaction adds a row to the history.
 fn history_line(session: &mut dyn Session, completed: u64) -> CheckLine {
-    let what = format!("the history has {completed} rows, one for each transaction");
-    match first_integer(session, "select count(*) from history") {
-        Ok(rows) if rows > completed as i64 => CheckLine {
-            what,
-            holds: None,
-            found: format!(
-                "not judged: {rows}, so others have run too, or {} were booked twice",
-                rows - completed as i64
-            ),
-        },
-        Ok(rows) if rows == completed as i64 => line(what, Ok(rows.to_string())),
-        Ok(rows) => line(what, Err(format!("{} rows are missing", completed as i64 - rows))),
-        Err(error) => line(what, Err(error)),
-    }
+    let completed = completed as i64;
+    work_line(
+        format!("the history has {completed} rows, one for each transaction"),
+        first_integer(session, "select count(*) from history"),
+        completed,
+        |missing| format!("{missing} rows are missing"),
+        |more| format!("{}, so others have run too, or {more} were booked twice", completed + more),
+    )
 }
 
 /// Whether amounts and fillers are in their bounds.

@@ -29,7 +29,6 @@ const TICK_US: i64 = 10_000;
 /// What fills the rows of the history.
 const HISTORY_TEXT: &str = "......................";
 
-/// The input of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transfer {
     pub(super) account: i64,
@@ -57,7 +56,6 @@ impl Transfer {
     }
 }
 
-/// One client of TPC-B.
 #[derive(Debug)]
 pub(super) struct TpcbClient {
     random: Pcg64,
@@ -158,7 +156,6 @@ static INSERT_HISTORY: Statement = keyed::statement!(
     "INSERT INTO history (h_t_id, h_b_id, h_a_id, h_delta, h_time, h_filler) VALUES ($1, $2, $3, $4, $5, $6)"
 );
 
-/// Every statement of the benchmark.
 pub(super) static STATEMENTS: [&Statement; 4] = [&ADD_TO_ACCOUNT, &INSERT_HISTORY, &ADD_TO_TELLER, &ADD_TO_BRANCH];
 
 const _: () = assert!(HISTORY_TEXT.len() == HISTORY_FILLER, "rows of the history have their 50 bytes");

@@ -12,9 +12,9 @@ use crate::schema::TableId;
 pub(super) fn fillings(branches: i64) -> [Filling<'static>; 3] {
     let rows = |per_branch: i64| (branches * per_branch) as u64;
     [
-        Filling { table: BRANCH, rows: rows(1), make: &branch_batch },
-        Filling { table: TELLER, rows: rows(TELLERS_PER_BRANCH), make: &teller_batch },
-        Filling { table: ACCOUNT, rows: rows(ACCOUNTS_PER_BRANCH), make: &account_batch },
+        Filling { table: BRANCH, rows: rows(1), make: Box::new(branch_batch) },
+        of_branches(TELLER, rows(TELLERS_PER_BRANCH), TELLERS_PER_BRANCH),
+        of_branches(ACCOUNT, rows(ACCOUNTS_PER_BRANCH), ACCOUNTS_PER_BRANCH),
     ]
 }
 
@@ -27,12 +27,8 @@ fn branch_batch(part: Part) -> RecordBatch {
     batch.finish()
 }
 
-fn teller_batch(part: Part) -> RecordBatch {
-    of_branch(TELLER, TELLERS_PER_BRANCH, part)
-}
-
-fn account_batch(part: Part) -> RecordBatch {
-    of_branch(ACCOUNT, ACCOUNTS_PER_BRANCH, part)
+fn of_branches(table: TableId, rows: u64, per_branch: i64) -> Filling<'static> {
+    Filling { table, rows, make: Box::new(move |part| of_branch(table, per_branch, part)) }
 }
 
 /// Rows of tellers or accounts, so many of each branch.

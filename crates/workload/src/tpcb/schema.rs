@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{Column, ColumnId, ColumnKind, Schema, Storage, Table, TableId, column};
+use crate::schema::{Column, ColumnId, ColumnKind, Schema, TableId, column, row_table};
 
 /// Branches.
 pub(super) const BRANCH: TableId = 0;
@@ -64,18 +64,13 @@ const HISTORY_COLUMNS: &[Column] = &[
     column("h_filler", ColumnKind::Text(HISTORY_FILLER)),
 ];
 
-const fn table(name: &'static str, columns: &'static [Column], primary_key: &'static [ColumnId]) -> Table {
-    Table { name, columns, primary_key, secondary: &[], storage: Storage::RowsAndColumns }
-}
-
-/// The bank.
 pub(super) static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("tpcb"),
     tables: &[
-        table("branch", BRANCH_COLUMNS, &[ID]),
-        table("teller", TELLER_COLUMNS, &[ID]),
-        table("account", ACCOUNT_COLUMNS, &[ID]),
-        table("history", HISTORY_COLUMNS, &[]),
+        row_table("branch", BRANCH_COLUMNS, &[ID]),
+        row_table("teller", TELLER_COLUMNS, &[ID]),
+        row_table("account", ACCOUNT_COLUMNS, &[ID]),
+        row_table("history", HISTORY_COLUMNS, &[]),
     ],
 };
 

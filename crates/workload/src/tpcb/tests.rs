@@ -1,8 +1,8 @@
 //! Transactions on the reference database, and the check on what they leave.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use arrow::array::{ArrayRef, Int64Array, StructArray};
 use arrow::record_batch::RecordBatch;
@@ -11,28 +11,18 @@ use super::client::{DELTA_MAX, Transfer};
 use super::schema::*;
 use super::*;
 use crate::batch::Batch;
-use crate::benchmark::Outcome;
+use crate::fixture::{self, check_statements, load_into, run_clients};
 use crate::footprint::column_bytes_per_row;
 use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
-use crate::recording::Recording;
+use crate::recording::{Recording, number};
 use crate::schema::TableId;
 use crate::statement::Value;
 
-fn load_into(benchmark: &Tpcb, database: &dyn Database) {
-    let progress = LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) };
-    benchmark.load(database, &progress).unwrap();
-}
-
 fn loaded(scale: u32) -> (Tpcb, MemoryDatabase) {
-    let (benchmark, database) = (Tpcb::new(scale), MemoryDatabase::new());
-    load_into(&benchmark, &database);
+    let benchmark = Tpcb::new(scale);
+    let database = fixture::loaded(&benchmark);
     (benchmark, database)
-}
-
-/// One number as an answer.
-fn count(number: i64) -> ArrayRef {
-    Arc::new(Int64Array::from(vec![number]))
 }
 
 /// Every row of a table, its integers only.
@@ -61,19 +51,7 @@ fn the_bank_opens_with_nothing_in_it() {
 #[test]
 fn the_books_of_four_clients_balance() {
     let (benchmark, database) = loaded(2);
-    std::thread::scope(|scope| {
-        for number in 0..4 {
-            let (benchmark, database) = (&benchmark, &database);
-            scope.spawn(move || {
-                let mut client = benchmark.client(number, 7);
-                let mut session = database.session(benchmark.schema()).unwrap();
-                for _ in 0..1_000 {
-                    assert_eq!(client.draw(), 0);
-                    assert_eq!(client.run(session.as_mut()).unwrap(), Outcome::Committed);
-                }
-            });
-        }
-    });
+    assert_eq!(run_clients(&benchmark, &database, 4, 1_000), 0, "none rolls itself back");
     assert_eq!(benchmark.completed.load(Ordering::Relaxed), 4_000);
     let history = rows(&database, HISTORY);
     assert_eq!(history.len(), 4_000);
@@ -148,7 +126,7 @@ fn equal_seeds_draw_equal_transfers_by_the_rules() {
 #[test]
 fn the_estimate_of_the_column_copy_matches_what_is_loaded() {
     let benchmark = Tpcb::new(1);
-    let database = Recording::new(&SCHEMA, |_, _| count(0));
+    let database = Recording::new(&SCHEMA, |_, _| number(0));
     load_into(&benchmark, &database);
     let estimated = 1e5 * column_bytes_per_row(&SCHEMA.tables[ACCOUNT], |_, bytes_max| bytes_max as f64);
     let ratio = database.bytes() as f64 / estimated;
@@ -176,7 +154,7 @@ fn judged(
 
 /// One row of integers.
 fn integers(columns: &[(&'static str, i64)]) -> ArrayRef {
-    let columns = columns.iter().map(|&(name, number)| (name, count(number)));
+    let columns = columns.iter().map(|&(name, value)| (name, number(value)));
     Arc::new(StructArray::from(RecordBatch::try_from_iter(columns).unwrap()))
 }
 
@@ -184,7 +162,7 @@ fn integers(columns: &[(&'static str, i64)]) -> ArrayRef {
 fn sound(sql: &str, tables: &[RecordBatch]) -> ArrayRef {
     let rows = tables[HISTORY].num_rows();
     if sql.contains("where a_b_id <> h_b_id") {
-        count(rows as i64 * 3 / 20)
+        number(rows as i64 * 3 / 20)
     } else if sql.contains("min(h_delta)") {
         integers(&[("count", rows as i64), ("min", -999_999), ("max", 999_999), ("outside", 0)])
     } else {
@@ -218,7 +196,7 @@ fn the_check_finds_what_is_wrong() {
     }
     // Input that was not drawn by the rules.
     let uniform = |sql: &str, tables: &[RecordBatch]| match sql.contains("where a_b_id <> h_b_id") {
-        true => count(10_000),
+        true => number(10_000),
         false => sound(sql, tables),
     };
     assert_eq!(holds(&judged(20_000, 20_000, uniform)), with(&[(remote, Some(false))]));
@@ -231,11 +209,6 @@ fn the_check_finds_what_is_wrong() {
 
 #[test]
 fn statements_are_named_and_take_the_parameters_they_mention() {
-    let names: BTreeSet<_> = Tpcb::statements().map(|statement| statement.name).collect();
-    assert_eq!(names.len(), 4);
+    check_statements(Tpcb::statements(), 4);
     assert_eq!(beyond(&SCHEMA, Tpcb::statements()), [""; 0], "all are compiled");
-    for statement in Tpcb::statements() {
-        let mentioned = (1..=9).filter(|number| statement.sql.contains(&format!("${number}"))).collect::<Vec<_>>();
-        assert_eq!(mentioned, (1..=mentioned.len()).collect::<Vec<_>>(), "{}", statement.sql);
-    }
 }

@@ -5,7 +5,7 @@
 //! outside once in some 16,000 times, and the wider the bounds the less a line says, which it shows. Below
 //! [`JUDGED_FROM`] draws nothing is judged.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use super::customer::CustomerChoice;
 use super::deck::{TRANSACTIONS, TransactionKind};
@@ -13,21 +13,14 @@ use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
 use super::payment::Payment;
 use crate::benchmark::{CheckLine, Outcome};
-
-/// From how many draws on a share is judged.
-const JUDGED_FROM: u64 = 10_000;
+use crate::share::{JUDGED_FROM, unjudged};
+use crate::tallies::{Tallies, add};
 
 const LINES_MIN: usize = 5;
 const LINES_MAX: usize = 15;
 
-/// How many tallies there are; clients are spread over them so that they do not write the same cache line.
-const TALLIES: usize = 32;
-
 /// The tallies of all clients of a benchmark.
-#[derive(Debug)]
-pub(super) struct Audit {
-    tallies: Vec<Tally>,
-}
+pub(super) type Audit = Tallies<Tally>;
 
 /// Counts of some clients' completed transactions.
 #[derive(Debug, Default)]
@@ -40,11 +33,6 @@ pub(super) struct Tally {
     remote_payments: AtomicU64,
     by_last_name: AtomicU64,
     skipped_districts: AtomicU64,
-}
-
-/// Adds to a count. Relaxed: counts order nothing, and are read when the clients are done.
-fn add(count: &AtomicU64, number: u64) {
-    count.fetch_add(number, Ordering::Relaxed);
 }
 
 impl Tally {
@@ -92,82 +80,49 @@ impl Tally {
 }
 
 impl Audit {
-    /// Nothing counted.
-    pub(super) fn new() -> Self {
-        Audit { tallies: (0..TALLIES).map(|_| Tally::default()).collect() }
+    fn by_kind(&self) -> [u64; TRANSACTIONS.len()] {
+        std::array::from_fn(|kind| self.sum(|tally| &tally.completed[kind]))
     }
 
-    /// Where the client of that number counts.
-    pub(super) fn tally(&self, client: usize) -> &Tally {
-        &self.tallies[client % TALLIES]
-    }
-
-    /// How many transactions have completed.
     pub(super) fn completed(&self) -> u64 {
-        self.counts().completed.iter().sum()
+        self.by_kind().iter().sum()
     }
 
     /// The audit's lines.
     pub(super) fn judge(&self, warehouses: i64) -> Vec<CheckLine> {
-        self.counts().judge(warehouses)
-    }
-
-    fn counts(&self) -> Counts {
-        let sum = |count: &dyn Fn(&Tally) -> &AtomicU64| {
-            self.tallies.iter().map(|tally| count(tally).load(Ordering::Relaxed)).sum::<u64>()
-        };
-        Counts {
-            completed: std::array::from_fn(|kind| sum(&|tally| &tally.completed[kind])),
-            rolled_back: sum(&|tally| &tally.rolled_back),
-            orders_by_line_count: std::array::from_fn(|lines| sum(&|tally| &tally.orders_by_line_count[lines])),
-            remote_lines: sum(&|tally| &tally.remote_lines),
-            remote_payments: sum(&|tally| &tally.remote_payments),
-            by_last_name: sum(&|tally| &tally.by_last_name),
-            skipped_districts: sum(&|tally| &tally.skipped_districts),
-        }
-    }
-}
-
-/// The counts of all clients.
-#[derive(Debug, Clone, Default)]
-struct Counts {
-    completed: [u64; TRANSACTIONS.len()],
-    rolled_back: u64,
-    orders_by_line_count: [u64; LINES_MAX + 1],
-    remote_lines: u64,
-    remote_payments: u64,
-    by_last_name: u64,
-    skipped_districts: u64,
-}
-
-impl Counts {
-    fn judge(&self, warehouses: i64) -> Vec<CheckLine> {
-        let [new_orders, payments, order_statuses, deliveries, _] = self.completed;
-        let lines = self.orders_by_line_count.iter().zip(0..).map(|(orders, lines)| orders * lines).sum();
+        let [new_orders, payments, order_statuses, deliveries, _] = self.by_kind();
+        let orders_of = |lines: usize| self.sum(|tally| &tally.orders_by_line_count[lines]);
+        let lines = (0..=LINES_MAX).map(|lines| orders_of(lines) * lines as u64).sum();
         let remote = |what, count, draws, bounds| match warehouses {
             1 => exactly_none(what, count),
             _ => share(what, count, draws, bounds),
         };
         let mut judged = self.judge_mix();
-        judged.push(share("input: new orders rolled back", self.rolled_back, new_orders, Bounds(0.9, 1.1)));
+        let rolled_back = self.sum(|tally| &tally.rolled_back);
+        judged.push(share("input: new orders rolled back", rolled_back, new_orders, Bounds(0.9, 1.1)));
         judged.push(mean("input: lines of a new order", lines, new_orders));
         judged.extend((LINES_MIN..=LINES_MAX).map(|count| {
             let even = 100.0 / (LINES_MAX - LINES_MIN + 1) as f64;
             let what = format!("input: new orders of {count} lines");
-            share(&what, self.orders_by_line_count[count], new_orders, Bounds(even - 1.0, even + 1.0))
+            share(&what, orders_of(count), new_orders, Bounds(even - 1.0, even + 1.0))
         }));
-        judged.push(remote("input: remote order lines", self.remote_lines, lines, Bounds(0.95, 1.05)));
-        judged.push(remote("input: remote payments", self.remote_payments, payments, Bounds(14.0, 16.0)));
+        let remote_lines = self.sum(|tally| &tally.remote_lines);
+        judged.push(remote("input: remote order lines", remote_lines, lines, Bounds(0.95, 1.05)));
+        let remote_payments = self.sum(|tally| &tally.remote_payments);
+        judged.push(remote("input: remote payments", remote_payments, payments, Bounds(14.0, 16.0)));
         let customers = payments + order_statuses;
-        judged.push(share("input: customers by last name", self.by_last_name, customers, Bounds(57.0, 63.0)));
+        let by_last_name = self.sum(|tally| &tally.by_last_name);
+        judged.push(share("input: customers by last name", by_last_name, customers, Bounds(57.0, 63.0)));
         let districts = deliveries * super::schema::DISTRICTS_PER_WAREHOUSE as u64;
-        judged.push(share("deliveries skipped", self.skipped_districts, districts, Bounds(0.0, 1.0)));
+        let skipped_districts = self.sum(|tally| &tally.skipped_districts);
+        judged.push(share("deliveries skipped", skipped_districts, districts, Bounds(0.0, 1.0)));
         judged
     }
 
     /// The smallest share of each kind but New-Order, which takes what is left.
     fn judge_mix(&self) -> Vec<CheckLine> {
-        let all = self.completed.iter().sum();
+        let completed = self.by_kind();
+        let all = completed.iter().sum();
         [
             (TransactionKind::Payment, 43.0),
             (TransactionKind::OrderStatus, 4.0),
@@ -177,7 +132,7 @@ impl Counts {
         .into_iter()
         .map(|(kind, least)| {
             let what = format!("mix: {}", TRANSACTIONS[kind as usize]);
-            share(&what, self.completed[kind as usize], all, Bounds(least, 100.0))
+            share(&what, completed[kind as usize], all, Bounds(least, 100.0))
         })
         .collect()
     }
@@ -190,7 +145,7 @@ struct Bounds(f64, f64);
 /// Judges `count` of `draws`.
 fn share(what: &str, count: u64, draws: u64, Bounds(low, high): Bounds) -> CheckLine {
     if draws < JUDGED_FROM {
-        return unjudged(what, draws);
+        return unjudged(what.to_owned(), draws);
     }
     let percent = 100.0 * count as f64 / draws as f64;
     let slack = |bound: f64| 4.0 * (bound / 100.0 * (1.0 - bound / 100.0) / draws as f64).sqrt() * 100.0;
@@ -208,7 +163,7 @@ fn share(what: &str, count: u64, draws: u64, Bounds(low, high): Bounds) -> Check
 /// Judges the mean number of lines, 9.5 to 10.5; of some thousand orders its standard error is a few hundredths.
 fn mean(what: &str, lines: u64, orders: u64) -> CheckLine {
     if orders < JUDGED_FROM {
-        return unjudged(what, orders);
+        return unjudged(what.to_owned(), orders);
     }
     let mean = lines as f64 / orders as f64;
     CheckLine {
@@ -223,14 +178,6 @@ fn exactly_none(what: &str, count: u64) -> CheckLine {
         what: what.to_owned(),
         holds: Some(count == 0),
         found: format!("{count}; with one warehouse there must be none"),
-    }
-}
-
-fn unjudged(what: &str, draws: u64) -> CheckLine {
-    CheckLine {
-        what: what.to_owned(),
-        holds: None,
-        found: format!("{draws} are too few to judge; {JUDGED_FROM} are needed"),
     }
 }
 
@@ -257,20 +204,23 @@ mod tests {
 
     #[test]
     fn one_warehouse_admits_nothing_remote() {
-        let mut counts = Counts { remote_lines: 1, ..Counts::default() };
-        let found = |counts: &Counts, what: &str| {
-            counts.judge(1).into_iter().find(|line| line.what.ends_with(what)).expect("the line exists").holds
+        let (nothing, remote_line) = (Audit::default(), Audit::default());
+        add(&remote_line.of(0).remote_lines, 1);
+        let found = |audit: &Audit, what: &str| {
+            audit.judge(1).into_iter().find(|line| line.what.ends_with(what)).expect("the line exists").holds
         };
-        assert_eq!(found(&counts, "remote order lines"), Some(false));
-        assert_eq!(found(&counts, "remote payments"), Some(true));
-        counts.remote_lines = 0;
-        assert_eq!(found(&counts, "remote order lines"), Some(true));
+        assert_eq!(found(&remote_line, "remote order lines"), Some(false));
+        assert_eq!(found(&remote_line, "remote payments"), Some(true));
+        assert_eq!(found(&nothing, "remote order lines"), Some(true));
     }
 
     #[test]
     fn a_draw_with_replacement_of_the_wrong_mix_is_seen() {
-        let counts = Counts { completed: [470_000, 410_000, 40_000, 40_000, 40_000], ..Counts::default() };
-        let holds = counts.judge_mix().iter().map(|line| line.holds).collect::<Vec<_>>();
+        let audit = Audit::default();
+        for (count, drawn) in audit.of(0).completed.iter().zip([470_000, 410_000, 40_000, 40_000, 40_000]) {
+            add(count, drawn);
+        }
+        let holds = audit.judge_mix().iter().map(|line| line.holds).collect::<Vec<_>>();
         assert_eq!(holds, [Some(false), Some(true), Some(true), Some(true)]);
     }
 }

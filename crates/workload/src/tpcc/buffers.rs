@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::database::{DatabaseError, Session, missing_row};
+use crate::database::{self, DatabaseError, Session};
 use crate::statement::{Rows, Statement, Value};
 
 /// Buffers that a client keeps between transactions, so that running allocates nothing.
@@ -19,23 +19,17 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Empty buffers.
     pub(super) fn new(last_names: Arc<[String]>) -> Self {
         Buffers { rows: Rows::new(), more_rows: Rows::new(), text: String::new(), last_names }
     }
 }
 
-/// Runs a statement that must find its row. Where it does not, the data are not TPC-C's: the transaction is rolled back
-/// and fails.
+/// Runs a statement that must find its row, as [`database::execute_one`] does.
 pub(super) fn execute_one(
     session: &mut dyn Session,
     statement: &Statement<'_>,
     parameters: &[Value<'_>],
     rows: &mut Rows,
 ) -> Result<(), DatabaseError> {
-    session.execute(statement, parameters, rows)?;
-    if rows.is_empty() {
-        return Err(missing_row(session, "tpcc", statement, parameters));
-    }
-    Ok(())
+    database::execute_one(session, "tpcc", statement, parameters, rows)
 }

@@ -26,7 +26,6 @@ pub(super) enum Request {
     StockLevel(StockLevel),
 }
 
-/// One client of TPC-C.
 #[derive(Debug)]
 pub(super) struct TpccClient {
     number: usize,
@@ -51,7 +50,6 @@ impl TpccClient {
         TpccClient { number, terminal, deck: Deck::new(), request: None, buffers: Buffers::new(last_names), audit }
     }
 
-    /// The request drawn last.
     #[cfg(test)]
     pub(super) fn request(&self) -> Option<&Request> {
         self.request.as_ref()
@@ -75,33 +73,17 @@ impl Client for TpccClient {
     fn run(&mut self, session: &mut dyn Session) -> Result<Outcome, DatabaseError> {
         let request = self.request.as_ref().expect("the driver draws before it runs");
         let buffers = &mut self.buffers;
-        let tally = self.audit.tally(self.number);
+        let tally = self.audit.of(self.number);
         match request {
-            Request::NewOrder(input) => {
-                let outcome = input.run(session, buffers)?;
-                tally.new_order(input, outcome);
-                Ok(outcome)
-            }
-            Request::Payment(input) => {
-                let outcome = input.run(session, buffers)?;
-                tally.payment(input);
-                Ok(outcome)
-            }
-            Request::OrderStatus(input) => {
-                let outcome = input.run(session, buffers)?;
-                tally.order_status(input);
-                Ok(outcome)
-            }
+            Request::NewOrder(input) => input.run(session, buffers).inspect(|outcome| tally.new_order(input, *outcome)),
+            Request::Payment(input) => input.run(session, buffers).inspect(|_| tally.payment(input)),
+            Request::OrderStatus(input) => input.run(session, buffers).inspect(|_| tally.order_status(input)),
             Request::Delivery(input) => {
                 let (outcome, skipped) = input.run(session, buffers)?;
                 tally.delivery(skipped);
                 Ok(outcome)
             }
-            Request::StockLevel(input) => {
-                let outcome = input.run(session, buffers)?;
-                tally.stock_level();
-                Ok(outcome)
-            }
+            Request::StockLevel(input) => input.run(session, buffers).inspect(|_| tally.stock_level()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How a customer is given: by number, or by last name and then the one in the middle (TPC-C 2.5.2.2, 2.6.2.2).
 
-use super::schema::{CUSTOMER, CUSTOMER_BY_NAME, primary};
+use super::schema::CUSTOMER_BY_NAME;
 use crate::database::DatabaseError;
 use crate::statement::{Intent, RowAccess, RowRef, Value};
 
@@ -31,15 +31,6 @@ macro_rules! middle_customer {
     };
 }
 pub(super) use middle_customer;
-
-/// Finds a customer by (warehouse, district, number).
-pub(super) fn find_by_id(
-    access: &mut dyn RowAccess,
-    key: &[Value<'_>],
-    intent: Intent,
-) -> Result<Option<RowRef>, DatabaseError> {
-    access.find(primary(CUSTOMER), key, intent)
-}
 
 /// Finds the middle customer of (warehouse, district, last name). All namesakes are locked as intended: which of them is
 /// in the middle depends on every one.

@@ -24,7 +24,6 @@ const CARDS: [(TransactionKind, usize); 5] = [
     (TransactionKind::StockLevel, 1),
 ];
 
-/// How many cards a deck has.
 pub(super) const DECK: usize = 23;
 
 /// A deck that is taken card by card and, when it is used up, shuffled again. Because no card goes back before that, each

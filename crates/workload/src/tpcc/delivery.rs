@@ -10,7 +10,6 @@ use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session};
 use crate::statement::{End, Intent, RowAccess, Rows, Statement, Value};
 
-/// The input of a Delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Delivery {
     pub(super) warehouse: i64,
@@ -121,5 +120,4 @@ static CHARGE_CUSTOMER: Statement = Statement {
     },
 };
 
-/// Every statement of this transaction.
 pub(super) static STATEMENTS: [&Statement; 4] = [&TAKE_OLDEST, &SET_CARRIER, &DELIVER_LINES, &CHARGE_CUSTOMER];

@@ -9,14 +9,13 @@ use super::schema::*;
 use super::terminal::Terminal;
 use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session, missing_row};
-use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
+use crate::statement::{Intent, RowAccess, Rows, Statement, Value, insert};
 
 /// The number that no item has.
 const UNUSED_ITEM: i64 = ITEMS + 1;
 
 const LINES_MAX: usize = 15;
 
-/// The input of a New-Order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NewOrder {
     pub(super) warehouse: i64,
@@ -27,7 +26,6 @@ pub(super) struct NewOrder {
     lines: [Line; LINES_MAX],
 }
 
-/// One line of an order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Line {
     pub(super) item: i64,
@@ -63,7 +61,6 @@ impl NewOrder {
         NewOrder { warehouse, district, customer, entry_time: 0, line_count: given.len(), lines }
     }
 
-    /// Its lines.
     pub(super) fn lines(&self) -> &[Line] {
         &self.lines[..self.line_count]
     }
@@ -179,9 +176,7 @@ static INSERT_ORDER: Statement = Statement {
             panic!("seven parameters")
         };
         let row = [order, district, warehouse, customer, entry_time, Value::Null, line_count, all_local];
-        access.insert(ORDERS, &row)?;
-        rows.set_affected(1);
-        Ok(())
+        insert(access, ORDERS, &row, rows)
     },
 };
 
@@ -189,11 +184,7 @@ static INSERT_ORDER: Statement = Statement {
 static INSERT_NEW_ORDER: Statement = Statement {
     name: "new_order_insert_new_order",
     sql: "INSERT INTO new_order (no_o_id, no_d_id, no_w_id) VALUES ($1, $2, $3)",
-    native: &|access, parameters, rows| {
-        access.insert(NEW_ORDER, parameters)?;
-        rows.set_affected(1);
-        Ok(())
-    },
+    native: &|access, parameters, rows| insert(access, NEW_ORDER, parameters, rows),
 };
 
 /// (item) → (price, name, data).
@@ -252,13 +243,10 @@ static INSERT_ORDER_LINE: Statement = Statement {
             panic!("nine parameters")
         };
         let row = [order, district, warehouse, number, item, supply, Value::Null, quantity, amount, text];
-        access.insert(ORDER_LINE, &row)?;
-        rows.set_affected(1);
-        Ok(())
+        insert(access, ORDER_LINE, &row, rows)
     },
 };
 
-/// Every statement of this transaction.
 pub(super) static STATEMENTS: [&Statement; 7] =
     [&READ_CUSTOMER, &TAKE_ORDER_NUMBER, &INSERT_ORDER, &INSERT_NEW_ORDER, &READ_ITEM, &TAKE_STOCK, &INSERT_ORDER_LINE];
 

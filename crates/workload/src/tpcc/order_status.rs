@@ -1,7 +1,7 @@
 //! Order-Status (TPC-C 2.6): a customer's balance, and the lines of the customer's last order.
 
 use super::buffers::{Buffers, execute_one};
-use super::customer::{CustomerChoice, find_by_id, find_by_name, middle_customer};
+use super::customer::{CustomerChoice, find_by_name, middle_customer};
 use super::schema::*;
 use super::terminal::Terminal;
 use crate::benchmark::Outcome;
@@ -9,7 +9,6 @@ use crate::database::{DatabaseError, Session};
 use crate::schema::ColumnId;
 use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Statement, Value};
 
-/// The input of an Order-Status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OrderStatus {
     pub(super) warehouse: i64,
@@ -59,7 +58,7 @@ static READ_CUSTOMER_BY_ID: Statement = Statement {
     name: "order_status_read_customer_by_id",
     sql: read_customer!("$3"),
     native: &|access, parameters, rows| {
-        let customer = find_by_id(access, parameters, Intent::Read)?;
+        let customer = access.find(primary(CUSTOMER), parameters, Intent::Read)?;
         show(access, customer, &CUSTOMER_SHOWN, rows);
         Ok(())
     },
@@ -114,6 +113,5 @@ fn show(access: &dyn RowAccess, row: Option<RowRef>, columns: &[ColumnId], rows:
     }
 }
 
-/// Every statement of this transaction.
 pub(super) static STATEMENTS: [&Statement; 4] =
     [&READ_CUSTOMER_BY_ID, &READ_CUSTOMER_BY_NAME, &READ_LAST_ORDER, &READ_ORDER_LINES];

@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use super::buffers::{Buffers, execute_one};
-use super::customer::{CustomerChoice, find_by_id, find_by_name, middle_customer};
+use super::customer::{CustomerChoice, find_by_name, middle_customer};
 use super::schema::*;
 use super::terminal::Terminal;
 use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session};
 use crate::schema::{ColumnId, TableId};
-use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value};
+use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value, insert};
 
 /// C_DATA holds so many characters; what is pushed beyond is lost.
 const CUSTOMER_DATA_MAX: usize = 500;
@@ -17,7 +17,6 @@ const CUSTOMER_DATA_MAX: usize = 500;
 /// The terminal shows so many characters of C_DATA.
 const CUSTOMER_DATA_SHOWN: usize = 200;
 
-/// The input of a Payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Payment {
     pub(super) warehouse: i64,
@@ -143,7 +142,7 @@ macro_rules! pay_customer {
 static PAY_CUSTOMER_BY_ID: Statement = Statement {
     name: "payment_pay_customer_by_id",
     sql: pay_customer!("$3"),
-    native: &|access, parameters, rows| match find_by_id(access, &parameters[..3], Intent::Write)? {
+    native: &|access, parameters, rows| match access.find(primary(CUSTOMER), &parameters[..3], Intent::Write)? {
         Some(customer) => pay(access, customer, &parameters[3..], rows),
         None => Ok(()),
     },
@@ -213,13 +212,8 @@ static INSERT_HISTORY: Statement = Statement {
     name: "payment_insert_history",
     sql: "INSERT INTO history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount, h_data) \
           VALUES ($1, $2, $3, $4, $5, $6, $7::bigint * 0.01, $8)",
-    native: &|access, parameters, rows| {
-        access.insert(HISTORY, parameters)?;
-        rows.set_affected(1);
-        Ok(())
-    },
+    native: &|access, parameters, rows| insert(access, HISTORY, parameters, rows),
 };
 
-/// Every statement of this transaction.
 pub(super) static STATEMENTS: [&Statement; 5] =
     [&PAY_WAREHOUSE, &PAY_DISTRICT, &PAY_CUSTOMER_BY_ID, &PAY_CUSTOMER_BY_NAME, &INSERT_HISTORY];

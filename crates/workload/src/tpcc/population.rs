@@ -47,7 +47,6 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// All parts of a database of so many warehouses.
     pub(super) fn all(warehouses: i64) -> Vec<Part> {
         let mut parts = (1..=ITEMS).step_by(ROWS_PER_PART as usize).map(Part::Items).collect::<Vec<_>>();
         for warehouse in 1..=warehouses {
@@ -63,7 +62,6 @@ impl Part {
         parts
     }
 
-    /// The table it belongs to.
     pub(super) fn table(self) -> TableId {
         match self {
             Part::Items(_) => ITEM,
@@ -98,7 +96,6 @@ impl Part {
     }
 }
 
-/// How many rows a database of so many warehouses has in all.
 pub(super) fn row_count(seed: u64, warehouses: i64) -> u64 {
     let per_district = 1 + 2 * CUSTOMERS_PER_DISTRICT + ORDERS_LOADED + (ORDERS_LOADED - ORDERS_DELIVERED);
     let fixed = ITEMS + warehouses * (1 + ITEMS + DISTRICTS_PER_WAREHOUSE * per_district);

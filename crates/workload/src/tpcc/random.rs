@@ -3,6 +3,8 @@
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
+use crate::random::{mix, uniform};
+
 /// A seeded source of TPC-C's random input.
 ///
 /// Each is made for one purpose (a table's part, a client), so what it gives depends neither on the order in which
@@ -51,8 +53,7 @@ impl Random {
 
     /// An integer of `low..=high`, each equally likely (to within 2^-40 for the ranges used here).
     pub(crate) fn uniform(&mut self, low: i64, high: i64) -> i64 {
-        let span = (high - low + 1) as u128;
-        low + ((u128::from(self.generator.next_u64()) * span) >> 64) as i64
+        uniform(&mut self.generator, low, high)
     }
 
     /// An integer of `low..=high` other than `except`, each equally likely.
@@ -94,7 +95,6 @@ impl Random {
         &self.text
     }
 
-    /// `length` random digits.
     pub(crate) fn digits(&mut self, length: i64) -> &str {
         self.fill(&LETTERS_AND_DIGITS[..10], length, length);
         &self.text
@@ -128,14 +128,6 @@ impl Random {
             }
         }
     }
-}
-
-/// Spreads nearby numbers over all 64 bits (the finalizer of SplitMix64).
-fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// The constants C of NURand, one for each A, the same for all clients (TPC-C 2.1.6.1).
@@ -176,7 +168,6 @@ pub(super) const LAST_NAME_BITS: i64 = 255;
 pub(super) const CUSTOMER_BITS: i64 = 1_023;
 pub(super) const ITEM_BITS: i64 = 8_191;
 
-/// How many last names there are.
 pub(super) const LAST_NAMES: i64 = 1_000;
 
 /// Writes the last name of a number in 0..=999: a syllable for each of its three digits (TPC-C 4.3.2.3).

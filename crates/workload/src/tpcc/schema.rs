@@ -5,9 +5,8 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{
-    Column, ColumnId, ColumnKind, Index, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
-};
+pub(super) use crate::schema::primary;
+use crate::schema::{ColumnKind, Index, Schema, Table, TableId, column, columns, index, nullable, row_table};
 
 pub(super) const WAREHOUSE: TableId = 0;
 pub(super) const DISTRICT: TableId = 1;
@@ -28,11 +27,6 @@ pub(crate) const ORDERS_LOADED: i64 = 3_000;
 
 /// Loaded orders up to this number are delivered (TPC-C 4.3.3.1: those with O_ID < 2101).
 pub(crate) const ORDERS_DELIVERED: i64 = 2_100;
-
-/// A table's primary key.
-pub(super) const fn primary(table: TableId) -> Index {
-    Index { table, number: 0 }
-}
 
 /// Customers by (warehouse, district, last name, first name, id).
 pub(super) const CUSTOMER_BY_NAME: Index = Index { table: CUSTOMER, number: 1 };
@@ -162,27 +156,19 @@ columns! { STOCK_COLUMNS:
     S_DATA column "s_data" ColumnKind::Text(50);
 }
 
-const fn table(name: &'static str, columns: &'static [Column], primary_key: &'static [ColumnId]) -> Table {
-    Table { name, columns, primary_key, secondary: &[], storage: Storage::RowsAndColumns }
-}
-
 /// TPC-C's tables, for every schema that has them.
 pub(crate) const TABLES: [Table; 9] = [
-    table("warehouse", WAREHOUSE_COLUMNS, &[W_ID]),
-    table("district", DISTRICT_COLUMNS, &[D_W_ID, D_ID]),
-    Table {
-        secondary: &[SecondaryIndex { name: "customer_by_name", columns: &[C_W_ID, C_D_ID, C_LAST, C_FIRST, C_ID] }],
-        ..table("customer", CUSTOMER_COLUMNS, &[C_W_ID, C_D_ID, C_ID])
-    },
-    table("history", HISTORY_COLUMNS, &[]),
-    table("new_order", NEW_ORDER_COLUMNS, &[NO_W_ID, NO_D_ID, NO_O_ID]),
-    Table {
-        secondary: &[SecondaryIndex { name: "orders_by_customer", columns: &[O_W_ID, O_D_ID, O_C_ID, O_ID] }],
-        ..table("orders", ORDERS_COLUMNS, &[O_W_ID, O_D_ID, O_ID])
-    },
-    table("order_line", ORDER_LINE_COLUMNS, &[OL_W_ID, OL_D_ID, OL_O_ID, OL_NUMBER]),
-    table("item", ITEM_COLUMNS, &[I_ID]),
-    table("stock", STOCK_COLUMNS, &[S_W_ID, S_I_ID]),
+    row_table("warehouse", WAREHOUSE_COLUMNS, &[W_ID]),
+    row_table("district", DISTRICT_COLUMNS, &[D_W_ID, D_ID]),
+    row_table("customer", CUSTOMER_COLUMNS, &[C_W_ID, C_D_ID, C_ID])
+        .with_indexes(&[index("customer_by_name", &[C_W_ID, C_D_ID, C_LAST, C_FIRST, C_ID])]),
+    row_table("history", HISTORY_COLUMNS, &[]),
+    row_table("new_order", NEW_ORDER_COLUMNS, &[NO_W_ID, NO_D_ID, NO_O_ID]),
+    row_table("orders", ORDERS_COLUMNS, &[O_W_ID, O_D_ID, O_ID])
+        .with_indexes(&[index("orders_by_customer", &[O_W_ID, O_D_ID, O_C_ID, O_ID])]),
+    row_table("order_line", ORDER_LINE_COLUMNS, &[OL_W_ID, OL_D_ID, OL_O_ID, OL_NUMBER]),
+    row_table("item", ITEM_COLUMNS, &[I_ID]),
+    row_table("stock", STOCK_COLUMNS, &[S_W_ID, S_I_ID]),
 ];
 
 /// TPC-C's tables alone. A schema that has more has these at the same positions, so that row operations may use this one

@@ -10,7 +10,6 @@ use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
 /// How many orders are looked at. The SQL text says it again.
 const ORDERS_LOOKED_AT: i64 = 20;
 
-/// The input of a Stock-Level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct StockLevel {
     pub(super) warehouse: i64,
@@ -69,5 +68,4 @@ fn count_low_stock(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &
     Ok(())
 }
 
-/// Every statement of this transaction.
 pub(super) static STATEMENTS: [&Statement; 1] = [&COUNT_LOW_STOCK];

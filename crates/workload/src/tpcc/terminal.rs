@@ -10,7 +10,6 @@ use super::schema::{CUSTOMERS_PER_DISTRICT, DISTRICTS_PER_WAREHOUSE};
 pub(super) struct Terminal {
     pub(super) random: Random,
     pub(super) constants: Constants,
-    /// How many warehouses there are.
     pub(super) warehouses: i64,
     /// The home warehouse.
     pub(super) warehouse: i64,
@@ -40,7 +39,6 @@ impl Terminal {
         self.clock_us
     }
 
-    /// Any district.
     pub(super) fn district(&mut self) -> i64 {
         self.random.uniform(1, DISTRICTS_PER_WAREHOUSE)
     }

@@ -5,10 +5,7 @@ mod facts;
 mod initial;
 mod input;
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::AtomicBool;
-
-use plimsoll_policy::Priority;
 
 use super::buffers::Buffers;
 use super::client::Request;
@@ -19,15 +16,14 @@ use super::payment::Payment;
 use super::schema::*;
 use super::*;
 use crate::benchmark::Outcome;
-use crate::database::{QueryAnswer, Session, SessionUsage};
+use crate::fixture::{self, Interrupted, check_statements, digest, run_clients};
 use crate::memory::MemoryDatabase;
-use crate::statement::{Rows, Value};
+use crate::statement::Value;
 use facts::Facts;
 
 fn loaded(scale: u32) -> (Tpcc, MemoryDatabase) {
-    let (tpcc, database) = (Tpcc::new(scale, 42), MemoryDatabase::new());
-    let stop = AtomicBool::new(false);
-    tpcc.load(&database, &LoadProgress { report: &|_, _, _| {}, stop: &stop }).unwrap();
+    let tpcc = Tpcc::new(scale, 42);
+    let database = fixture::loaded(&tpcc);
     (tpcc, database)
 }
 
@@ -35,37 +31,11 @@ fn buffers(tpcc: &Tpcc) -> Buffers {
     Buffers::new(tpcc.last_names.clone())
 }
 
-/// Everything that is in the database, as one number.
-fn digest(database: &MemoryDatabase) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for table in 0..SCHEMA.tables.len() {
-        let hash = |value: &Value<'_>, hasher: &mut DefaultHasher| match value {
-            Value::Null => 0u8.hash(hasher),
-            Value::Int(number) => (1u8, number).hash(hasher),
-            Value::Text(text) => (2u8, text).hash(hasher),
-        };
-        database.scan(&SCHEMA, table, &mut |row| row.iter().for_each(|value| hash(value, &mut hasher))).unwrap();
-    }
-    hasher.finish()
-}
-
 #[test]
 fn two_warehouses_stay_consistent_under_four_clients() {
     let (tpcc, database) = loaded(2);
     Facts::of(&database).assert_consistent();
-    std::thread::scope(|scope| {
-        for number in 0..4 {
-            let (tpcc, database) = (&tpcc, &database);
-            scope.spawn(move || {
-                let mut client = tpcc.client(number, 7);
-                let mut session = database.session(tpcc.schema()).unwrap();
-                for _ in 0..3_000 {
-                    client.draw();
-                    client.run(session.as_mut()).unwrap();
-                }
-            });
-        }
-    });
+    run_clients(&tpcc, &database, 4, 3_000);
     let facts = Facts::of(&database);
     facts.assert_consistent();
     let remote = facts.new_lines().filter(|((warehouse, ..), line)| line.supply != *warehouse).count();
@@ -95,14 +65,14 @@ fn order(item: i64, quantity: i64) -> Line {
 }
 
 fn rolled_back_orders_leave_no_trace(tpcc: &Tpcc, database: &MemoryDatabase) {
-    let before = digest(database);
+    let before = digest(database, &SCHEMA, 9);
     let mut session = database.session(tpcc.schema()).unwrap();
     let input = NewOrder::of(1, 3, 17, &[order(5, 1), order(6, 2), order(ITEMS + 1, 3)]);
     // The transaction has written everything but its last line when it notices.
     let mut counting = Interrupted { session: session.as_mut(), statements: 0, interrupt_at: None };
     assert_eq!(input.run(&mut counting, &mut buffers(tpcc)), Ok(Outcome::RolledBack));
     assert_eq!(counting.statements, 4 + 2 * 3 + 1, "customer, district, two inserts, two lines, the unused item");
-    assert_eq!(digest(database), before);
+    assert_eq!(digest(database, &SCHEMA, 9), before);
     assert_eq!(Facts::of(database).districts[&(1, 3)].1, 3_001);
 }
 
@@ -157,53 +127,6 @@ fn bad_credit_is_written_down(tpcc: &Tpcc, database: &MemoryDatabase) {
     let expected = line.repeat(30) + &bad_before;
     assert_eq!(customer_data(database, bad).1, expected[..500.min(expected.len())]);
     Facts::of(database).assert_consistent();
-}
-
-/// A session that fails one statement as the victim of a deadlock.
-struct Interrupted<'a> {
-    session: &'a mut dyn Session,
-    statements: usize,
-    interrupt_at: Option<usize>,
-}
-
-impl Session for Interrupted<'_> {
-    fn set_priority(&mut self, priority: Priority) {
-        self.session.set_priority(priority);
-    }
-
-    fn begin(&mut self) -> Result<(), DatabaseError> {
-        self.session.begin()
-    }
-
-    fn execute(
-        &mut self,
-        statement: &Statement<'_>,
-        parameters: &[Value<'_>],
-        rows: &mut Rows,
-    ) -> Result<(), DatabaseError> {
-        self.statements += 1;
-        if self.interrupt_at == Some(self.statements) {
-            self.session.rollback()?;
-            return Err(DatabaseError::Deadlock);
-        }
-        self.session.execute(statement, parameters, rows)
-    }
-
-    fn commit(&mut self) -> Result<(), DatabaseError> {
-        self.session.commit()
-    }
-
-    fn rollback(&mut self) -> Result<(), DatabaseError> {
-        self.session.rollback()
-    }
-
-    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
-        self.session.query(sql)
-    }
-
-    fn usage(&self) -> SessionUsage {
-        self.session.usage()
-    }
 }
 
 fn interrupted_requests_run_again_alike(tpcc: &Tpcc, database: &MemoryDatabase) {
@@ -267,13 +190,7 @@ fn drained_districts_are_skipped(tpcc: &Tpcc, database: &MemoryDatabase) {
 
 #[test]
 fn statements_are_named_and_take_the_parameters_they_mention() {
-    let mut names = std::collections::BTreeSet::new();
-    for statement in Tpcc::statements() {
-        assert!(names.insert(statement.name), "{} is there twice", statement.name);
-        let mentioned = (1..=9).filter(|number| statement.sql.contains(&format!("${number}"))).collect::<Vec<_>>();
-        assert_eq!(mentioned, (1..=mentioned.len()).collect::<Vec<_>>(), "{}", statement.sql);
-    }
-    assert_eq!(names.len(), 21);
+    check_statements(Tpcc::statements(), 21);
 }
 
 #[test]

@@ -9,16 +9,37 @@ use super::queries::QUERIES;
 use crate::benchmark::{Client, Outcome};
 use crate::database::{DatabaseError, Session};
 
-/// A client that runs the chosen queries in a random order of its own, then again in another, each time with parameters
-/// drawn anew. Every query comes once a round, as in the streams of TPC-H 5.3.5.
+/// The order of a stream: the chosen queries in a random order, then again in another. Every query comes once a round, as in the
+/// streams of TPC-H 5.3.5.
 #[derive(Debug)]
-pub struct QueryClient {
+pub(crate) struct Rounds {
     random: Pcg64,
-    scale: f64,
-    /// The queries of a round, as positions in [`QUERIES`].
+    /// The queries of a round, as positions.
     chosen: Arc<[usize]>,
     /// What is left of this round, last first.
-    round: Vec<usize>,
+    left: Vec<usize>,
+}
+
+impl Rounds {
+    /// Those of the client of that number; equal seeds and numbers give equal ones.
+    pub(crate) fn new(seed: u64, number: usize, chosen: Arc<[usize]>) -> Self {
+        Rounds { random: Pcg64::new(u128::from(seed), number as u128), chosen, left: Vec::new() }
+    }
+
+    pub(crate) fn next(&mut self) -> usize {
+        if self.left.is_empty() {
+            self.left.extend_from_slice(&self.chosen);
+            self.left.shuffle(&mut self.random);
+        }
+        self.left.pop().expect("a round was begun if the last had ended")
+    }
+}
+
+/// A client that runs queries in an order of its own, each time with parameters drawn anew.
+#[derive(Debug)]
+pub struct QueryClient {
+    rounds: Rounds,
+    scale: f64,
     /// The text of the query drawn last.
     sql: String,
     /// Rows received in all.
@@ -28,8 +49,7 @@ pub struct QueryClient {
 impl QueryClient {
     /// The client of that number; equal seeds and numbers give equal streams.
     pub fn new(seed: u64, number: usize, scale: f64, chosen: Arc<[usize]>) -> Self {
-        let random = Pcg64::new(u128::from(seed), number as u128);
-        QueryClient { random, scale, chosen, round: Vec::new(), sql: String::new(), rows: 0 }
+        QueryClient { rounds: Rounds::new(seed, number, chosen), scale, sql: String::new(), rows: 0 }
     }
 
     /// The text of the query drawn last; empty before the first.
@@ -45,13 +65,9 @@ impl QueryClient {
 
 impl Client for QueryClient {
     fn draw(&mut self) -> usize {
-        if self.round.is_empty() {
-            self.round.extend_from_slice(&self.chosen);
-            self.round.shuffle(&mut self.random);
-        }
-        let number = self.round.pop().expect("a round was begun if the last had ended");
+        let number = self.rounds.next();
         let query = &QUERIES[number];
-        let parameters = (query.draw)(&mut self.random);
+        let parameters = (query.draw)(&mut self.rounds.random);
         self.sql = query.sql_with(&parameters, self.scale);
         number
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{Column, ColumnId, ColumnKind, Schema, SecondaryIndex, Storage, Table, TableId, column};
+use crate::schema::{Column, ColumnId, ColumnKind, Schema, TableId, column, column_table, index};
 
 /// `region`.
 pub const REGION: TableId = 0;
@@ -51,44 +51,14 @@ pub const L_RECEIPTDATE: ColumnId = 12;
 pub static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("tpch"),
     tables: &[
-        Table { name: "region", columns: REGION_COLUMNS, primary_key: &[0], secondary: &[], storage: Storage::Columns },
-        Table { name: "nation", columns: NATION_COLUMNS, primary_key: &[0], secondary: &[], storage: Storage::Columns },
-        Table {
-            name: "supplier",
-            columns: SUPPLIER_COLUMNS,
-            primary_key: &[0],
-            secondary: &[],
-            storage: Storage::Columns,
-        },
-        Table {
-            name: "customer",
-            columns: CUSTOMER_COLUMNS,
-            primary_key: &[0],
-            secondary: &[],
-            storage: Storage::Columns,
-        },
-        Table { name: "part", columns: PART_COLUMNS, primary_key: &[0], secondary: &[], storage: Storage::Columns },
-        Table {
-            name: "partsupp",
-            columns: PARTSUPP_COLUMNS,
-            primary_key: &[0, 1],
-            secondary: &[],
-            storage: Storage::Columns,
-        },
-        Table {
-            name: "orders",
-            columns: ORDERS_COLUMNS,
-            primary_key: &[0],
-            secondary: &[SecondaryIndex { name: "orders_custkey", columns: &[1] }],
-            storage: Storage::Columns,
-        },
-        Table {
-            name: "lineitem",
-            columns: LINEITEM_COLUMNS,
-            primary_key: &[0, 3],
-            secondary: &[SecondaryIndex { name: "lineitem_partkey_suppkey", columns: &[1, 2] }],
-            storage: Storage::Columns,
-        },
+        column_table("region", REGION_COLUMNS, &[0]),
+        column_table("nation", NATION_COLUMNS, &[0]),
+        column_table("supplier", SUPPLIER_COLUMNS, &[0]),
+        column_table("customer", CUSTOMER_COLUMNS, &[0]),
+        column_table("part", PART_COLUMNS, &[0]),
+        column_table("partsupp", PARTSUPP_COLUMNS, &[0, 1]),
+        column_table("orders", ORDERS_COLUMNS, &[0]).with_indexes(&[index("orders_custkey", &[1])]),
+        column_table("lineitem", LINEITEM_COLUMNS, &[0, 3]).with_indexes(&[index("lineitem_partkey_suppkey", &[1, 2])]),
     ],
 };
 

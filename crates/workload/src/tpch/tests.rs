@@ -1,7 +1,6 @@
 //! TPC-H as a whole: data into a fake database, streams of queries, the check.
 
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use arrow::array::AsArray;
@@ -9,117 +8,42 @@ use arrow::datatypes::Int64Type;
 use arrow::record_batch::RecordBatch;
 
 use super::*;
-use crate::database::{QueryAnswer, Session, SessionUsage};
-use crate::schema::TableId;
-use crate::statement::{Rows, Statement, Value};
-
-/// Keeps what it is given and answers every query with the same batches.
-#[derive(Default)]
-struct Fake {
-    loaded: Mutex<Vec<(TableId, RecordBatch)>>,
-    created: AtomicBool,
-    finished: AtomicBool,
-    answer: Vec<RecordBatch>,
-}
-
-impl Database for Fake {
-    fn create(&self, schema: &Schema) -> Result<(), DatabaseError> {
-        assert_eq!(schema.name, "tpch");
-        assert!(!self.created.swap(true, Ordering::Relaxed), "created twice");
-        Ok(())
-    }
-
-    fn drop_tables(&self, _: &Schema) -> Result<(), DatabaseError> {
-        Ok(())
-    }
-
-    fn load(&self, _: &Schema, table: TableId, batch: RecordBatch) -> Result<(), DatabaseError> {
-        assert!(self.created.load(Ordering::Relaxed) && !self.finished.load(Ordering::Relaxed));
-        self.loaded.lock().unwrap().push((table, batch));
-        Ok(())
-    }
-
-    fn finish_load(&self, _: &Schema) -> Result<(), DatabaseError> {
-        self.finished.store(true, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn session(&self, _: &Schema) -> Result<Box<dyn Session>, DatabaseError> {
-        Ok(Box::new(FakeSession(self.answer.clone())))
-    }
-
-    fn refresh(&self, _: &Schema) -> Result<(), DatabaseError> {
-        Ok(())
-    }
-
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
-    }
-}
-
-struct FakeSession(Vec<RecordBatch>);
-
-impl Session for FakeSession {
-    fn set_priority(&mut self, _: plimsoll_policy::Priority) {}
-
-    fn begin(&mut self) -> Result<(), DatabaseError> {
-        unreachable!("queries need no transaction")
-    }
-
-    fn execute(&mut self, _: &Statement<'_>, _: &[Value<'_>], _: &mut Rows) -> Result<(), DatabaseError> {
-        unreachable!("there are no statements")
-    }
-
-    fn commit(&mut self) -> Result<(), DatabaseError> {
-        unreachable!("queries need no transaction")
-    }
-
-    fn rollback(&mut self) -> Result<(), DatabaseError> {
-        unreachable!("queries need no transaction")
-    }
-
-    fn query(&mut self, _: &str) -> Result<QueryAnswer, DatabaseError> {
-        match self.0.is_empty() {
-            true => Err(DatabaseError::Failed("out of order".to_owned())),
-            false => Ok(QueryAnswer { batches: self.0.clone(), snapshot: "as loaded".to_owned() }),
-        }
-    }
-
-    fn usage(&self) -> SessionUsage {
-        SessionUsage::default()
-    }
-}
+use crate::recording::Recording;
 
 fn tpch(scale: f64) -> Tpch {
     Tpch::new(scale).unwrap()
 }
 
+/// A database that has no rows to return but 3 of one column.
+fn three_rows() -> Recording {
+    Recording::answering(&tables::SCHEMA, |_, _| std::sync::Arc::new(arrow::array::Int32Array::from(vec![1, 2, 3])))
+}
+
+fn out_of_order() -> Recording {
+    Recording::failing(&tables::SCHEMA, "out of order")
+}
+
 #[test]
 fn loading_fills_every_table_in_order_of_key() {
-    let (database, last, stop) = (Fake::default(), AtomicU64::new(0), AtomicBool::new(false));
+    let (database, last, stop) = (three_rows(), AtomicU64::new(0), AtomicBool::new(false));
     let report = |done: u64, all: u64, _: &str| {
         assert!(done <= all);
         assert!(last.swap(done, Ordering::Relaxed) <= done, "progress goes back");
     };
     tpch(0.01).load(&database, &LoadProgress { report: &report, stop: &stop }).unwrap();
-    assert!(database.finished.load(Ordering::Relaxed));
+    assert_eq!(database.steps(), ["create", "load", "finish"]);
 
-    let loaded = database.loaded.lock().unwrap();
-    let mut rows = [0; 8];
-    let mut last_key = [i64::MIN; 8];
-    for (table, batch) in loaded.iter() {
-        assert_eq!(batch.schema(), tables::SCHEMA.tables[*table].arrow());
-        rows[*table] += batch.num_rows() as u64;
-        for key in batch.column(0).as_primitive::<Int64Type>().values() {
-            assert!(last_key[*table] <= *key, "table {table} out of order");
-            last_key[*table] = *key;
-        }
+    let loaded: Vec<RecordBatch> = (0..8).map(|table| database.table(table)).collect();
+    for batch in &loaded {
+        let keys = batch.column(0).as_primitive::<Int64Type>().values();
+        assert!(keys.is_sorted(), "{:?} out of order", batch.schema());
     }
+    let rows: Vec<u64> = loaded.iter().map(|batch| batch.num_rows() as u64).collect();
     assert_eq!(rows, [5, 25, 100, 1500, 2000, 8000, 15000, 60175]);
-    assert_eq!(rows.to_vec(), load::row_counts(0.01));
+    assert_eq!(rows, load::row_counts(0.01));
     assert_eq!(last.load(Ordering::Relaxed), rows.iter().sum::<u64>());
 
-    let bytes: usize = loaded.iter().map(|(_, batch)| batch.get_array_memory_size()).sum();
+    let bytes = database.bytes();
     let estimate = tpch(0.01).estimated_bytes() - TEXT_POOL_BYTES;
     let ratio = bytes as f64 / estimate as f64;
     assert!((0.8..=1.2).contains(&ratio), "{bytes} bytes loaded, {estimate} estimated");
@@ -144,11 +68,11 @@ fn row_counts_are_those_of_the_specification() {
 
 #[test]
 fn loading_stops_when_told_to() {
-    let (database, stop) = (Fake::default(), AtomicBool::new(false));
+    let (database, stop) = (three_rows(), AtomicBool::new(false));
     let report = |done: u64, _: u64, _: &str| stop.store(done > 20_000, Ordering::Relaxed);
     let ended = tpch(0.01).load(&database, &LoadProgress { report: &report, stop: &stop });
     assert!(matches!(ended, Err(LoadError::Stopped)), "{ended:?}");
-    assert!(!database.finished.load(Ordering::Relaxed));
+    assert_eq!(database.steps(), ["create", "load"]);
 }
 
 #[test]
@@ -193,12 +117,6 @@ fn equal_seeds_and_numbers_give_equal_streams_and_others_do_not() {
     assert_ne!(stream(3, 1), stream(4, 1));
 }
 
-/// A database that has no rows to return but 3 of one column.
-fn three_rows() -> Fake {
-    let column: arrow::array::ArrayRef = std::sync::Arc::new(arrow::array::Int32Array::from(vec![1, 2, 3]));
-    Fake { answer: vec![RecordBatch::try_from_iter([("a", column)]).unwrap()], ..Fake::default() }
-}
-
 #[test]
 fn a_client_counts_the_rows_it_received() {
     let mut client = client::QueryClient::new(1, 0, 1.0, (0..22).collect());
@@ -211,7 +129,7 @@ fn a_client_counts_the_rows_it_received() {
 
 #[test]
 fn the_check_finds_wrong_answers_and_failing_queries() {
-    for database in [Fake::default(), three_rows()] {
+    for database in [out_of_order(), three_rows()] {
         let lines = tpch(1.0).check(&database).unwrap();
         assert_eq!(lines.len(), 8 + 22);
         for line in &lines {
@@ -222,7 +140,7 @@ fn the_check_finds_wrong_answers_and_failing_queries() {
     assert_eq!(lines[0].what, "region has 5 rows");
     assert_eq!(lines[0].found, "1");
     assert_eq!(lines[8].found, "3 rows, published 4");
-    let lines = tpch(1.0).check(&Fake::default()).unwrap();
+    let lines = tpch(1.0).check(&out_of_order()).unwrap();
     assert_eq!(lines[8].found, "the query failed: out of order");
 }
 

@@ -19,7 +19,6 @@ use crate::tpch::tables::{
 };
 use crate::tpch::{SCALE_POSSIBLE, SCALE_UNIT, Tpch};
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "join",
     about: "a sum over the join of two of TPC-H's tables",
@@ -39,7 +38,6 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// The join of that size.
 pub(super) fn join(tpch: Tpch, size: &str) -> OperatorQuery {
     let (sql, tables, reckon): (String, &'static [TableId], Reckon) = match size {
         "small" => (
@@ -67,5 +65,5 @@ pub(super) fn join(tpch: Tpch, size: &str) -> OperatorQuery {
             Box::new(|batch| total(batch, &SUMMED)),
         ),
     };
-    OperatorQuery { name: ENTRY.name, transactions: &["join"], tpch, sql, tables, summed: tables[0], reckon }
+    OperatorQuery { name: ENTRY.name, tpch, sql, tables, summed: tables[0], reckon }
 }

@@ -8,7 +8,6 @@ use crate::registry::{Entry, Parameter, ParameterValue, Possible};
 use crate::tpch::tables::LINEITEM;
 use crate::tpch::{SCALE_POSSIBLE, SCALE_UNIT, Tpch};
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "projection",
     about: "a sum over columns of TPC-H's lineitem",
@@ -33,7 +32,6 @@ pub(super) fn projection(tpch: Tpch, columns: usize) -> OperatorQuery {
     let columns = &SUMMED[..columns];
     OperatorQuery {
         name: ENTRY.name,
-        transactions: &["projection"],
         tpch,
         sql: format!("select sum({}) as total from lineitem", sum_of(columns)),
         tables: &[LINEITEM],

@@ -19,7 +19,6 @@ use crate::schema::ColumnId;
 use crate::tpch::tables::{L_COMMITDATE, L_RECEIPTDATE, L_SHIPDATE, LINEITEM};
 use crate::tpch::{SCALE_POSSIBLE, SCALE_UNIT, Tpch};
 
-/// The benchmark in the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "selection",
     about: "a sum over the rows of TPC-H's lineitem that three predicates on dates select",
@@ -56,7 +55,6 @@ pub(super) fn selection(tpch: Tpch, selectivity: f64) -> OperatorQuery {
     let terms = predicates.map(|(column, day)| format!("{} < {}", columns[column].name, literal(day)));
     OperatorQuery {
         name: ENTRY.name,
-        transactions: &["selection"],
         tpch,
         sql: format!("select sum({}) as total from lineitem where {}", sum_of(&SUMMED), terms.join(" and ")),
         tables: &[LINEITEM],

@@ -1,7 +1,6 @@
 //! Texts of the three benchmarks, the dates of the selection, and answers held against generated rows.
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicBool;
 
 use arrow::array::{ArrayRef, Decimal128Array};
 use arrow::datatypes::Date32Type;
@@ -10,6 +9,7 @@ use super::join::join;
 use super::projection::projection;
 use super::selection::{predicates, selection};
 use super::*;
+use crate::fixture::load_into;
 use crate::recording::{Recording, count, ints};
 use crate::tpch::tables::{LINEITEM, NATION, ORDERS, PARTSUPP, SUPPLIER};
 
@@ -22,8 +22,7 @@ fn tpch() -> Tpch {
 /// Every table at the smallest scale; answers each query with nothing that could be right.
 fn loaded() -> Recording {
     let database = Recording::new(&SCHEMA, |_, _| count(17));
-    let progress = LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) };
-    tpch().load(&database, &progress).unwrap();
+    load_into(&tpch(), &database);
     database
 }
 
@@ -136,8 +135,7 @@ fn the_check_tells_right_answers_from_wrong_ones() {
         std::sync::Arc::new(decimal)
     }
     let database = Recording::new(&SCHEMA, right);
-    let progress = LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) };
-    tpch().load(&database, &progress).unwrap();
+    load_into(&tpch(), &database);
     let query = projection(tpch(), 1);
     let lines = query.check(&database).unwrap();
     assert_eq!(lines[0].what, "lineitem has 60175 rows");

@@ -1,10 +1,9 @@
-//! Admin Request and Admin Confirm (TPC-W 2.15, 2.16): shows an item, then gives it another price and other pictures, and
-//! works out anew which items are related to it.
+//! Admin Confirm (TPC-W 2.16): gives an item another price and other pictures, and works out anew which items are related to it.
+//! The Admin Request before it (2.15) shows what a Product Detail shows.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::browse::READ_ITEM;
 use super::population::DAY_US;
 use super::schema::*;
 use super::shop::{Shop, find_all, referred};
@@ -18,20 +17,11 @@ const RELATED_ORDERS: i64 = 10_000;
 /// How many related items an item has. The SQL text says it again.
 const RELATED: usize = 5;
 
-/// Shows an item.
-pub(super) fn admin_request(shop: &mut Shop<'_>, item: i64) -> Result<(), DatabaseError> {
-    shop.session.begin()?;
-    shop.execute_one(&READ_ITEM, &[Value::Int(item)])?;
-    shop.session.commit()
-}
-
-/// The input of an Admin Confirm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct AdminConfirm {
     pub(super) item: i64,
     /// The new price, in hundredths.
     pub(super) cost: i64,
-    /// How many items there are.
     pub(super) items: i64,
 }
 
@@ -42,7 +32,6 @@ impl AdminConfirm {
         let folder = self.item % 100;
         let (image, thumbnail) = (format!("img{folder}/new_{}.gif", self.item), format!("img{folder}/new_thumb.gif"));
         let today = Value::Int(shop.now / DAY_US);
-        shop.session.begin()?;
         let row = [item, Value::Int(self.cost), Value::Text(&image), Value::Text(&thumbnail), today];
         shop.execute_one(&CHANGE_ITEM, &row)?;
         shop.execute(&FIND_BOUGHT_TOGETHER, &[item])?;
@@ -50,8 +39,7 @@ impl AdminConfirm {
         self.complete(&mut related);
         let mut row = vec![item];
         row.extend(related.into_iter().map(Value::Int));
-        shop.execute_one(&SET_RELATED, &row)?;
-        shop.session.commit()
+        shop.execute_one(&SET_RELATED, &row)
     }
 
     /// Adds the items that come next in number where fewer than five were bought together with this one.
@@ -124,7 +112,6 @@ static SET_RELATED: Statement = keyed::statement!(
      WHERE i_id = $1"
 );
 
-/// Every statement of these interactions but [`READ_ITEM`].
 pub(super) static STATEMENTS: [&Statement; 3] = [&CHANGE_ITEM, &FIND_BOUGHT_TOGETHER, &SET_RELATED];
 
 #[cfg(test)]

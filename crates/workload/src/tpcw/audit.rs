@@ -67,7 +67,6 @@ impl Audit {
         read(&self.completed[Interaction::BuyConfirm as usize])
     }
 
-    /// How many customers have registered.
     pub(super) fn customers(&self) -> u64 {
         read(&self.registered)
     }

@@ -20,45 +20,31 @@ const BEST_SELLER_ORDERS: i64 = 3_333;
 
 /// The start page: greets a customer who is known.
 pub(super) fn home(shop: &mut Shop<'_>, customer: Option<i64>, promoted: i64) -> Result<(), DatabaseError> {
-    shop.session.begin()?;
     if let Some(customer) = customer {
         shop.execute_one(&READ_NAME, &[Value::Int(customer)])?;
     }
-    promotions(shop, promoted)?;
-    shop.session.commit()
+    promotions(shop, promoted)
 }
 
 /// The newest items of a subject.
 pub(super) fn new_products(shop: &mut Shop<'_>, subject: &str, promoted: i64) -> Result<(), DatabaseError> {
-    shop.session.begin()?;
     promotions(shop, promoted)?;
-    shop.execute(&NEW_PRODUCTS, &[Value::Text(subject)])?;
-    shop.session.commit()
+    shop.execute(&NEW_PRODUCTS, &[Value::Text(subject)])
 }
 
 /// The items of a subject that sold best of late.
 pub(super) fn best_sellers(shop: &mut Shop<'_>, subject: &str, promoted: i64) -> Result<(), DatabaseError> {
-    shop.session.begin()?;
     promotions(shop, promoted)?;
-    shop.execute(&BEST_SELLERS, &[Value::Text(subject)])?;
-    shop.session.commit()
+    shop.execute(&BEST_SELLERS, &[Value::Text(subject)])
 }
 
 /// All about an item.
 pub(super) fn product_detail(shop: &mut Shop<'_>, item: i64) -> Result<(), DatabaseError> {
-    shop.session.begin()?;
-    shop.execute_one(&READ_ITEM, &[Value::Int(item)])?;
-    shop.session.commit()
+    shop.execute_one(&READ_ITEM, &[Value::Int(item)])
 }
 
-/// The page that asks what to search for.
-pub(super) fn search_request(shop: &mut Shop<'_>, promoted: i64) -> Result<(), DatabaseError> {
-    shop.session.begin()?;
-    promotions(shop, promoted)?;
-    shop.session.commit()
-}
-
-/// The five items that are related to one (TPC-W 2.2, promotional processing).
+/// The five items that are related to one (TPC-W 2.2, promotional processing); the page that asks what to search for
+/// shows nothing else.
 pub(super) fn promotions(shop: &mut Shop<'_>, promoted: i64) -> Result<(), DatabaseError> {
     shop.execute_one(&READ_RELATED, &[Value::Int(promoted)])
 }
@@ -151,7 +137,7 @@ fn best_sellers_of_subject(
 
 /// (item) → (title, author's first and last name, publication date, publisher, subject, description, image, thumbnail,
 /// price, cost, available from, in stock, ISBN, pages, backing, dimensions).
-pub(super) static READ_ITEM: Statement = Statement {
+static READ_ITEM: Statement = Statement {
     name: "tpcw_read_item",
     sql: "SELECT i_title, a_fname, a_lname, i_pub_date, i_publisher, i_subject, i_desc, i_image, i_thumbnail, \
           (i_srp * 100)::bigint, (i_cost * 100)::bigint, i_avail, i_stock, i_isbn, i_page, i_backing, i_dimensions \
@@ -180,5 +166,4 @@ pub(super) static READ_ITEM: Statement = Statement {
     },
 };
 
-/// Every statement of these interactions.
 pub(super) static STATEMENTS: [&Statement; 5] = [&READ_NAME, &READ_RELATED, &NEW_PRODUCTS, &BEST_SELLERS, &READ_ITEM];

@@ -7,15 +7,14 @@ use super::browse::promotions;
 use super::numbers::Numbered;
 use super::random::Random;
 use super::schema::*;
-use super::shop::{Shop, find_all, insert, referred, set, show};
+use super::shop::{Shop, find_all, referred, set, show};
 use crate::database::DatabaseError;
 use crate::keyed;
-use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
+use crate::statement::{Intent, RowAccess, Rows, Statement, Value, insert};
 
 /// The most of an item that a cart holds. The SQL text says it again.
 const QUANTITY_MAX: i64 = 10;
 
-/// The input of a Shopping Cart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShoppingCart {
     pub(super) change: Change,
@@ -36,7 +35,6 @@ pub(super) enum Change {
 impl ShoppingCart {
     /// Changes and shows a cart, which is made where there is none, and returns its number.
     pub(super) fn run(&self, shop: &mut Shop<'_>, cart: Option<i64>) -> Result<i64, DatabaseError> {
-        shop.session.begin()?;
         let cart = match cart {
             Some(cart) => cart,
             None => create(shop)?,
@@ -48,7 +46,6 @@ impl ShoppingCart {
         fill(shop, cart, self.fallback, &READ_CART)?;
         shop.execute_one(&TOUCH_CART, &[Value::Int(cart), Value::Int(shop.now)])?;
         promotions(shop, self.promoted)?;
-        shop.session.commit()?;
         Ok(cart)
     }
 }
@@ -180,7 +177,6 @@ fn read_cart(
     Ok(())
 }
 
-/// Every statement of this interaction.
 pub(super) static STATEMENTS: [&Statement; 8] = [
     &CREATE_CART,
     &TOUCH_CART,

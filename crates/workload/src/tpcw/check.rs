@@ -9,7 +9,7 @@ use super::size::Size;
 use crate::benchmark::CheckLine;
 use crate::condition::{Condition, judge};
 use crate::database::{Database, DatabaseError, Session};
-use crate::inquiry::{first_integer, integer_line, line, row_count_line};
+use crate::inquiry::{first_integer, integer_line, row_count_line, work_line};
 
 /// Row counts, conditions, and the audit of what this value's clients have done.
 pub(super) fn check(benchmark: &Tpcw, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
@@ -49,23 +49,18 @@ fn row_counts(session: &mut dyn Session, size: Size, audit: &Audit) -> Vec<Check
     lines
 }
 
-/// Clients add a row for each registration and order: fewer mean lost ones. More are either a fault or the work of clients
-/// that another process, or another benchmark on the same data, has driven before.
+/// Clients add a row for each registration and order.
 fn new_rows(session: &mut dyn Session, table: &str, number: &str, loaded: i64, added: u64) -> CheckLine {
-    let what = format!("{table} has {added} rows that clients have added");
-    match first_integer(session, &format!("select count(*) from {table} where {number} > {loaded}")) {
-        Ok(rows) if rows > added as i64 => CheckLine {
-            what,
-            holds: None,
-            found: format!("not judged: {rows}, so others have run too, or {} are too many", rows - added as i64),
-        },
-        Ok(rows) if rows == added as i64 => line(what, Ok(rows.to_string())),
-        Ok(rows) => line(what, Err(format!("{} are missing", added as i64 - rows))),
-        Err(error) => line(what, Err(error)),
-    }
+    let added = added as i64;
+    work_line(
+        format!("{table} has {added} rows that clients have added"),
+        first_integer(session, &format!("select count(*) from {table} where {number} > {loaded}")),
+        added,
+        |missing| format!("{missing} are missing"),
+        |more| format!("{}, so others have run too, or {more} are too many", added + more),
+    )
 }
 
-/// Every condition.
 pub(super) fn conditions(size: Size) -> Vec<Condition> {
     let mut all: Vec<_> = FIXED
         .iter()

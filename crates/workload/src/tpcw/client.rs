@@ -6,11 +6,11 @@
 use std::sync::Arc;
 
 use super::Tpcw;
-use super::admin::{AdminConfirm, admin_request};
+use super::admin::AdminConfirm;
 use super::audit::Audit;
-use super::browse::{best_sellers, home, new_products, product_detail, search_request};
+use super::browse::{best_sellers, home, new_products, product_detail, promotions};
 use super::cart::{Change, ShoppingCart};
-use super::customer::{BuyRequest, order_inquiry, registration_form};
+use super::customer::{BuyRequest, registration_form};
 use super::mix::{Interaction, Mix};
 use super::numbers::Numbers;
 use super::order::BuyConfirm;
@@ -71,7 +71,6 @@ pub(super) struct Visit {
     left: i64,
 }
 
-/// One client of TPC-W.
 #[derive(Debug)]
 pub(super) struct TpcwClient {
     random: Random,
@@ -179,8 +178,8 @@ impl TpcwClient {
     }
 }
 
-/// Runs a request, and returns what the browser remembers then.
-fn run(request: &Request, visit: Visit, audit: &Audit, shop: &mut Shop<'_>) -> Result<Visit, DatabaseError> {
+/// Runs a request within a transaction, and returns what the browser remembers then.
+fn run(request: &Request, visit: Visit, shop: &mut Shop<'_>) -> Result<Visit, DatabaseError> {
     let mut after = visit;
     match request {
         Request::Home { promoted } => home(shop, visit.customer, *promoted)?,
@@ -190,22 +189,21 @@ fn run(request: &Request, visit: Visit, audit: &Audit, shop: &mut Shop<'_>) -> R
             product_detail(shop, *item)?;
             after.item = *item;
         }
-        Request::SearchRequest { promoted } => search_request(shop, *promoted)?,
-        Request::SearchResults { search, promoted } => audit.search(search.run(shop, *promoted)?),
+        Request::SearchRequest { promoted } => promotions(shop, *promoted)?,
+        Request::SearchResults { search, promoted } => search.run(shop, *promoted)?,
         Request::ShoppingCart(input) => after.cart = Some(input.run(shop, visit.cart)?),
         Request::CustomerRegistration => registration_form(shop, visit.customer)?,
         Request::BuyRequest(input) => {
             let (customer, cart) = input.run(shop, visit.customer, visit.cart)?;
-            audit.buy_request(visit.customer.is_none());
             (after.customer, after.cart) = (Some(customer), Some(cart));
         }
         Request::BuyConfirm(input) => {
             let (customer, cart) = input.run(shop, visit.customer, visit.cart)?;
             (after.customer, after.cart) = (Some(customer), Some(cart));
         }
-        Request::OrderInquiry { customer } => order_inquiry(shop, visit.customer.unwrap_or(*customer))?,
+        Request::OrderInquiry { customer } => registration_form(shop, visit.customer.or(Some(*customer)))?,
         Request::OrderDisplay { customer } => order_display(shop, visit.customer.unwrap_or(*customer))?,
-        Request::AdminRequest { item } => admin_request(shop, *item)?,
+        Request::AdminRequest { item } => product_detail(shop, *item)?,
         Request::AdminConfirm(input) => input.run(shop)?,
     }
     Ok(after)
@@ -227,7 +225,16 @@ impl Client for TpcwClient {
         let request = self.request.as_ref().expect("the driver draws before it runs");
         self.numbers.prepare(session, &mut self.rows)?;
         let mut shop = Shop { session, rows: &mut self.rows, numbers: &self.numbers, now: self.clock_us };
-        self.visit = run(request, self.visit, &self.audit, &mut shop)?;
+        shop.session.begin()?;
+        let after = run(request, self.visit, &mut shop)?;
+        shop.session.commit()?;
+        match request {
+            // What it has found are the rows of the last statement.
+            Request::SearchResults { .. } => self.audit.search(!self.rows.is_empty()),
+            Request::BuyRequest(_) => self.audit.buy_request(self.visit.customer.is_none()),
+            _ => {}
+        }
+        self.visit = after;
         self.audit.completed(self.interaction);
         Ok(Outcome::Committed)
     }

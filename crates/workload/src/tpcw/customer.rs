@@ -12,16 +12,15 @@ use crate::database::DatabaseError;
 use crate::keyed;
 use crate::statement::{Intent, RowAccess, RowRef, Statement, Value};
 
-/// The form that asks a user to sign in or to register; it shows the name of one who is known.
+/// The form that asks a user to sign in or to register; it shows the name of one who is known. So does the form that asks for the
+/// user whose order is to be shown.
 pub(super) fn registration_form(shop: &mut Shop<'_>, customer: Option<i64>) -> Result<(), DatabaseError> {
-    shop.session.begin()?;
     if let Some(customer) = customer {
         shop.execute_one(&READ_USER_NAME, &[Value::Int(customer)])?;
     }
-    shop.session.commit()
+    Ok(())
 }
 
-/// The input of a Buy Request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuyRequest {
     /// What a new customer says about himself follows from this seed.
@@ -38,7 +37,6 @@ impl BuyRequest {
         customer: Option<i64>,
         cart: Option<i64>,
     ) -> Result<(i64, i64), DatabaseError> {
-        shop.session.begin()?;
         let customer = match customer {
             Some(customer) => {
                 let [login, expires] = [shop.now, shop.now + SESSION_US].map(Value::Int);
@@ -53,16 +51,8 @@ impl BuyRequest {
             None => cart::create(shop)?,
         };
         cart::fill(shop, cart, self.fallback, &READ_CART)?;
-        shop.session.commit()?;
         Ok((customer, cart))
     }
-}
-
-/// The form that asks for the user whose order is to be shown.
-pub(super) fn order_inquiry(shop: &mut Shop<'_>, customer: i64) -> Result<(), DatabaseError> {
-    shop.session.begin()?;
-    shop.execute_one(&READ_USER_NAME, &[Value::Int(customer)])?;
-    shop.session.commit()
 }
 
 /// Enters a customer and the customer's address; the new customer's number.
@@ -143,7 +133,6 @@ static READ_CUSTOMER: Statement = Statement {
     },
 };
 
-/// An address with its country.
 pub(super) fn address_and_country(
     access: &mut dyn RowAccess,
     address: i64,
@@ -183,6 +172,5 @@ static INSERT_CUSTOMER: Statement = keyed::statement!(
      $15::bigint * 0.01, $16, $17)"
 );
 
-/// Every statement of these interactions.
 pub(super) static STATEMENTS: [&Statement; 7] =
     [&READ_USER_NAME, &SIGN_IN, &READ_CUSTOMER, &FIND_COUNTRY, &FIND_ADDRESS, &INSERT_ADDRESS, &INSERT_CUSTOMER];

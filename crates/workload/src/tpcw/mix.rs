@@ -23,43 +23,24 @@ pub(super) enum Interaction {
 
 use Interaction::*;
 
-/// Every interaction.
-const ALL: [Interaction; 14] = [
-    Home,
-    NewProducts,
-    BestSellers,
-    ProductDetail,
-    SearchRequest,
-    SearchResults,
-    ShoppingCart,
-    CustomerRegistration,
-    BuyRequest,
-    BuyConfirm,
-    OrderInquiry,
-    OrderDisplay,
-    AdminRequest,
-    AdminConfirm,
+/// Each interaction with its name, in order.
+pub(super) const INTERACTIONS: [(Interaction, &str); 14] = [
+    (Home, "home"),
+    (NewProducts, "new_products"),
+    (BestSellers, "best_sellers"),
+    (ProductDetail, "product_detail"),
+    (SearchRequest, "search_request"),
+    (SearchResults, "search_results"),
+    (ShoppingCart, "shopping_cart"),
+    (CustomerRegistration, "customer_registration"),
+    (BuyRequest, "buy_request"),
+    (BuyConfirm, "buy_confirm"),
+    (OrderInquiry, "order_inquiry"),
+    (OrderDisplay, "order_display"),
+    (AdminRequest, "admin_request"),
+    (AdminConfirm, "admin_confirm"),
 ];
 
-/// What the interactions are called.
-pub(super) const INTERACTIONS: [&str; 14] = [
-    "home",
-    "new_products",
-    "best_sellers",
-    "product_detail",
-    "search_request",
-    "search_results",
-    "shopping_cart",
-    "customer_registration",
-    "buy_request",
-    "buy_confirm",
-    "order_inquiry",
-    "order_display",
-    "admin_request",
-    "admin_confirm",
-];
-
-/// The names of the mixes.
 pub(super) const MIXES: [&str; 3] = ["browsing", "shopping", "ordering"];
 
 /// How often each interaction is drawn of 10,000, mix by mix (TPC-W 5.2.1).
@@ -72,7 +53,6 @@ const SHARES: [[i64; 14]; 3] = [
 /// Of how many draws the shares are.
 const DRAWS: i64 = 10_000;
 
-/// One of the mixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mix(&'static [i64; 14]);
 
@@ -89,7 +69,7 @@ impl Mix {
     /// Draws an interaction, independently of those before.
     pub(super) fn draw(self, random: &mut Random) -> Interaction {
         let mut number = random.uniform(0, DRAWS - 1);
-        for (interaction, share) in ALL.into_iter().zip(self.0) {
+        for ((interaction, _), share) in INTERACTIONS.into_iter().zip(self.0) {
             if number < *share {
                 return interaction;
             }
@@ -98,14 +78,13 @@ impl Mix {
         unreachable!("the shares add up to {DRAWS}")
     }
 
-    /// The probability of an interaction.
     fn probability(self, interaction: usize) -> f64 {
         self.0[interaction] as f64 / DRAWS as f64
     }
 
     /// Every interaction's name and probability.
     pub(super) fn names_with_probabilities(self) -> impl Iterator<Item = (&'static str, f64)> {
-        INTERACTIONS.into_iter().enumerate().map(move |(at, name)| (name, self.probability(at)))
+        INTERACTIONS.into_iter().map(move |(interaction, name)| (name, self.probability(interaction as usize)))
     }
 }
 
@@ -119,7 +98,7 @@ mod tests {
             assert_eq!(shares.iter().sum::<i64>(), DRAWS);
             assert_eq!(shares[..6].iter().sum::<i64>(), browsing);
         }
-        assert!(ALL.iter().enumerate().all(|(at, interaction)| *interaction as usize == at));
+        assert!(INTERACTIONS.iter().enumerate().all(|(at, (interaction, _))| *interaction as usize == at));
     }
 
     #[test]

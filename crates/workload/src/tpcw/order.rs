@@ -6,16 +6,15 @@ use super::numbers::Numbered;
 use super::population::DAY_US;
 use super::random::Random;
 use super::schema::*;
-use super::shop::{Shop, find, insert};
+use super::shop::{Shop, find};
 use super::words::{CARDS, SHIP_TYPES};
 use crate::database::DatabaseError;
 use crate::keyed;
-use crate::statement::{Intent, Statement, Value};
+use crate::statement::{Intent, Statement, Value, insert};
 
 /// Of a hundred orders, so many are sent to another address than the customer's (TPC-W 2.7.2).
 const ELSEWHERE_PERCENT: i64 = 5;
 
-/// The input of a Buy Confirm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuyConfirm {
     /// Who buys where the user is not known.
@@ -34,7 +33,6 @@ pub(super) struct Totals {
     pub(super) total: i64,
 }
 
-/// One line of a cart.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     item: i64,
@@ -69,7 +67,6 @@ impl BuyConfirm {
     ) -> Result<(i64, i64), DatabaseError> {
         let mut random = Random::new(self.details, 0, 0);
         let customer = customer.unwrap_or(self.customer);
-        shop.session.begin()?;
         let cart = match cart {
             Some(cart) => cart,
             None => cart::create(shop)?,
@@ -84,7 +81,6 @@ impl BuyConfirm {
         }
         order.pay(shop, &mut random)?;
         shop.execute_one(&EMPTY_CART, &[Value::Int(cart)])?;
-        shop.session.commit()?;
         Ok((customer, cart))
     }
 }
@@ -196,7 +192,6 @@ static INSERT_CARD: Statement = Statement {
 static EMPTY_CART: Statement =
     keyed::statement!(SCHEMA, "tpcw_empty_cart", "DELETE FROM shopping_cart_line WHERE scl_sc_id = $1");
 
-/// Every statement of this interaction.
 pub(super) static STATEMENTS: [&Statement; 6] =
     [&READ_BUYER, &INSERT_ORDER, &INSERT_LINE, &TAKE_STOCK, &INSERT_CARD, &EMPTY_CART];
 

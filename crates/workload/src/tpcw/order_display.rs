@@ -11,7 +11,6 @@ use crate::statement::{End, Intent, RowAccess, Rows, Statement, Value};
 /// Shows the last order of a customer, if there is one.
 pub(super) fn order_display(shop: &mut Shop<'_>, customer: i64) -> Result<(), DatabaseError> {
     let name = user_name(customer);
-    shop.session.begin()?;
     shop.execute_one(&READ_PASSWORD, &[Value::Text(&name)])?;
     shop.execute(&FIND_LAST_ORDER, &[Value::Text(&name)])?;
     if !shop.rows.is_empty() {
@@ -19,7 +18,7 @@ pub(super) fn order_display(shop: &mut Shop<'_>, customer: i64) -> Result<(), Da
         shop.execute_one(&READ_ORDER, &order)?;
         shop.execute_one(&READ_LINES, &order)?;
     }
-    shop.session.commit()
+    Ok(())
 }
 
 /// (user name) → (password).
@@ -95,5 +94,4 @@ static READ_LINES: Statement = Statement {
     },
 };
 
-/// Every statement of this interaction.
 pub(super) static STATEMENTS: [&Statement; 4] = [&READ_PASSWORD, &FIND_LAST_ORDER, &READ_ORDER, &READ_LINES];

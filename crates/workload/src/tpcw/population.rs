@@ -17,13 +17,11 @@ pub(super) const FILLED: [TableId; 8] = [ITEM, AUTHOR, COUNTRY, ADDRESS, CUSTOME
 /// The day of loading, in days: 2024-01-01. Fixed, so that equal seeds give equal data.
 pub(super) const LOAD_DAY: i64 = 19_723;
 
-/// Microseconds of a day.
 pub(super) const DAY_US: i64 = 86_400_000_000;
 
 /// Two hours, after which a session of a user expires.
 pub(super) const SESSION_US: i64 = 7_200_000_000;
 
-/// Rows of a table.
 pub(super) fn batch(table: TableId, size: Size, seed: u64, part: Part) -> RecordBatch {
     let mut batch = Batch::new(&SCHEMA.tables[table], part.rows);
     for number in part.first as i64..part.first as i64 + part.rows as i64 {

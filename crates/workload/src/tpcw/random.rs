@@ -3,6 +3,8 @@
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
+use crate::random::{mix, uniform};
+
 /// A seeded source. Each is made for one purpose, a row or a client, so what it gives does not depend on the order in which
 /// rows are made.
 #[derive(Debug)]
@@ -23,8 +25,7 @@ impl Random {
 
     /// An integer of `low..=high`, each equally likely (to within 2^-40 for the ranges used here).
     pub(super) fn uniform(&mut self, low: i64, high: i64) -> i64 {
-        let span = (high - low + 1) as u128;
-        low + ((u128::from(self.generator.next_u64()) * span) >> 64) as i64
+        uniform(&mut self.generator, low, high)
     }
 
     /// NURand(A, x, y) (TPC-W 2.1.13).
@@ -38,7 +39,6 @@ impl Random {
         -mean * (1.0 - fraction).ln()
     }
 
-    /// One of several words.
     pub(super) fn one_of(&mut self, words: &[&'static str]) -> &'static str {
         words[self.uniform(0, words.len() as i64 - 1) as usize]
     }
@@ -68,14 +68,6 @@ impl Random {
         }
         &self.text
     }
-}
-
-/// Spreads nearby numbers over all 64 bits (the finalizer of SplitMix64).
-fn mix(number: u64) -> u64 {
-    let mut mixed = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
 }
 
 /// The syllables of a number's digits, filled up on the left to so many (TPC-W 4.6.2.10): two letters each.

@@ -2,9 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::schema::{
-    Column, ColumnId, ColumnKind, Index, Schema, SecondaryIndex, Storage, Table, TableId, column, columns, nullable,
-};
+pub(super) use crate::schema::primary;
+use crate::schema::{ColumnKind, Index, Schema, TableId, column, columns, index, nullable, row_table};
 
 pub(super) const ITEM: TableId = 0;
 pub(super) const AUTHOR: TableId = 1;
@@ -17,15 +16,9 @@ pub(super) const CC_XACTS: TableId = 7;
 pub(super) const SHOPPING_CART: TableId = 8;
 pub(super) const SHOPPING_CART_LINE: TableId = 9;
 
-/// A table's primary key.
-pub(super) const fn primary(table: TableId) -> Index {
-    Index { table, number: 0 }
-}
-
 /// Items by (subject, id). The title is not in it: keys of an embedded database have 64 bytes at most.
 pub(super) const ITEM_BY_SUBJECT: Index = Index { table: ITEM, number: 1 };
 
-/// Items by title.
 pub(super) const ITEM_BY_TITLE: Index = Index { table: ITEM, number: 2 };
 
 /// Items by (author, id).
@@ -34,7 +27,6 @@ pub(super) const ITEM_BY_AUTHOR: Index = Index { table: ITEM, number: 3 };
 /// Authors by last name.
 pub(super) const AUTHOR_BY_NAME: Index = Index { table: AUTHOR, number: 1 };
 
-/// Customers by user name.
 pub(super) const CUSTOMER_BY_USER_NAME: Index = Index { table: CUSTOMER, number: 1 };
 
 /// Orders by (customer, order).
@@ -169,42 +161,24 @@ columns! { SHOPPING_CART_LINE_COLUMNS:
     SCL_QTY column "scl_qty" ColumnKind::Int;
 }
 
-const fn table(
-    name: &'static str,
-    columns: &'static [Column],
-    primary_key: &'static [ColumnId],
-    secondary: &'static [SecondaryIndex],
-) -> Table {
-    Table { name, columns, primary_key, secondary, storage: Storage::RowsAndColumns }
-}
-
-const fn index(name: &'static str, columns: &'static [ColumnId]) -> SecondaryIndex {
-    SecondaryIndex { name, columns }
-}
-
-/// TPC-W's tables.
 pub(super) static SCHEMA: Schema = Schema {
     name: Cow::Borrowed("tpcw"),
     tables: &[
-        table(
-            "item",
-            ITEM_COLUMNS,
-            &[I_ID],
-            &[
-                index("item_by_subject", &[I_SUBJECT, I_ID]),
-                index("item_by_title", &[I_TITLE]),
-                index("item_by_author", &[I_A_ID, I_ID]),
-            ],
-        ),
-        table("author", AUTHOR_COLUMNS, &[A_ID], &[index("author_by_name", &[A_LNAME])]),
-        table("country", COUNTRY_COLUMNS, &[CO_ID], &[index("country_by_name", &[CO_NAME])]),
-        table("address", ADDRESS_COLUMNS, &[ADDR_ID], &[index("address_by_zip", &[ADDR_ZIP])]),
-        table("customer", CUSTOMER_COLUMNS, &[C_ID], &[index("customer_by_user_name", &[C_UNAME])]),
-        table("orders", ORDERS_COLUMNS, &[O_ID], &[index("orders_by_customer", &[O_C_ID, O_ID])]),
-        table("order_line", ORDER_LINE_COLUMNS, &[OL_O_ID, OL_ID], &[index("order_line_by_item", &[OL_I_ID, OL_O_ID])]),
-        table("cc_xacts", CC_XACTS_COLUMNS, &[CX_O_ID], &[]),
-        table("shopping_cart", SHOPPING_CART_COLUMNS, &[SC_ID], &[]),
-        table("shopping_cart_line", SHOPPING_CART_LINE_COLUMNS, &[SCL_SC_ID, SCL_I_ID], &[]),
+        row_table("item", ITEM_COLUMNS, &[I_ID]).with_indexes(&[
+            index("item_by_subject", &[I_SUBJECT, I_ID]),
+            index("item_by_title", &[I_TITLE]),
+            index("item_by_author", &[I_A_ID, I_ID]),
+        ]),
+        row_table("author", AUTHOR_COLUMNS, &[A_ID]).with_indexes(&[index("author_by_name", &[A_LNAME])]),
+        row_table("country", COUNTRY_COLUMNS, &[CO_ID]).with_indexes(&[index("country_by_name", &[CO_NAME])]),
+        row_table("address", ADDRESS_COLUMNS, &[ADDR_ID]).with_indexes(&[index("address_by_zip", &[ADDR_ZIP])]),
+        row_table("customer", CUSTOMER_COLUMNS, &[C_ID]).with_indexes(&[index("customer_by_user_name", &[C_UNAME])]),
+        row_table("orders", ORDERS_COLUMNS, &[O_ID]).with_indexes(&[index("orders_by_customer", &[O_C_ID, O_ID])]),
+        row_table("order_line", ORDER_LINE_COLUMNS, &[OL_O_ID, OL_ID])
+            .with_indexes(&[index("order_line_by_item", &[OL_I_ID, OL_O_ID])]),
+        row_table("cc_xacts", CC_XACTS_COLUMNS, &[CX_O_ID]),
+        row_table("shopping_cart", SHOPPING_CART_COLUMNS, &[SC_ID]),
+        row_table("shopping_cart_line", SHOPPING_CART_LINE_COLUMNS, &[SCL_SC_ID, SCL_I_ID]),
     ],
 };
 

@@ -10,7 +10,6 @@ use super::shop::{Shop, find_all, text};
 use crate::database::DatabaseError;
 use crate::statement::{RowAccess, RowRef, Rows, Statement, Value};
 
-/// What is searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Search {
     /// Authors whose last names begin with the word of that number.
@@ -26,18 +25,14 @@ pub(super) enum Search {
 const LAST_CHARACTER: char = '~';
 
 impl Search {
-    /// Searches, and says whether anything was found.
-    pub(super) fn run(&self, shop: &mut Shop<'_>, promoted: i64) -> Result<bool, DatabaseError> {
-        shop.session.begin()?;
+    /// Searches; what is found are the rows of the last statement.
+    pub(super) fn run(&self, shop: &mut Shop<'_>, promoted: i64) -> Result<(), DatabaseError> {
         promotions(shop, promoted)?;
         match *self {
-            Search::Author(number) => by_word(shop, &SEARCH_AUTHOR, number)?,
-            Search::Title(number) => by_word(shop, &SEARCH_TITLE, number)?,
-            Search::Subject(subject) => shop.execute(&SEARCH_SUBJECT, &[Value::Text(subject)])?,
+            Search::Author(number) => by_word(shop, &SEARCH_AUTHOR, number),
+            Search::Title(number) => by_word(shop, &SEARCH_TITLE, number),
+            Search::Subject(subject) => shop.execute(&SEARCH_SUBJECT, &[Value::Text(subject)]),
         }
-        let is_found = !shop.rows.is_empty();
-        shop.session.commit()?;
-        Ok(is_found)
     }
 }
 
@@ -89,5 +84,4 @@ fn by_title(access: &mut dyn RowAccess, mut items: Vec<RowRef>, rows: &mut Rows)
     list(access, &items, rows)
 }
 
-/// Every statement of this interaction.
 pub(super) static STATEMENTS: [&Statement; 3] = [&SEARCH_AUTHOR, &SEARCH_TITLE, &SEARCH_SUBJECT];

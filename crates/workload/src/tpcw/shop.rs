@@ -18,7 +18,6 @@ pub(super) struct Shop<'a> {
 }
 
 impl Shop<'_> {
-    /// Runs a statement.
     pub(super) fn execute(&mut self, statement: &Statement<'_>, parameters: &[Value<'_>]) -> Result<(), DatabaseError> {
         self.session.execute(statement, parameters, self.rows)
     }
@@ -41,7 +40,6 @@ impl Shop<'_> {
         Ok(())
     }
 
-    /// The number of a new row.
     pub(super) fn number(&self, of: Numbered) -> Value<'static> {
         Value::Int(self.numbers.take(of))
     }
@@ -81,7 +79,6 @@ pub(super) fn find_all(
     Ok(found)
 }
 
-/// The text in a column.
 pub(super) fn text(access: &dyn RowAccess, row: RowRef, column: ColumnId) -> String {
     let mut text = String::new();
     access.text(row, column, &mut text);
@@ -94,18 +91,6 @@ pub(super) fn show(access: &dyn RowAccess, rows: &mut Rows, parts: &[(RowRef, &[
     for (row, columns) in parts {
         rows.append_stored(access, &SCHEMA, *row, columns);
     }
-}
-
-/// Inserts a row that is given whole.
-pub(super) fn insert(
-    access: &mut dyn RowAccess,
-    table: TableId,
-    row: &[Value<'_>],
-    rows: &mut Rows,
-) -> Result<(), DatabaseError> {
-    access.insert(table, row)?;
-    rows.set_affected(1);
-    Ok(())
 }
 
 /// Writes columns of a row, if it was found.

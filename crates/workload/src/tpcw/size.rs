@@ -7,7 +7,6 @@ use crate::schema::{ColumnId, TableId};
 /// Customers for each emulated browser that the database is meant for.
 const CUSTOMERS_PER_BROWSER: i64 = 2_880;
 
-/// How many countries there are.
 pub(super) const COUNTRIES: i64 = 92;
 
 /// Loaded orders have one to five lines, in turn these. Five orders have fifteen lines, so the mean is three and every
@@ -66,7 +65,6 @@ impl Size {
             .map_or(524_287, |(_, bits)| bits)
     }
 
-    /// Rows of a table.
     pub(super) fn rows(self, table: TableId) -> i64 {
         match table {
             ITEM => self.items,

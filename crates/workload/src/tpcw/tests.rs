@@ -5,49 +5,27 @@ mod facts;
 mod lists;
 
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::atomic::AtomicBool;
-
-use plimsoll_policy::Priority;
 
 use super::client::{Request, Visit};
 use super::schema::*;
 use super::*;
-use crate::benchmark::Outcome;
-use crate::database::{QueryAnswer, Session, SessionUsage};
+use crate::database::Session;
+use crate::fixture::{self, Interrupted, check_statements, digest, load_into, run_clients};
 use crate::keyed::tests::beyond;
 use crate::memory::MemoryDatabase;
 use crate::statement::{Rows, Value};
 use facts::Facts;
 
-fn load_into(benchmark: &Tpcw, database: &dyn Database) {
-    let progress = LoadProgress { report: &|_, _, _| {}, stop: &AtomicBool::new(false) };
-    benchmark.load(database, &progress).unwrap();
-}
-
 fn loaded(mix: &str, seed: u64) -> (Tpcw, MemoryDatabase) {
-    let (benchmark, database) = (Tpcw::new(1, 1_000, mix, seed), MemoryDatabase::new());
-    load_into(&benchmark, &database);
+    let benchmark = Tpcw::new(1, 1_000, mix, seed);
+    let database = fixture::loaded(&benchmark);
     (benchmark, database)
-}
-
-/// Everything that is in the database, as one number.
-fn digest(database: &MemoryDatabase) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    for table in 0..SCHEMA.tables.len() {
-        let hash = |value: &Value<'_>, hasher: &mut DefaultHasher| match value {
-            Value::Null => 0u8.hash(hasher),
-            Value::Int(number) => (1u8, number).hash(hasher),
-            Value::Text(text) => (2u8, text).hash(hasher),
-        };
-        database.scan(&SCHEMA, table, &mut |row| row.iter().for_each(|value| hash(value, &mut hasher))).unwrap();
-    }
-    hasher.finish()
 }
 
 #[test]
 fn equal_seeds_load_equal_shops() {
     let (benchmark, database) = loaded("shopping", 3);
+    let digest = |database: &MemoryDatabase| digest(database, &SCHEMA, SCHEMA.tables.len());
     assert_eq!(digest(&database), digest(&loaded("browsing", 3).1));
     assert_ne!(digest(&database), digest(&loaded("shopping", 4).1));
     let facts = Facts::of(&database);
@@ -66,20 +44,9 @@ fn the_estimate_matches_what_is_loaded() {
     assert!((1.2..4.0).contains(&(estimated / columns)), "{estimated} bytes estimated, {columns} of columns");
 }
 
-/// Runs clients at the same time.
+/// Runs clients at the same time; all of their interactions commit.
 fn run(benchmark: &Tpcw, database: &MemoryDatabase, clients: usize, interactions: usize) {
-    std::thread::scope(|scope| {
-        for number in 0..clients {
-            scope.spawn(move || {
-                let mut client = benchmark.client(number, 7);
-                let mut session = database.session(benchmark.schema()).unwrap();
-                for _ in 0..interactions {
-                    client.draw();
-                    assert_eq!(client.run(session.as_mut()).unwrap(), Outcome::Committed);
-                }
-            });
-        }
-    });
+    assert_eq!(run_clients(benchmark, database, clients, interactions), 0);
 }
 
 #[test]
@@ -166,53 +133,6 @@ fn stock_is_refilled_below_ten_and_stays_within_ten_to_thirty() {
     assert_eq!(seen.len(), 210);
 }
 
-/// A session that fails one statement as the victim of a deadlock.
-struct Interrupted<'a> {
-    session: &'a mut dyn Session,
-    statements: usize,
-    interrupt_at: usize,
-}
-
-impl Session for Interrupted<'_> {
-    fn set_priority(&mut self, priority: Priority) {
-        self.session.set_priority(priority);
-    }
-
-    fn begin(&mut self) -> Result<(), DatabaseError> {
-        self.session.begin()
-    }
-
-    fn execute(
-        &mut self,
-        statement: &Statement<'_>,
-        parameters: &[Value<'_>],
-        rows: &mut Rows,
-    ) -> Result<(), DatabaseError> {
-        self.statements += 1;
-        if self.interrupt_at == self.statements {
-            self.session.rollback()?;
-            return Err(DatabaseError::Deadlock);
-        }
-        self.session.execute(statement, parameters, rows)
-    }
-
-    fn commit(&mut self) -> Result<(), DatabaseError> {
-        self.session.commit()
-    }
-
-    fn rollback(&mut self) -> Result<(), DatabaseError> {
-        self.session.rollback()
-    }
-
-    fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError> {
-        self.session.query(sql)
-    }
-
-    fn usage(&self) -> SessionUsage {
-        self.session.usage()
-    }
-}
-
 #[test]
 fn interrupted_requests_run_again_and_leave_no_trace() {
     let (benchmark, database) = loaded("ordering", 9);
@@ -221,7 +141,8 @@ fn interrupted_requests_run_again_and_leave_no_trace() {
     for round in 0..400 {
         client.draw();
         let (request, all) = (client.request(), benchmark.audit.all());
-        let mut interrupted = Interrupted { session: session.as_mut(), statements: 0, interrupt_at: 1 + round % 9 };
+        let mut interrupted =
+            Interrupted { session: session.as_mut(), statements: 0, interrupt_at: Some(1 + round % 9) };
         if let Err(error) = client.run(&mut interrupted) {
             assert_eq!(error, DatabaseError::Deadlock);
             assert_eq!((client.request(), benchmark.audit.all()), (request, all), "nothing is remembered or counted");
@@ -245,15 +166,7 @@ fn a_shop_of_another_scale_is_noticed() {
 
 #[test]
 fn statements_are_named_and_take_the_parameters_they_mention() {
-    let mut names = BTreeSet::new();
-    for statement in Tpcw::statements() {
-        assert!(names.insert(statement.name), "{} is there twice", statement.name);
-        let numbers = statement.sql.split('$').skip(1);
-        let digits = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
-        let mentioned: BTreeSet<usize> = numbers.map(|text| digits(text).parse().unwrap()).collect();
-        assert!(mentioned.iter().copied().eq(1..=mentioned.len()), "{}", statement.sql);
-    }
-    assert_eq!(names.len(), 40);
+    check_statements(Tpcw::statements(), 40);
     let by_hand = [
         "tpcw_read_related",
         "tpcw_new_products",

@@ -37,7 +37,6 @@ pub(super) const SHIP_TYPES: [&str; 6] = ["AIR", "UPS", "FEDEX", "SHIP", "COURIE
 /// How far an order is.
 pub(super) const STATUSES: [&str; 4] = ["PROCESSING", "SHIPPED", "PENDING", "DENIED"];
 
-/// Credit cards.
 pub(super) const CARDS: [&str; 5] = ["VISA", "MASTERCARD", "DISCOVER", "AMEX", "DINERS"];
 
 /// The name of a country; the specification has a list of real ones.

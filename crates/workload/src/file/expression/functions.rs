@@ -7,7 +7,6 @@ use super::evaluate::{integer, number};
 use crate::file::datum::Datum;
 use crate::file::zipf::Zipf;
 
-/// A function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::file) enum Function {
     Abs,
@@ -55,7 +54,6 @@ const fn entry(name: &'static str, function: Function, least: usize, most: usize
     Entry { name, function, least, most }
 }
 
-/// Every function.
 pub(super) static FUNCTIONS: [Entry; 21] = [
     entry("abs", Function::Abs, 1, 1),
     entry("debug", Function::Debug, 1, 1),

@@ -6,10 +6,9 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::{ArrayRef, StringArray};
 use arrow::record_batch::RecordBatch;
-use plimsoll_policy::Priority;
 
 use crate::benchmark::{Benchmark, LoadError, LoadProgress};
-use crate::database::{Database, DatabaseError, QueryAnswer, Session, SessionUsage};
+use crate::database::{Database, DatabaseError, QueryAnswer, Session};
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
@@ -29,7 +28,6 @@ struct State {
     is_open: bool,
 }
 
-/// The server.
 #[derive(Clone, Default)]
 pub(super) struct Server(Arc<Mutex<State>>);
 
@@ -117,18 +115,12 @@ impl Database for Server {
         Ok(())
     }
 
-    fn query_threads(&self) -> Vec<i32> {
-        Vec::new()
-    }
-
     fn run_script(&self, _: &Schema, sql: &str) -> Result<(), DatabaseError> {
         self.say("script", sql)
     }
 }
 
 impl Session for Server {
-    fn set_priority(&mut self, _: Priority) {}
-
     fn begin(&mut self) -> Result<(), DatabaseError> {
         let was_open = std::mem::replace(&mut self.0.lock().unwrap().is_open, true);
         assert!(!was_open, "one transaction at a time");
@@ -179,9 +171,5 @@ impl Session for Server {
         let column: ArrayRef = Arc::new(StringArray::from(texts));
         let batch = RecordBatch::try_from_iter_with_nullable([("column", column, true)]).unwrap();
         Ok(QueryAnswer { batches: vec![batch], snapshot: "now".to_owned() })
-    }
-
-    fn usage(&self) -> SessionUsage {
-        SessionUsage::default()
     }
 }

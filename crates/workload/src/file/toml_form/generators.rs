@@ -16,7 +16,6 @@ use crate::file::typed::{TypedBound, TypedGenerator, TypedLength};
 /// How many numbers of a sequence each client has where nothing is said: 2000 clients fit into an `integer` column.
 const BLOCK: i64 = 1_000_000;
 
-/// What a parameter is.
 #[derive(Debug, Clone)]
 pub(super) enum Meaning {
     /// Drawn before the transaction begins.
@@ -35,7 +34,6 @@ pub(super) struct Parameter {
     pub(super) is_used: bool,
 }
 
-/// Parameters by name.
 #[derive(Debug, Default)]
 pub(super) struct Names(pub(super) BTreeMap<String, Parameter>);
 

@@ -31,7 +31,6 @@ struct Read {
 }
 
 impl Reader<'_> {
-    /// The program of a transaction.
     pub(super) fn program(&mut self, typed: &TypedTransaction, shared: &mut Names) -> Result<Program, Problem> {
         let mut own = Names::declared(self, &typed.parameters)?;
         let statements =
@@ -137,7 +136,6 @@ impl Reader<'_> {
     }
 }
 
-/// The priority of a transaction.
 fn priority(typed: &Spanned<String>) -> Result<PriorityRule, Problem> {
     match typed.get_ref().parse::<PriorityRule>() {
         Ok(PriorityRule::ByTransaction { .. }) => {

@@ -6,7 +6,6 @@ use super::*;
 use crate::schema::{ColumnId, Index, TableId};
 use crate::statement::{End, Intent, RowRef, Statement};
 
-/// Writes down what is asked for.
 struct Recorder<'a> {
     access: &'a mut dyn RowAccess,
     asked: &'a Mutex<Vec<String>>,

@@ -2,7 +2,6 @@
 
 use crate::condition::Condition;
 
-/// The conditions on a database of so many warehouses.
 pub(super) fn conditions(warehouses: i64) -> Vec<Condition> {
     let mut all = vec![row_counts(warehouses)];
     all.extend(FIXED.iter().map(|&(what, violations)| Condition { what, violations: violations.to_owned() }));

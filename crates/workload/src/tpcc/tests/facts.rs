@@ -43,7 +43,6 @@ pub(super) struct StockFacts {
     pub(super) remote: i64,
 }
 
-/// What is in a database.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     pub(super) warehouse_paid: BTreeMap<i64, i64>,

@@ -6,7 +6,7 @@ use crate::benchmark::Client;
 
 /// Draws for so many clients in turn, counting as if every transaction completed.
 fn drawn(tpcc: &Tpcc, seed: u64, clients: usize, draws: usize, visit: &mut dyn FnMut(usize, &Request)) -> Audit {
-    let audit = Audit::new();
+    let audit = Audit::default();
     let mut clients = (0..clients).map(|number| tpcc.tpcc_client(number, seed)).collect::<Vec<_>>();
     let client_count = clients.len();
     for draw in 0..draws {
@@ -14,7 +14,7 @@ fn drawn(tpcc: &Tpcc, seed: u64, clients: usize, draws: usize, visit: &mut dyn F
         let kind = clients[number].draw();
         let request = clients[number].request().expect("just drawn");
         assert_eq!(kind, position(request));
-        let tally = audit.tally(number);
+        let tally = audit.of(number);
         match request {
             Request::NewOrder(input) => {
                 let is_unused = input.lines().iter().any(|line| line.item > ITEMS);

@@ -1,17 +1,13 @@
 //! Checking, over a database whose queries give prepared answers.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array};
+use arrow::array::Int64Array;
 
 use super::*;
-use crate::recording::Recording;
+use crate::recording::{Recording, number};
 use crate::tpcw::check::conditions;
 use crate::tpcw::mix::Interaction;
-
-fn number(number: i64) -> ArrayRef {
-    Arc::new(Int64Array::from(vec![number]))
-}
 
 /// Checks a shop as it is loaded, or with so many orders more, where the queries that contain `marked` find a row that
 /// violates.
@@ -71,15 +67,8 @@ fn lost_and_unknown_orders_are_told_apart() {
 
 #[test]
 fn every_query_is_asked_once() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let database = Recording::new(&SCHEMA, {
-        let asked = asked.clone();
-        move |sql: &str, _: &[_]| {
-            asked.lock().unwrap().push(sql.to_owned());
-            number(0)
-        }
-    });
+    let database = Recording::new(&SCHEMA, |_, _| number(0));
     Tpcw::new(1, 1_000, "shopping", 1).check(&database).unwrap();
-    let asked = asked.lock().unwrap();
+    let asked = database.asked();
     assert_eq!(asked.iter().collect::<BTreeSet<_>>().len(), asked.len());
 }
