@@ -106,7 +106,6 @@ pub struct CheckpointReport {
     pub bytes: u64,
 }
 
-/// Makes checkpoints of an engine.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     core: Arc<Core>,
@@ -171,7 +170,6 @@ impl Checkpointer {
         self.core.run()
     }
 
-    /// Why the last try failed, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
         self.core.failure.lock().clone()
     }

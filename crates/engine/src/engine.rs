@@ -81,9 +81,7 @@ pub struct Engine {
 /// What an engine begins with.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// The tables.
     pub(crate) catalog: Catalog,
-    /// The log, if there is to be one.
     pub(crate) log: Option<Log>,
     /// The checkpoints that there are, if there are to be more.
     pub(crate) numbers: Option<Numbers>,
@@ -103,7 +101,6 @@ impl Engine {
         Engine::assemble(options, parts).expect("only checkpoints can be refused")
     }
 
-    /// An engine of these parts.
     pub(crate) fn assemble(options: EngineOptions, parts: Parts) -> Result<Arc<Self>, LogError> {
         let Parts { catalog, log, numbers, recovery } = parts;
         let cpu = CpuPriority::new(options.cpu_scheduler);

@@ -211,15 +211,12 @@ enum Folder {
 /// What a log goes on after.
 #[derive(Debug, Default)]
 pub(crate) struct LogStart {
-    /// The database's id.
     pub(crate) database: u64,
     /// From where on units are needed.
     pub(crate) first_lsn: u64,
-    /// The log sequence number of the next unit.
     pub(crate) next_lsn: u64,
     /// The number that was given to a segment last.
     pub(crate) last_segment: u64,
-    /// The segments that there are.
     pub(crate) former: Vec<Former>,
 }
 
@@ -249,7 +246,6 @@ impl Log {
         Log::resume(Arc::from(storage), options, clock, LogStart::default())
     }
 
-    /// Goes on with a log.
     pub(crate) fn resume(
         storage: Arc<dyn LogStorage>,
         options: &LogOptions,
@@ -334,12 +330,10 @@ impl Log {
         }
     }
 
-    /// Where its files are.
     pub(crate) fn storage(&self) -> &dyn LogStorage {
         &*self.storage
     }
 
-    /// The database's id.
     pub(crate) fn database(&self) -> u64 {
         self.database
     }

@@ -135,7 +135,6 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     /// What its log goes on after.
     pub(crate) start: LogStart,
-    /// Its checkpoints.
     pub(crate) numbers: Numbers,
     /// The segment in which the log ends and how much of it counts, if anything in the log is needed.
     pub(crate) tail: Option<(FileName, usize)>,
@@ -200,7 +199,6 @@ pub(crate) fn write_end_again(storage: &dyn LogStorage, recovered: &Recovered) -
     write().map_err(|source| RecoveryError::End { file: name, source })
 }
 
-/// The checkpoints that there are.
 fn numbers(storage: &dyn LogStorage) -> Result<Numbers, RecoveryError> {
     let names = storage.names().map_err(RecoveryError::Storage)?;
     let (mut last, mut live) = (0, Vec::new());

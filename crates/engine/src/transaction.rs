@@ -332,7 +332,6 @@ impl Connection {
 }
 
 impl Work {
-    /// Locks a table with at least that mode.
     fn intend(&mut self, table: u32, mode: Mode) -> Result<(), TransactionError> {
         let at = table as usize;
         if !self.table_modes[at].is_some_and(|held| held.covers(mode)) {

@@ -16,7 +16,6 @@ use crate::log::storage::FileName;
 use crate::table::RowTable;
 use crate::table::heap::{RowId, RowState};
 
-/// A checkpoint that is being made.
 pub(super) struct Draft<'a> {
     log: &'a Log,
     reader: Reader<'a>,

@@ -118,7 +118,6 @@ fn rows(table: &RowTable) -> Vec<String> {
     rows
 }
 
-/// The rows of both tables.
 fn contents(engine: &Engine) -> [Vec<String>; 2] {
     [KEYED, LIST].map(|number| rows(&engine.row_table(number)))
 }

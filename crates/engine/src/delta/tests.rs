@@ -110,7 +110,6 @@ fn load(set: &TableSet) {
     set.finish_load().unwrap();
 }
 
-/// The rows of a table in order.
 type Rows = Vec<Vec<String>>;
 
 /// What a query that reads these columns of this snapshot sees of a table: the chunks, the overlay over them.
@@ -182,7 +181,6 @@ struct Replay {
     layouts: Vec<(RowLayout, SchemaRef)>,
 }
 
-/// Rows by number.
 type RowWords = BTreeMap<RowId, Vec<u64>>;
 
 /// The rows of each table by number, while no transaction changes them.
@@ -245,7 +243,6 @@ impl Replay {
     }
 }
 
-/// Moves money from one account to another.
 fn transfer(connection: &mut Connection, table: u32, from: i64, to: i64, amount: i64) -> Result<(), TransactionError> {
     for (id, amount) in [(from, -amount), (to, amount)] {
         if let Some(row) = connection.find(table, &[Value::Int(id)], Purpose::Write)? {

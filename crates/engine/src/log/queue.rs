@@ -58,7 +58,6 @@ struct State {
     units: u64,
     /// When its first unit came.
     began: Duration,
-    /// The number of the group that gathers.
     group: u64,
     next_lsn: u64,
     /// Where the log begins; units before are forgotten.
@@ -82,7 +81,6 @@ struct State {
 pub(crate) struct CheckpointNote {
     /// Where the log is to be read from.
     pub(crate) begin_lsn: u64,
-    /// Bytes of its file.
     pub(crate) bytes: u64,
 }
 

@@ -132,7 +132,6 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// Forgets what it held.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.tables.clear();
@@ -199,7 +198,6 @@ impl Unit {
         tables.iter().for_each(|table| self.bytes.extend_from_slice(&table.to_le_bytes()));
     }
 
-    /// How many bytes it has so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }

@@ -95,7 +95,6 @@ pub struct ArrayAggregateExec {
     partitions: usize,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// Measures the threads, if somebody wants to know.
     meter: Option<PipelineMeter>,
     running: Arc<Mutex<Running>>,
 }
@@ -104,7 +103,6 @@ pub struct ArrayAggregateExec {
 #[derive(Debug, Default)]
 struct Running {
     work: Option<Work>,
-    /// Partitions executed so far.
     executed: usize,
 }
 

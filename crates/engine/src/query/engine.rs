@@ -138,7 +138,6 @@ enum Degrees {
 /// Sessions that plan nothing now, the one used last at the end.
 type IdlePlanners = Mutex<Vec<Session>>;
 
-/// A session while it plans.
 #[derive(Debug)]
 struct Planner {
     /// `None` only while it is dropped.

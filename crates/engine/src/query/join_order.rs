@@ -57,7 +57,6 @@ fn columns_are_dropped(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Orders all joins of a plan.
 pub fn order(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down_with_subqueries(|node| {
         if !is_tree(&node) {

@@ -46,7 +46,6 @@ const NUMBERS_PER_ROW_MAX: usize = 16;
 pub struct KeyBits {
     /// The condition that says the same.
     expression_id: u64,
-    /// The first number.
     pub first: i64,
     count: usize,
     /// The bits and their memory. Empty until all keys are known, and if there was no memory for them.
@@ -141,7 +140,6 @@ impl KeyBitmapExec {
         KeyBitmapExec { input, key, bits, metrics: ExecutionPlanMetricsSet::new() }
     }
 
-    /// Bytes of the bits.
     pub fn bytes(&self) -> u64 {
         self.bits.count.div_ceil(8) as u64
     }
@@ -225,7 +223,6 @@ impl ExecutionPlan for KeyBitmapExec {
     }
 }
 
-/// Bits that are being set.
 struct Setting {
     set: BooleanBufferBuilder,
     memory: MemoryReservation,

@@ -165,7 +165,6 @@ impl Predicate {
         })
     }
 
-    /// Whether each entry of a dictionary passes.
     fn entries_of(&mut self, dictionary: &ArrayRef) -> Option<&[bool]> {
         // Most chunks share the dictionary of the one before.
         let place = match self.entries.iter().rposition(|(met, _)| Arc::ptr_eq(met, dictionary)) {

@@ -18,10 +18,8 @@ use futures::{Stream, stream};
 use crate::columns::DiskFolder;
 use crate::query::usage::UsageMeter;
 
-/// Bytes that are read in one go.
 const READ_BYTES: usize = 128 * 1024;
 
-/// Makes the spill files of one query.
 #[derive(Debug)]
 pub struct Spills {
     folder: DiskFolder,
@@ -29,7 +27,6 @@ pub struct Spills {
 }
 
 impl Spills {
-    /// Files in this folder, counted there.
     pub fn new(folder: DiskFolder, meter: Arc<UsageMeter>) -> Self {
         Spills { folder, meter }
     }
@@ -48,7 +45,6 @@ struct Spilled(Arc<Contents>);
 
 struct Contents {
     file: File,
-    /// How much was written.
     bytes: AtomicU64,
     meter: Arc<UsageMeter>,
 }

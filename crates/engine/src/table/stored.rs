@@ -19,9 +19,7 @@ pub trait StoredRow {
 /// A row where it lives. Read under its lock, or while nobody writes.
 #[derive(Debug, Clone, Copy)]
 pub struct HeapRow<'a> {
-    /// The rows of its table.
     pub heap: &'a Heap,
-    /// Its number.
     pub row: RowId,
 }
 
@@ -54,7 +52,6 @@ pub(crate) fn apply_image(layout: &RowLayout, columns: ColumnSet, image: &[u64],
 /// Some words of a row, copied as the heap does under the row's lock: its header and some columns, one of which is read here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ImageColumn<'a> {
-    /// Where the column stands in a row.
     pub(crate) place: ColumnPlace,
     /// The words, the header first.
     pub(crate) words: &'a [u64],

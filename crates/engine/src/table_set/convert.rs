@@ -146,7 +146,6 @@ pub(crate) fn batch_of(rows: &[impl StoredRow], schema: &SchemaRef) -> Result<Re
     RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)
 }
 
-/// One column of these rows.
 pub(crate) fn column_of(rows: &[impl StoredRow], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
     let ints = || rows.iter().map(|row| (!row.is_null(column)).then(|| row.int(column)));
     Ok(match kind {

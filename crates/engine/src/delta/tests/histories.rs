@@ -15,7 +15,6 @@ fn seeds() -> u64 {
     std::env::var("PLIMSOLL_DELTA_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(24)
 }
 
-/// What a history runs on.
 struct Setting {
     options: DeltaOptions,
     early_lock_release: bool,

@@ -30,7 +30,6 @@ use crate::query::pipelines::meter::MeterExec;
 /// Functions that keep one value, however many rows they see.
 const PLAIN_FUNCTIONS: [&str; 5] = ["avg", "count", "max", "min", "sum"];
 
-/// Divides plans of one template.
 #[derive(Debug)]
 pub(super) struct Classifier {
     cache_bytes: Option<u64>,
@@ -142,7 +141,6 @@ fn passes_through(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<UnionExec>()
 }
 
-/// The bitmap of a build side.
 fn key_bitmap(build: &Arc<dyn ExecutionPlan>) -> Option<&KeyBitmapExec> {
     if let Some(bitmap) = build.downcast_ref::<KeyBitmapExec>() {
         return Some(bitmap);

@@ -83,7 +83,6 @@ thread_local! {
     static WITHIN: Cell<Spent> = const { Cell::new(Spent { cpu: Duration::ZERO, wall: Duration::ZERO }) };
 }
 
-/// CPU time of the calling thread so far.
 fn thread_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
@@ -107,7 +106,6 @@ pub struct PipelineMeter {
 }
 
 impl PipelineMeter {
-    /// The pipeline of that number.
     pub fn new(pipeline: usize, meters: Arc<PipelineMeters>) -> Self {
         PipelineMeter { pipeline, meters }
     }
