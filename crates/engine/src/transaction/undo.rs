@@ -152,7 +152,7 @@ impl Work {
             }
         }
         self.undo.clear();
-        let delay = self.engine.undo_delay();
+        let delay = self.engine.options.undo_delay;
         if !delay.is_zero() {
             std::thread::sleep(delay);
         }
