@@ -305,11 +305,12 @@ fn store_text(words: &[AtomicU64], text: &str) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::value::ColumnSpec;
 
-    fn heap(kinds: &[ColumnType]) -> Heap {
+    /// Rows of columns of these types, each of which may be null.
+    pub(in crate::table) fn heap(kinds: &[ColumnType]) -> Heap {
         let columns: Vec<_> =
             kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: true }).collect();
         Heap::new(RowLayout::new(&columns))
