@@ -89,11 +89,11 @@ impl Classifier {
             return Some((CacheOperator::Scan, None));
         }
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            let bits = key_bitmap(join.left()).map_or(0, KeyBitmapExec::bytes);
+            let bits = key_bitmap(join.left()).map_or(0, |bitmap| bitmap.passing.bytes());
             return Some((CacheOperator::Join, self.sized(build_bytes(join, &self.known).map(|bytes| bytes + bits))));
         }
         if let Some(bitmap) = plan.downcast_ref::<KeyBitmapExec>() {
-            return Some((CacheOperator::Join, self.sized(Some(bitmap.bytes()))));
+            return Some((CacheOperator::Join, self.sized(Some(bitmap.passing.bytes()))));
         }
         let looks_up = match (plan.downcast_ref::<AggregateExec>(), plan.downcast_ref::<ArrayAggregateExec>()) {
             (Some(aggregate), _) => !is_plain(aggregate),
