@@ -35,7 +35,7 @@ impl Spills {
 impl TempFileFactory for Spills {
     fn create_temp_file(&self, _description: &str) -> Result<Arc<dyn SpillFile>> {
         let file = self.folder.make_file().map_err(|error| DataFusionError::IoError(io::Error::other(error)))?;
-        self.meter.began_spill_file();
+        self.meter.add(|usage| usage.spill_files += 1);
         let contents = Contents { file, bytes: AtomicU64::new(0), meter: Arc::clone(&self.meter) };
         Ok(Arc::new(Spilled(Arc::new(contents))))
     }
@@ -86,7 +86,7 @@ impl Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = (&self.0.file).write(bytes)?;
         self.0.bytes.fetch_add(written as u64, Ordering::Relaxed);
-        self.0.meter.spilled(written);
+        self.0.meter.add(|usage| usage.spilled_bytes += written as u64);
         Ok(written)
     }
 

@@ -189,7 +189,7 @@ impl Supply {
             let read = move || {
                 let loaded = table.load(chunk, &columns)?;
                 if let Some(meter) = meter {
-                    meter.read_columns(loaded.bytes_read());
+                    meter.add(|usage| usage.column_bytes_read += loaded.bytes_read() as u64);
                 }
                 Ok(loaded)
             };
