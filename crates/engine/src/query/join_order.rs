@@ -27,15 +27,8 @@ use crate::query::estimate::estimate;
 use crate::query::join_order::graph::{JoinGraph, turned};
 
 /// Orders joins by estimated cost.
-#[derive(Debug, Default)]
-pub struct JoinOrder {}
-
-impl JoinOrder {
-    /// The rule.
-    pub fn new() -> Self {
-        JoinOrder {}
-    }
-}
+#[derive(Debug)]
+pub struct JoinOrder;
 
 impl OptimizerRule for JoinOrder {
     fn name(&self) -> &str {

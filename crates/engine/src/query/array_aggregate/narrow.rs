@@ -152,7 +152,7 @@ impl Program {
 
 /// The values of a program's steps for some rows.
 #[derive(Debug)]
-pub struct Registers(Vec<Vec<i64>>);
+pub struct Registers(pub(super) Vec<Vec<i64>>);
 
 impl Registers {
     pub fn new(program: &Program, rows_max: usize) -> Self {
@@ -220,13 +220,5 @@ fn digits(of_type: &DataType) -> Option<RangeInclusive<i16>> {
         DataType::Int64 => Some(18..=19),
         DataType::Int32 => Some(9..=10),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-impl Registers {
-    /// Values for tests.
-    pub fn of(values: Vec<Vec<i64>>) -> Self {
-        Registers(values)
     }
 }

@@ -156,7 +156,7 @@ mod tests {
         assert!(Totals::can_add(sum) && !Totals::can_add(Sum { magnitude: magnitude + 2, ..sum }));
         for groups in [3, GROUPS_MAX_FOR_TURNS + 1] {
             let mut totals = Totals::new(groups, &[sum]);
-            let registers = Registers::of(vec![vec![magnitude as i64; Totals::ROWS_MAX]]);
+            let registers = Registers(vec![vec![magnitude as i64; Totals::ROWS_MAX]]);
             for _ in 0..5 {
                 totals.add(&mut [1; Totals::ROWS_MAX], &registers);
             }
