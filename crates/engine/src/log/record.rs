@@ -163,7 +163,6 @@ impl Unit {
         self.put_name(table, row);
     }
 
-    /// A table was made.
     pub(crate) fn create_table(&mut self, table: u32, spec: &TableSpec) {
         self.begin_numbered(CREATE_TABLE, table);
         self.put_text(&spec.name);
@@ -184,7 +183,6 @@ impl Unit {
         spec.secondary.iter().for_each(|columns| self.put_positions(columns));
     }
 
-    /// A table was dropped.
     pub(crate) fn drop_table(&mut self, table: u32) {
         self.begin_numbered(DROP_TABLE, table);
     }
