@@ -63,7 +63,6 @@ fn leave(table: &LockTable, member: &Member, held: &[LockName]) {
     table.leave(member);
 }
 
-/// The row for which everybody waits.
 fn hot() -> LockName {
     LockName::row(0, 0)
 }

@@ -106,7 +106,6 @@ fn start_duckdb(arguments: &Arguments, workload: &Workload) -> Option<DuckDb> {
     }
 }
 
-/// Every query that is wanted.
 fn run(arguments: &Arguments, workload: &Workload, contenders: &Contenders, mut duckdb: Option<&mut DuckDb>) {
     let mut all = Vec::new();
     println!("{} threads\n{}", contenders.dop, Turns::HEAD);

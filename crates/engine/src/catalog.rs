@@ -10,7 +10,6 @@ use crate::log::record::Unit;
 use crate::table::layout::TableSpec;
 use crate::table::{RowTable, TableError};
 
-/// The tables.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     tables: RwLock<Tables>,
@@ -29,11 +28,8 @@ struct Tables {
 /// What there is at a moment.
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
-    /// Every table.
     pub(crate) tables: Vec<Arc<RowTable>>,
-    /// The tables of each set.
     pub(crate) sets: BTreeMap<String, Vec<u32>>,
-    /// The number that the next table gets.
     pub(crate) next_table: u32,
 }
 
@@ -88,7 +84,6 @@ impl Catalog {
         self.tables.read().list.get(number as usize)?.clone()
     }
 
-    /// Enters a set of tables.
     pub(crate) fn keep_set(&self, name: &str, members: Vec<u32>) {
         self.tables.write().sets.insert(name.to_owned(), members);
     }
@@ -98,7 +93,6 @@ impl Catalog {
         self.tables.write().sets.remove(name);
     }
 
-    /// The tables of a set.
     pub(crate) fn set(&self, name: &str) -> Option<Vec<u32>> {
         self.tables.read().sets.get(name).cloned()
     }

@@ -106,7 +106,6 @@ pub struct CheckpointReport {
     pub bytes: u64,
 }
 
-/// Makes checkpoints of an engine.
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
     core: Arc<Core>,
@@ -157,7 +156,7 @@ impl Checkpointer {
         let thread = std::thread::Builder::new()
             .name("checkpoints".to_owned())
             .spawn(move || {
-                while of_thread.log.wait_until_checkpoint_is_due() {
+                while of_thread.log.queue.wait_until_checkpoint_is_due() {
                     // Noted by the core; there will be another try.
                     let _ = of_thread.run();
                 }
@@ -171,7 +170,6 @@ impl Checkpointer {
         self.core.run()
     }
 
-    /// Why the last try failed, if it did.
     pub(crate) fn failure(&self) -> Option<String> {
         self.core.failure.lock().clone()
     }
@@ -182,13 +180,13 @@ impl Drop for Checkpointer {
     fn drop(&mut self) {
         // Relaxed: it only makes a checkpoint end sooner that nobody needs any more.
         self.core.is_closing.store(true, Ordering::Relaxed);
-        self.core.log.end_checkpoints();
+        self.core.log.queue.end_checkpoints();
         if let Some(thread) = self.thread.take() {
             // If it panicked it has said so, and what it was making was a draft.
             let _ = thread.join();
         }
         self.core.is_closing.store(false, Ordering::Relaxed);
-        let is_all_in = self.core.state.lock().begin_lsn.unwrap_or(0) == self.core.log.next_lsn();
+        let is_all_in = self.core.state.lock().begin_lsn.unwrap_or(0) == self.core.log.queue.next_lsn();
         if !is_all_in {
             let _ = self.core.run();
         }
@@ -202,7 +200,7 @@ impl Core {
         let outcome = self.make(numbers.last);
         match &outcome {
             Ok(report) => {
-                self.log.note_checkpoint(Ok(CheckpointNote { begin_lsn: report.begin_lsn, bytes: report.bytes }));
+                self.log.queue.note_checkpoint(Ok(CheckpointNote { begin_lsn: report.begin_lsn, bytes: report.bytes }));
                 // What cannot be removed now is tried again after the next one, and passed by when the database is opened.
                 numbers.live.retain(|&older| self.log.storage().remove(FileName::Checkpoint(older)).is_err());
                 numbers.live.push(report.number);
@@ -211,7 +209,7 @@ impl Core {
             }
             Err(CheckpointError::Closing) => {}
             Err(error) => {
-                self.log.note_checkpoint(Err(()));
+                self.log.queue.note_checkpoint(Err(()));
                 *self.failure.lock() = Some(error.to_string());
             }
         }

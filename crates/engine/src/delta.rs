@@ -61,7 +61,6 @@ const PRESSED_SLEEP: Duration = Duration::from_millis(1);
 pub(crate) struct DeltaTable {
     /// Its columns; row numbers are positions.
     pub(crate) columns: Arc<ColumnTable>,
-    /// How its rows are laid out.
     pub(crate) layout: RowLayout,
 }
 
@@ -176,7 +175,6 @@ impl Delta {
         Ok(())
     }
 
-    /// What freshness costs.
     pub(crate) fn freshness(&self) -> Freshness {
         let Shared { copy, clock, folded, fold_nanos, options, .. } = &*self.shared;
         let backlog = copy.backlog();
@@ -218,7 +216,6 @@ impl Delta {
         }
     }
 
-    /// Every commit so far, in order.
     #[cfg(test)]
     fn history(&self) -> Vec<batch::CommitBatch> {
         self.shared.copy.history()

@@ -69,11 +69,7 @@ pub struct Engine {
     checkpointer: Option<Checkpointer>,
     locks: Arc<LockTable>,
     catalog: Arc<Catalog>,
-    early_lock_release: bool,
-    undo_delay: Duration,
-    key_range_locks: bool,
-    free_slots_min: usize,
-    retry_max: u32,
+    pub(crate) options: EngineOptions,
     log: Option<Arc<Log>>,
     recovery: Option<RecoveryReport>,
 }
@@ -81,9 +77,7 @@ pub struct Engine {
 /// What an engine begins with.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// The tables.
     pub(crate) catalog: Catalog,
-    /// The log, if there is to be one.
     pub(crate) log: Option<Log>,
     /// The checkpoints that there are, if there are to be more.
     pub(crate) numbers: Option<Numbers>,
@@ -103,12 +97,11 @@ impl Engine {
         Engine::assemble(options, parts).expect("only checkpoints can be refused")
     }
 
-    /// An engine of these parts.
     pub(crate) fn assemble(options: EngineOptions, parts: Parts) -> Result<Arc<Self>, LogError> {
         let Parts { catalog, log, numbers, recovery } = parts;
         let cpu = CpuPriority::new(options.cpu_scheduler);
         if let Some(log) = log.as_ref().filter(|_| !cpu.is_off()) {
-            log.leave_to_writer();
+            log.queue.leave_to_writer();
         }
         let locks = Arc::new(LockTable::new(LockOptions {
             scheduler: Arc::clone(&options.lock_scheduler),
@@ -124,27 +117,15 @@ impl Engine {
             }
             _ => None,
         };
-        let EngineOptions { early_lock_release, undo_delay, key_range_locks, free_slots_min, retry_max, .. } = options;
         let (contents, ()) = catalog.contents(|| ());
-        contents.tables.iter().for_each(|table| table.heap.set_free_slots_min(free_slots_min));
-        Ok(Arc::new(Engine {
-            checkpointer,
-            locks,
-            catalog,
-            early_lock_release,
-            undo_delay,
-            key_range_locks,
-            free_slots_min,
-            retry_max,
-            log,
-            recovery,
-        }))
+        contents.tables.iter().for_each(|table| table.heap.set_free_slots_min(options.free_slots_min));
+        Ok(Arc::new(Engine { checkpointer, locks, catalog, options, log, recovery }))
     }
 
     /// Adds an empty table. Names need not differ: tables are known by their numbers.
     pub fn create_table(&self, spec: TableSpec) -> Result<Arc<RowTable>, TableError> {
         let table = self.catalog.create(spec, self.catalog_log())?;
-        table.heap.set_free_slots_min(self.free_slots_min);
+        table.heap.set_free_slots_min(self.options.free_slots_min);
         Ok(table)
     }
 
@@ -154,7 +135,7 @@ impl Engine {
         self.catalog.remove(number, self.catalog_log());
         // A log that nobody will recover from can forget what it has.
         if let (Some(log), None) = (&self.log, &self.checkpointer) {
-            log.forget_table(number);
+            log.queue.forget_table(number);
         }
     }
 
@@ -207,31 +188,10 @@ impl Engine {
         self.locks.statistics()
     }
 
-    pub(crate) fn early_lock_release(&self) -> bool {
-        self.early_lock_release
-    }
-
     /// What has to be durable before somebody is told what was read without locks, and the log to ask. `None` if all that can be
     /// read is durable, or if commits do not wait for the disk.
     pub(crate) fn debt_of_readers(&self) -> Option<(Arc<Log>, Ticket)> {
-        let log = self.log.as_ref().filter(|_| self.early_lock_release)?;
+        let log = self.log.as_ref().filter(|_| self.options.early_lock_release)?;
         Some((Arc::clone(log), log.last_ticket()?))
-    }
-
-    /// What times are measured with.
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        self.locks.clock()
-    }
-
-    pub(crate) fn undo_delay(&self) -> Duration {
-        self.undo_delay
-    }
-
-    pub(crate) fn key_range_locks(&self) -> bool {
-        self.key_range_locks
-    }
-
-    pub(crate) fn retry_max(&self) -> u32 {
-        self.retry_max
     }
 }

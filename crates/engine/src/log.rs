@@ -93,7 +93,7 @@ use data_folder::{DataFolder, random_number};
 use folder::LogFolder;
 pub use options::{Durability, LogOptions};
 pub(crate) use queue::Ticket;
-use queue::{CheckpointNote, Pen, Queue};
+use queue::{Pen, Queue};
 use record::Unit;
 use segments::{Former, Segments};
 use storage::{FolderStorage, LogStorage};
@@ -189,7 +189,7 @@ pub struct LogStatistics {
 /// An engine's log.
 #[derive(Debug)]
 pub struct Log {
-    queue: Arc<Queue>,
+    pub(crate) queue: Arc<Queue>,
     storage: Arc<dyn LogStorage>,
     database: u64,
     is_sync: bool,
@@ -211,15 +211,12 @@ enum Folder {
 /// What a log goes on after.
 #[derive(Debug, Default)]
 pub(crate) struct LogStart {
-    /// The database's id.
     pub(crate) database: u64,
     /// From where on units are needed.
     pub(crate) first_lsn: u64,
-    /// The log sequence number of the next unit.
     pub(crate) next_lsn: u64,
     /// The number that was given to a segment last.
     pub(crate) last_segment: u64,
-    /// The segments that there are.
     pub(crate) former: Vec<Former>,
 }
 
@@ -249,7 +246,6 @@ impl Log {
         Log::resume(Arc::from(storage), options, clock, LogStart::default())
     }
 
-    /// Goes on with a log.
     pub(crate) fn resume(
         storage: Arc<dyn LogStorage>,
         options: &LogOptions,
@@ -267,11 +263,6 @@ impl Log {
             .map_err(|error| LogError::Thread { reason: error.to_string() })?;
         let is_sync = options.durability == Durability::Sync;
         Ok(Log { queue, storage, database, is_sync, writer: Some(writer), folder: Folder::None })
-    }
-
-    /// Lets committers wait for the log's own thread rather than write themselves.
-    pub(crate) fn leave_to_writer(&self) {
-        self.queue.leave_to_writer();
     }
 
     /// Keeps the database's folder as long as the log lives.
@@ -315,11 +306,6 @@ impl Log {
         self.queue.flush()
     }
 
-    /// No transaction will use that table any more, nor will anybody want its changes back.
-    pub(crate) fn forget_table(&self, table: u32) {
-        self.queue.forget_table(table);
-    }
-
     /// What the log has done so far.
     pub fn statistics(&self) -> LogStatistics {
         self.queue.statistics()
@@ -334,34 +320,12 @@ impl Log {
         }
     }
 
-    /// Where its files are.
     pub(crate) fn storage(&self) -> &dyn LogStorage {
         &*self.storage
     }
 
-    /// The database's id.
     pub(crate) fn database(&self) -> u64 {
         self.database
-    }
-
-    /// The log sequence number that the next unit gets.
-    pub(crate) fn next_lsn(&self) -> u64 {
-        self.queue.next_lsn()
-    }
-
-    /// Sleeps until a checkpoint is due; false if there are to be none any more.
-    pub(crate) fn wait_until_checkpoint_is_due(&self) -> bool {
-        self.queue.wait_until_checkpoint_is_due()
-    }
-
-    /// Lets whoever waits for the next checkpoint to be due go.
-    pub(crate) fn end_checkpoints(&self) {
-        self.queue.end_checkpoints();
-    }
-
-    /// Notes what became of a checkpoint.
-    pub(crate) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>) {
-        self.queue.note_checkpoint(outcome);
     }
 }
 

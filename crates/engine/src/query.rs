@@ -34,6 +34,7 @@ pub mod jobs;
 mod join_order;
 mod key_bitmap;
 mod morsel;
+mod pass_through;
 pub mod pipelines;
 mod pool;
 pub mod predicate;

@@ -22,10 +22,11 @@ use crate::catalog::Catalog;
 use crate::checkpoint::file::{CheckpointReader, Piece};
 use crate::checkpoint::{CheckpointError, Numbers};
 use crate::clock::Clock;
+use crate::engine::Parts;
 use crate::log::data_folder::{DataFolder, DataFolderError};
 use crate::log::format::Header;
 use crate::log::reader::{LogReader, ReadError, former_segments};
-use crate::log::record::{LoggedTransaction, Record};
+use crate::log::record::Record;
 use crate::log::replay::{RecordPlace, ReplayError, apply, row_table};
 use crate::log::storage::{FileName, FolderStorage, LogStorage, write_all_at};
 use crate::log::{Durability, Log, LogError, LogOptions, LogStart};
@@ -135,7 +136,6 @@ pub(crate) struct Recovered {
     pub(crate) report: RecoveryReport,
     /// What its log goes on after.
     pub(crate) start: LogStart,
-    /// Its checkpoints.
     pub(crate) numbers: Numbers,
     /// The segment in which the log ends and how much of it counts, if anything in the log is needed.
     pub(crate) tail: Option<(FileName, usize)>,
@@ -159,8 +159,8 @@ pub(crate) fn recover(storage: &dyn LogStorage, database: u64, clock: &dyn Clock
     let mut transactions = 0;
     for transaction in reader.by_ref() {
         let transaction = transaction?;
-        let is_fuzzy = transaction.lsn < wanted;
-        redo(&catalog, transaction, is_fuzzy)?;
+        let place = RecordPlace { lsn: transaction.lsn, is_fuzzy: transaction.lsn < wanted };
+        transaction.records.into_iter().try_for_each(|record| apply_one(&catalog, record, place))?;
         transactions += 1;
     }
     let log_end = reader.end().expect("the reader has come to the end").clone();
@@ -200,7 +200,6 @@ pub(crate) fn write_end_again(storage: &dyn LogStorage, recovered: &Recovered) -
     write().map_err(|source| RecoveryError::End { file: name, source })
 }
 
-/// The checkpoints that there are.
 fn numbers(storage: &dyn LogStorage) -> Result<Numbers, RecoveryError> {
     let names = storage.names().map_err(RecoveryError::Storage)?;
     let (mut last, mut live) = (0, Vec::new());
@@ -231,9 +230,7 @@ fn load(
     loop {
         match reader.next_piece()? {
             Piece::Records(records) => {
-                for record in records {
-                    apply_one(catalog, record, place)?;
-                }
+                records.into_iter().try_for_each(|record| apply_one(catalog, record, place))?;
             }
             Piece::End(end) => {
                 catalog.skip_to(reader.header.count as u32);
@@ -241,11 +238,6 @@ fn load(
             }
         }
     }
-}
-
-fn redo(catalog: &Catalog, transaction: LoggedTransaction, is_fuzzy: bool) -> Result<(), RecoveryError> {
-    let place = RecordPlace { lsn: transaction.lsn, is_fuzzy };
-    transaction.records.into_iter().try_for_each(|record| apply_one(catalog, record, place))
 }
 
 fn apply_one(catalog: &Catalog, record: Record, place: RecordPlace) -> Result<(), RecoveryError> {
@@ -262,50 +254,33 @@ fn apply_one(catalog: &Catalog, record: Record, place: RecordPlace) -> Result<()
     Ok(())
 }
 
-/// A database that was opened, before an engine hosts it.
-pub(crate) struct Opened {
-    pub(crate) catalog: Catalog,
-    pub(crate) log: Option<Log>,
-    /// Of a database that has a folder.
-    pub(crate) durable: Option<(Numbers, RecoveryReport)>,
-}
-
 /// Opens a database as these options say: the one of a data folder, or an empty one.
-pub(crate) fn open(options: &LogOptions, clock: &Arc<dyn Clock>) -> Result<Opened, OpenError> {
+pub(crate) fn open(options: &LogOptions, clock: &Arc<dyn Clock>) -> Result<Parts, OpenError> {
     let Some(path) = &options.data_folder else {
         let log = Log::open(options, Arc::clone(clock))?;
-        return Ok(Opened { catalog: Catalog::default(), log, durable: None });
+        return Ok(Parts { log, ..Parts::default() });
     };
     if options.durability == Durability::None {
         return Err(OpenError::NoLog { path: path.clone() });
     }
     let folder = DataFolder::open(path)?;
     let storage = Arc::new(FolderStorage::new(path));
-    let recovered = recover_in(path, &*storage, folder.database(), clock)?;
     let failed = |reason| OpenError::Recovery { path: path.clone(), reason };
+    let recovered = recover(&*storage, folder.database(), &**clock).map_err(failed)?;
     write_end_again(&*storage, &recovered).map_err(failed)?;
     remove_drafts(&*storage);
     let Recovered { catalog, report, start, numbers, .. } = recovered;
     let mut log = Log::resume(storage, options, Arc::clone(clock), start)?;
     log.keep_folder(folder);
-    Ok(Opened { catalog, log: Some(log), durable: Some((numbers, report)) })
+    Ok(Parts { catalog, log: Some(log), numbers: Some(numbers), recovery: Some(report) })
 }
 
 /// The tables of a data folder that no process has open, in memory; nothing in the folder is changed.
-pub(crate) fn read(path: &Path, clock: &Arc<dyn Clock>) -> Result<(Catalog, RecoveryReport), OpenError> {
+pub(crate) fn read(path: &Path, clock: &Arc<dyn Clock>) -> Result<Parts, OpenError> {
     let folder = DataFolder::open_for_reading(path)?;
-    let recovered = recover_in(path, &FolderStorage::new(path), folder.database(), clock)?;
-    Ok((recovered.catalog, recovered.report))
-}
-
-fn recover_in(
-    path: &Path,
-    storage: &dyn LogStorage,
-    database: u64,
-    clock: &Arc<dyn Clock>,
-) -> Result<Recovered, OpenError> {
     let failed = |reason| OpenError::Recovery { path: path.to_owned(), reason };
-    recover(storage, database, &**clock).map_err(failed)
+    let recovered = recover(&FolderStorage::new(path), folder.database(), &**clock).map_err(failed)?;
+    Ok(Parts { catalog: recovered.catalog, recovery: Some(recovered.report), ..Parts::default() })
 }
 
 /// Removes what checkpoints that were not ended have left. What cannot be removed is in nobody's way.

@@ -111,7 +111,6 @@ impl RowTable {
         (0..row.len()).try_for_each(|column| self.check_column(column, &row[column]))
     }
 
-    /// Whether a value may stand in a column.
     pub(crate) fn check_column(&self, column: usize, value: &Value<'_>) -> Result<(), ValueError> {
         let spec = &self.spec.columns[column];
         value::check(spec, value).map_err(|reason| ValueError {
@@ -131,7 +130,6 @@ impl RowTable {
         self.is_loading.store(is_loading, Ordering::Release);
     }
 
-    /// Whether rows are being loaded.
     pub(crate) fn is_loading(&self) -> bool {
         self.is_loading.load(Ordering::Acquire)
     }

@@ -364,7 +364,7 @@ impl TableSet {
             DeltaTable { columns, layout }
         };
         let tables = self.tables.iter().zip(tables).map(table).collect();
-        let delta = Delta::start(tables, label, &self.propagation, self.engine.clock())?;
+        let delta = Delta::start(tables, label, &self.propagation, &self.engine.options.clock)?;
         for (position, entry) in self.tables.iter().enumerate() {
             if entry.rows.as_ref().is_some_and(|rows| !rows.set_outlet(delta.outlet(position))) {
                 return Err(TableSetError::PublishedElsewhere { table: entry.name().to_owned() });

@@ -230,11 +230,11 @@ impl Connection {
     /// Takes every change back and gives up the locks. Does nothing if no transaction is open.
     pub fn rollback(&mut self) {
         if self.state != State::Idle {
-            let began = self.work.engine.locks().clock().now();
+            let began = self.work.engine.options.clock.now();
             self.work.engine.locks().roll_back(&self.work.member);
             self.work.take_back(&self.tables);
             self.end();
-            self.work.usage.rollback_time += self.work.engine.locks().clock().now().saturating_sub(began);
+            self.work.usage.rollback_time += self.work.engine.options.clock.now().saturating_sub(began);
         }
     }
 
@@ -250,7 +250,7 @@ impl Connection {
             self.begin(priority, rollbacks);
             let outcome = work(self).and_then(|value| self.commit().map(|()| value));
             match outcome {
-                Err(error) if error.is_retryable() && rollbacks < self.work.engine.retry_max() => {
+                Err(error) if error.is_retryable() && rollbacks < self.work.engine.options.retry_max => {
                     self.rollback();
                     rollbacks += 1;
                 }
@@ -332,7 +332,6 @@ impl Connection {
 }
 
 impl Work {
-    /// Locks a table with at least that mode.
     fn intend(&mut self, table: u32, mode: Mode) -> Result<(), TransactionError> {
         let at = table as usize;
         if !self.table_modes[at].is_some_and(|held| held.covers(mode)) {

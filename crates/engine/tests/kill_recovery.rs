@@ -70,7 +70,6 @@ fn create(engine: &Arc<Engine>) {
     engine.keep_set("bank", vec![COUNTERS, ACCOUNTS, JOURNAL]).unwrap();
 }
 
-/// The next transaction of a thread.
 fn step(connection: &mut Connection, thread: i64, random: &mut Pcg64) -> Result<i64, TransactionError> {
     let (from, to) = (random.random_range(0..ACCOUNT_COUNT), random.random_range(0..ACCOUNT_COUNT));
     let amount = random.random_range(1..1_000);

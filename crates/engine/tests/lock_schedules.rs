@@ -49,7 +49,6 @@ struct Schedule {
     steps: Vec<String>,
 }
 
-/// The schedules of a file.
 fn schedules(text: &str) -> Vec<Schedule> {
     let sections = text.split("\n# ").map(|section| section.strip_prefix("# ").unwrap_or(section));
     sections.filter(|section| !section.trim().is_empty()).map(schedule).collect()

@@ -46,7 +46,6 @@ fn seed_count() -> u64 {
     if std::env::var_os("PLIMSOLL_LONG").is_some() { 30_000 } else { 1_500 }
 }
 
-/// The two schedulers of a host.
 #[derive(Clone)]
 struct Schedulers {
     lock: Arc<dyn LockScheduler>,

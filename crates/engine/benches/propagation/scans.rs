@@ -86,7 +86,6 @@ fn ask(queries: &QueryEngine, connection: &mut Connection, set: &TableSet, sql: 
     began.elapsed().as_nanos() as f64
 }
 
-/// Prints a line for each scan.
 pub fn print(rows: i64, rounds: usize) {
     let engine = Engine::new(EngineOptions::default());
     let sets = TABLES.map(|table| changed(&engine, rows, table));

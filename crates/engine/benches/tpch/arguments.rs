@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-/// What to run.
 #[derive(Debug, Clone)]
 pub struct Arguments {
     /// Whether CH-benCHmark is measured instead of TPC-H.
@@ -17,21 +16,17 @@ pub struct Arguments {
     pub clients: usize,
     /// The queries to run; empty for all.
     pub queries: Vec<String>,
-    /// Print our plans.
     pub explain: bool,
     /// Print how long each operator of ours took.
     pub analyze: bool,
     /// Keep our columns in a file instead of in memory; in a test run they are in memory first and then in a file.
     pub in_file: bool,
-    /// Whether stock DataFusion takes part.
     pub with_stock: bool,
-    /// Whether DuckDB takes part.
     pub with_duckdb: bool,
     /// The share of rows that are laid over the chunks as changes; in a test run none at first and then some.
     pub changed: f64,
     /// Memory that each of our queries may keep, in MiB.
     pub grant: Option<usize>,
-    /// Whether this is a test run.
     pub is_test: bool,
     /// Write the data there and stop.
     pub export: Option<PathBuf>,
@@ -88,7 +83,6 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Whether a query is to be run.
     pub fn wants(&self, query: &str) -> bool {
         self.queries.is_empty() || self.queries.iter().any(|wanted| wanted == query)
     }

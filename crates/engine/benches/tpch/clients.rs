@@ -30,7 +30,6 @@ pub struct Batch {
     pub seconds: f64,
     /// The sum of all response times, in seconds.
     pub responses: f64,
-    /// How many queries there were.
     pub queries: usize,
 }
 

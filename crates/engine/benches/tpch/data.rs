@@ -20,12 +20,10 @@ use tpchgen_arrow::{
 /// Rows that are made in one go for those who do not want to hold all of them.
 const SCALE_PER_PART: f64 = 1.0;
 
-/// Makes all tables at a scale.
 pub fn generate(scale: f64) -> Vec<Vec<RecordBatch>> {
     SCHEMA.tables.iter().map(|table| make(table.name, scale)).collect()
 }
 
-/// Makes one table.
 pub fn make(table: &str, scale: f64) -> Vec<RecordBatch> {
     parts(scale).flat_map(|part| make_part(table, scale, part, *parts(scale).end())).collect()
 }

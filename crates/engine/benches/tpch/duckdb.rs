@@ -18,7 +18,6 @@ pub struct DuckDb {
     output: BufReader<ChildStdout>,
     /// The texts of queries, and what is loaded.
     folder: TempDir,
-    /// Its version.
     pub version: String,
 }
 
@@ -26,9 +25,7 @@ pub struct DuckDb {
 pub struct Taken {
     /// The whole query, all rows fetched.
     pub whole: Duration,
-    /// Planning alone.
     pub planning: Duration,
-    /// Rows of the answer.
     pub rows: usize,
 }
 
@@ -74,12 +71,10 @@ impl DuckDb {
         outcome
     }
 
-    /// Sets the number of threads.
     pub fn set_threads(&mut self, count: usize) -> Result<(), String> {
         self.order(&format!("threads {count}"))
     }
 
-    /// Runs a query by its name.
     pub fn query(&mut self, name: &str) -> Result<Taken, String> {
         let line = self.ask(&format!("query {name}"))?;
         let [whole, planning, rows] = numbers(&line)?;

@@ -9,18 +9,14 @@ use plimsoll_model::statistics::{Samples, compare_settings};
 pub struct Turns {
     /// Ours, planning included.
     pub ours: Vec<Duration>,
-    /// Our planning alone.
     pub planning: Vec<Duration>,
     /// DataFusion as it comes.
     pub stock: Vec<Duration>,
-    /// DuckDB.
     pub duckdb: Vec<Duration>,
-    /// DuckDB's planning alone.
     pub duckdb_planning: Vec<Duration>,
 }
 
 impl Turns {
-    /// The heads of [`Turns::line`].
     pub const HEAD: &str =
         "query      best  median    plan |   stock  ours/stock (95 %)     |  DuckDB    plan  ours/DuckDB (95 %)";
 

@@ -13,14 +13,10 @@ use plimsoll_workload::tpch::tables::SCHEMA;
 
 use crate::tpch::data;
 
-/// The seed of data that are drawn.
 const SEED: u64 = 7;
 
-/// Tables and queries.
 pub struct Workload {
-    /// The tables.
     pub tables: &'static [Table],
-    /// Names and texts.
     pub queries: Vec<(String, String)>,
     source: Source,
 }
@@ -53,7 +49,6 @@ impl Workload {
         Workload { tables, queries: benchmark.queries(), source: Source::Held(held) }
     }
 
-    /// The rows of the table at this place.
     pub fn rows(&self, table: usize) -> Vec<RecordBatch> {
         match &self.source {
             Source::Held(tables) => tables[table].clone(),

@@ -16,7 +16,6 @@ use crate::log::storage::FileName;
 use crate::table::RowTable;
 use crate::table::heap::{RowId, RowState};
 
-/// A checkpoint that is being made.
 pub(super) struct Draft<'a> {
     log: &'a Log,
     reader: Reader<'a>,
@@ -41,7 +40,7 @@ impl<'a> Draft<'a> {
         number: u64,
         block_bytes: usize,
     ) -> Result<Self, CheckpointError> {
-        let (contents, begin_lsn) = catalog.contents(|| log.next_lsn());
+        let (contents, begin_lsn) = catalog.contents(|| log.queue.next_lsn());
         let failed = |source| CheckpointError::Storage { file: FileName::Draft(number), source };
         let writer = CheckpointWriter::begin(log.storage(), log.database(), number, begin_lsn, contents.next_table);
         let writer = writer.map_err(failed)?;
@@ -81,7 +80,7 @@ impl<'a> Draft<'a> {
         self.write_unit()?;
         // Whatever was read is the work of units before this place. They must be on disk before the checkpoint is: locks
         // may be given up before that, and a checkpoint that knew more than the log would hold half transactions.
-        let end_lsn = self.log.next_lsn();
+        let end_lsn = self.log.queue.next_lsn();
         self.log.flush()?;
         let (number, begin_lsn, rows) = (self.number, self.begin_lsn, self.rows);
         let (storage, draft) = (self.log.storage(), FileName::Draft(number));

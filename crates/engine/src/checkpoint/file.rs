@@ -18,7 +18,6 @@ use crate::log::storage::{FileName, LogStorage, StorageFile, write_all_at};
 /// Bytes after which what was written is synced: what a disk has to write at once makes commits wait.
 const SYNC_BYTES: u64 = 4 << 20;
 
-/// A checkpoint that is being written.
 pub(super) struct CheckpointWriter {
     file: Box<dyn StorageFile>,
     stamp: Stamp,
@@ -28,7 +27,6 @@ pub(super) struct CheckpointWriter {
 }
 
 impl CheckpointWriter {
-    /// Begins the draft of that number.
     pub(super) fn begin(
         storage: &dyn LogStorage,
         database: u64,
@@ -75,26 +73,22 @@ impl CheckpointWriter {
     }
 }
 
-/// A checkpoint that is being read.
 pub(crate) struct CheckpointReader {
     file: BufReader<Box<dyn Read>>,
     name: FileName,
     stamp: Stamp,
     at: u64,
-    /// Its header.
     pub(crate) header: Header,
 }
 
 /// What comes next in a checkpoint.
 pub(crate) enum Piece {
-    /// The records of a unit.
     Records(Vec<Record>),
     /// The end, and nothing behind it.
     End(Header),
 }
 
 impl CheckpointReader {
-    /// Opens the checkpoint of that number.
     pub(crate) fn open(storage: &dyn LogStorage, database: u64, number: u64) -> Result<Self, CheckpointError> {
         let name = FileName::Checkpoint(number);
         let file = storage.open(name).map_err(|source| CheckpointError::Storage { file: name, source })?;

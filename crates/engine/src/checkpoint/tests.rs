@@ -17,15 +17,16 @@ use crate::clock::{Clock, MonotonicClock};
 use crate::engine::{Engine, EngineOptions, Parts};
 use crate::log::storage::LogStorage;
 use crate::log::tests::storage::MemoryStorage;
+use crate::log::tests::{column, keyed};
 use crate::log::{Durability, LogOptions};
 use crate::recovery::{Recovered, RecoveryError, RecoveryReport, recover, remove_drafts, write_end_again};
 use crate::table::layout::TableSpec;
 use crate::table::{RowTable, TableError};
 use crate::transaction::{Connection, Purpose, TransactionError};
-use crate::value::{ColumnSpec, ColumnType, Value};
+use crate::value::{ColumnType, Value};
 
 const DATABASE: u64 = 77;
-/// The table with a primary key, and an index on its second column.
+/// The table with a primary key.
 const KEYED: u32 = 0;
 /// The table without any key but with an index.
 const LIST: u32 = 1;
@@ -71,24 +72,13 @@ fn add_tables(engine: &Engine) {
 }
 
 fn try_add_tables(engine: &Engine) -> Result<(), TableError> {
-    let column = |name: &str, kind, nullable| ColumnSpec { name: name.to_owned(), kind, nullable };
-    let keyed = TableSpec {
-        name: "keyed".to_owned(),
-        columns: vec![
-            column("key", ColumnType::Int64, false),
-            column("tag", ColumnType::Int32, false),
-            column("note", ColumnType::Text(40), true),
-        ],
-        primary_key: vec![0],
-        secondary: vec![vec![1]],
-    };
     let list = TableSpec {
         name: "list".to_owned(),
         columns: vec![column("number", ColumnType::Int64, false), column("note", ColumnType::Int64, true)],
         primary_key: vec![],
         secondary: vec![vec![0]],
     };
-    assert_eq!(engine.create_table(keyed)?.number, KEYED);
+    assert_eq!(engine.create_table(keyed())?.number, KEYED);
     assert_eq!(engine.create_table(list)?.number, LIST);
     Ok(())
 }
@@ -118,7 +108,6 @@ fn rows(table: &RowTable) -> Vec<String> {
     rows
 }
 
-/// The rows of both tables.
 fn contents(engine: &Engine) -> [Vec<String>; 2] {
     [KEYED, LIST].map(|number| rows(&engine.row_table(number)))
 }

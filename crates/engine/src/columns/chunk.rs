@@ -28,7 +28,6 @@ pub struct Chunk {
     columns: Vec<KeptColumn>,
 }
 
-/// One column of a chunk.
 #[derive(Debug, Clone)]
 struct KeptColumn {
     place: ColumnLocation,
@@ -184,7 +183,6 @@ impl Chunk {
         }
     }
 
-    /// Appends the columns to a file.
     pub(super) fn write(&self, writer: &mut ColumnFileWriter) -> Result<Vec<Extent>, ArrowError> {
         let append = |column: &KeptColumn| match &column.place {
             ColumnLocation::Memory(values) => writer.append(values.physical()),

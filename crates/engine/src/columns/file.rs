@@ -24,7 +24,6 @@ use rustix::fs::{Advice, OFlags};
 /// Places and lengths of direct reads, and the memory that they fill, are multiples of this: the page of today's disks.
 const PAGE: usize = 4096;
 
-/// Bytes that are written in one go.
 const WRITE_BYTES: usize = 1 << 20;
 
 /// Columns of chunks that lie in a file.

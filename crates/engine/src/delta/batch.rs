@@ -27,9 +27,7 @@ pub(crate) struct Outlet {
 /// A row that a transaction has changed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChangedRow {
-    /// The number of its table.
     pub(crate) table: u32,
-    /// Its number.
     pub(crate) row: RowId,
     /// The columns that were written: all of them if it was inserted.
     pub(crate) columns: ColumnSet,
@@ -40,7 +38,6 @@ pub(crate) struct ChangedRow {
 pub(crate) struct CommitBatch {
     /// Its place in the order of commits, from 1.
     pub(super) seq: u64,
-    /// When it was published.
     pub(super) at: Duration,
     changes: Vec<Change>,
     /// The words of all images, one after the other.
@@ -108,7 +105,6 @@ impl CommitBatch {
         })
     }
 
-    /// How many rows it has changed.
     pub(super) fn len(&self) -> usize {
         self.changes.len()
     }

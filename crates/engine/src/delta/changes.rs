@@ -23,7 +23,6 @@ pub(super) struct Changes<'a> {
 /// A position of a chunk that is not what it was.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ChangedPosition {
-    /// Where in the chunk.
     pub(super) position: u32,
     /// What is known of the row that is there: all columns if it has come since, else those that were written, and the others are
     /// as the chunk has them. `None` if there is no row any more.
@@ -81,7 +80,6 @@ impl<'a> Changes<'a> {
         &self.rows
     }
 
-    /// Whether a column was written in any row.
     pub(super) fn has_written(&self, column: usize) -> bool {
         self.rows.iter().any(|row| row.has_written(column))
     }

@@ -178,7 +178,6 @@ impl ColumnCopy {
         state.latest.as_ref().filter(|made| made.at >= moment).map(|made| Arc::clone(&made.snapshot))
     }
 
-    /// How many tuples that snapshot shows.
     pub(super) fn readable_since(&self, moment: Duration) -> Option<u64> {
         self.state.lock().latest.as_ref().filter(|made| made.at >= moment).map(|made| made.tuples)
     }
@@ -235,7 +234,6 @@ impl ColumnCopy {
         Ok(bytes)
     }
 
-    /// How far the copy is behind.
     pub(super) fn backlog(&self) -> Backlog {
         let (mut state, counts) = self.take_in();
         let changes = || state.tables.iter().flat_map(|table| table.changes.values());
@@ -247,7 +245,6 @@ impl ColumnCopy {
         Backlog { counts, tuples, oldest, segment_bytes, old_versions }
     }
 
-    /// Every commit so far.
     #[cfg(test)]
     pub(super) fn history(&self) -> Vec<super::batch::CommitBatch> {
         self.take_in().0.history.clone()

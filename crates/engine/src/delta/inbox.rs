@@ -47,7 +47,6 @@ struct State {
     counts: InboxCounts,
 }
 
-/// What was published so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct InboxCounts {
     /// The place of the last commit in their order.
@@ -56,7 +55,6 @@ pub(super) struct InboxCounts {
     pub(super) tuples: u64,
     /// Bytes of changes that are not folded.
     pub(super) bytes: u64,
-    /// The most that `bytes` ever was.
     pub(super) bytes_peak: u64,
     /// Commits that waited.
     pub(super) stalls: u64,

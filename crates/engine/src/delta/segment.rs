@@ -25,7 +25,6 @@ pub(super) struct Segment {
 struct Entry {
     /// Where its image begins.
     start: u64,
-    /// The row's position in the chunk.
     position: u32,
     /// Words of its image; 0 for a deletion.
     words: u32,
@@ -59,7 +58,6 @@ impl Segment {
         later.changes().for_each(|(position, image)| self.push(position, image));
     }
 
-    /// How many changes it has.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -159,7 +157,6 @@ impl ChunkDelta {
         self.segments.is_empty()
     }
 
-    /// How many changes there are.
     pub(super) fn len(&self) -> usize {
         self.segments.iter().map(|segment| segment.len()).sum()
     }

@@ -26,7 +26,6 @@ struct State {
     failure: Option<String>,
 }
 
-/// What a thread is to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     /// A look at what is due.

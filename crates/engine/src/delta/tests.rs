@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, StringViewArray};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use plimsoll_policy::Priority;
 
@@ -21,8 +21,8 @@ use crate::engine::{Engine, EngineOptions};
 use crate::query::printed::sorted_rows;
 use crate::table::heap::RowId;
 use crate::table::layout::{ColumnSet, TableSpec};
-use crate::table::stored::{RowImage, apply_image};
-use crate::table_set::convert::batch_of;
+use crate::table::stored::{ImageColumn, apply_image};
+use crate::table_set::convert::column_of;
 use crate::table_set::{TableDeclaration, TableSet};
 use crate::transaction::{Connection, Purpose, TransactionError};
 use crate::value::{ColumnSpec, ColumnType, Value};
@@ -110,7 +110,6 @@ fn load(set: &TableSet) {
     set.finish_load().unwrap();
 }
 
-/// The rows of a table in order.
 type Rows = Vec<Vec<String>>;
 
 /// What a query that reads these columns of this snapshot sees of a table: the chunks, the overlay over them.
@@ -182,7 +181,6 @@ struct Replay {
     layouts: Vec<(RowLayout, SchemaRef)>,
 }
 
-/// Rows by number.
 type RowWords = BTreeMap<RowId, Vec<u64>>;
 
 /// The rows of each table by number, while no transaction changes them.
@@ -201,8 +199,13 @@ fn rows_by_number(set: &TableSet) -> Vec<RowWords> {
 
 /// Rows of a table as a query shows them.
 fn shown(rows: &RowWords, (layout, schema): &(RowLayout, SchemaRef)) -> Rows {
-    let images: Vec<_> = rows.values().map(|words| RowImage { layout, words }).collect();
-    sorted_rows(&[batch_of(&images, schema).unwrap()])
+    let column = |(column, field): (usize, &FieldRef)| {
+        let place = layout.place(column);
+        let images = rows.values().map(|words| ImageColumn { place, words, offset: place.word as usize });
+        column_of(&images.collect::<Vec<_>>(), column, field.data_type()).unwrap()
+    };
+    let columns = schema.fields().iter().enumerate().map(column).collect();
+    sorted_rows(&[RecordBatch::try_new(Arc::clone(schema), columns).unwrap()])
 }
 
 fn layouts() -> Vec<(RowLayout, SchemaRef)> {
@@ -245,7 +248,6 @@ impl Replay {
     }
 }
 
-/// Moves money from one account to another.
 fn transfer(connection: &mut Connection, table: u32, from: i64, to: i64, amount: i64) -> Result<(), TransactionError> {
     for (id, amount) in [(from, -amount), (to, amount)] {
         if let Some(row) = connection.find(table, &[Value::Int(id)], Purpose::Write)? {

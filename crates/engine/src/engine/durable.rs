@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Engine, EngineOptions, Parts};
+use super::{Engine, EngineOptions};
 use crate::checkpoint::{CheckpointError, CheckpointReport};
 use crate::log::LogOptions;
 use crate::recovery::{self, OpenError, RecoveryReport};
@@ -11,17 +11,14 @@ use crate::recovery::{self, OpenError, RecoveryReport};
 impl Engine {
     /// Opens a database: the one in the log options' data folder, recovered, or an empty one that ends with the process.
     pub fn open(options: EngineOptions, log: &LogOptions) -> Result<Arc<Self>, OpenError> {
-        let opened = recovery::open(log, &options.clock)?;
-        let (numbers, recovery) = opened.durable.unzip();
-        let parts = Parts { catalog: opened.catalog, log: opened.log, numbers, recovery };
+        let parts = recovery::open(log, &options.clock)?;
         Ok(Engine::assemble(options, parts)?)
     }
 
     /// A copy in memory of the database in a data folder that no process has open. Nothing in the folder is changed, and
     /// what is done to the copy goes nowhere.
     pub fn open_copy(options: EngineOptions, folder: &Path) -> Result<Arc<Self>, OpenError> {
-        let (catalog, report) = recovery::read(folder, &options.clock)?;
-        let parts = Parts { catalog, log: None, numbers: None, recovery: Some(report) };
+        let parts = recovery::read(folder, &options.clock)?;
         Ok(Engine::assemble(options, parts)?)
     }
 

@@ -14,7 +14,6 @@ use super::verdicts::Todo;
 /// What a search has seen, kept from search to search for its memory.
 #[derive(Debug, Default)]
 pub(super) struct Search {
-    /// The number of this search.
     number: u64,
     /// By slot.
     seen: Vec<Seen>,

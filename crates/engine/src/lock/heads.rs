@@ -17,7 +17,6 @@ struct Named {
 }
 
 impl Heads {
-    /// The head of a name that is locked.
     pub(super) fn get(&self, name: LockName, hash: u64) -> Option<&Head> {
         self.0.find(hash, |named| named.name == name).map(|named| &named.head)
     }
@@ -45,7 +44,6 @@ impl Heads {
         Some(result)
     }
 
-    /// How many names are locked.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }

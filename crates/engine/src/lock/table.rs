@@ -228,11 +228,6 @@ impl LockTable {
         Counters::count(&self.counters.abandoned);
     }
 
-    /// What time is measured with.
-    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
     pub(super) fn member(&self, slot: Slot) -> Arc<Member> {
         Arc::clone(&self.members.read().all[slot as usize])
     }

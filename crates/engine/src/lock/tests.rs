@@ -30,6 +30,12 @@ fn options(scheduler: &str) -> LockOptions {
     LockOptions::new(lock_scheduler(scheduler).expect("listed"), Arc::new(MonotonicClock::default()))
 }
 
+fn joined(locks: &LockTable, priority: Priority) -> Arc<Member> {
+    let member = locks.join();
+    locks.begin(&member, priority, 0);
+    member
+}
+
 /// A transaction of a schedule.
 struct Actor {
     member: Arc<Member>,
@@ -54,7 +60,8 @@ fn check(scheduler: &str, schedule: &str) -> LockStatistics {
 }
 
 fn perform_all(mut stage: Stage, schedule: &str) -> LockStatistics {
-    for line in schedule.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    let lines = schedule.lines().map(str::trim);
+    for line in lines.filter(|line| !line.is_empty() && !line.starts_with("//")) {
         let (step, expected) = line.split_once('=').expect("a step has an expectation");
         assert_eq!(stage.perform(step.trim()), expected.trim(), "at `{line}` of {schedule}");
     }

@@ -108,7 +108,6 @@ impl DataFolder {
         Ok(DataFolder { path: path.to_owned(), database, _lock: lock })
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

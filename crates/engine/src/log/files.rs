@@ -30,17 +30,14 @@ pub(crate) trait Files: Debug + Send + Sync {
     /// Gives a file another name in the same folder.
     fn rename(&self, old: &Path, new: &Path) -> io::Result<()>;
 
-    /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// The names in a folder.
     fn names(&self, folder: &Path) -> io::Result<Vec<OsString>>;
 
     /// Returns when the names in a folder are durable.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 }
 
-/// A file that is open for writing.
 pub(crate) trait WritableFile: StorageFile {
     /// Makes the file at least so many bytes long, so that a full disk shows before anything is written. Not every file system can:
     /// then nothing is done.

@@ -65,7 +65,6 @@ impl LogFolder {
         }
     }
 
-    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -18,9 +18,7 @@
 //!
 //! Checkpoints are made of the same frames: see [`crate::checkpoint`].
 
-/// Bytes of a file's header.
 pub(crate) const HEADER_BYTES: usize = 64;
-/// Bytes of a frame's header.
 pub(crate) const FRAME_HEADER_BYTES: usize = 20;
 
 /// The format that this program writes, and the only one that it reads.
@@ -31,9 +29,7 @@ const CHECKED_BYTES: usize = 44;
 /// What kind of file it is, by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Magic {
-    /// A segment of the log.
     Segment,
-    /// A checkpoint.
     Checkpoint,
     /// What a checkpoint ends with.
     CheckpointEnd,
@@ -52,9 +48,7 @@ impl Magic {
 /// What binds frames to their file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// The kind of file.
     pub(crate) magic: Magic,
-    /// The database's id.
     pub(crate) database: u64,
     /// The file's number, which its name has, too.
     pub(crate) number: u64,
@@ -63,7 +57,6 @@ pub(crate) struct Stamp {
 /// A file's header, or its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Which file.
     pub(crate) stamp: Stamp,
     /// For a segment the log sequence number of its first frame, for a checkpoint where the log is to be read from, for its
     /// end how far the log must reach at least.
@@ -84,7 +77,6 @@ pub(crate) enum HeaderError {
 }
 
 impl Header {
-    /// As it is written.
     pub(crate) fn encode(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..8].copy_from_slice(&self.stamp.magic.bytes());

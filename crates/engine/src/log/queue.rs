@@ -25,7 +25,7 @@ pub(super) use writer::{Pen, run};
 
 /// What committers and the writer share.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     state: Mutex<State>,
     /// The writer sleeps here.
     work: Condvar,
@@ -58,7 +58,6 @@ struct State {
     units: u64,
     /// When its first unit came.
     began: Duration,
-    /// The number of the group that gathers.
     group: u64,
     next_lsn: u64,
     /// Where the log begins; units before are forgotten.
@@ -82,7 +81,6 @@ struct State {
 pub(crate) struct CheckpointNote {
     /// Where the log is to be read from.
     pub(crate) begin_lsn: u64,
-    /// Bytes of its file.
     pub(crate) bytes: u64,
 }
 
@@ -156,8 +154,8 @@ impl Queue {
         }
     }
 
-    /// Has everything written by the log's own thread.
-    pub(super) fn leave_to_writer(&self) {
+    /// Lets committers wait for the log's own thread rather than write themselves.
+    pub(crate) fn leave_to_writer(&self) {
         // Relaxed: it is right either way.
         self.do_committers_write.store(false, Ordering::Relaxed);
     }
@@ -270,8 +268,8 @@ impl Queue {
         last.map_or(Ok(()), |last| self.durable.wait_for(last))
     }
 
-    /// Forgets a table's units: if no other table has any, the log begins anew.
-    pub(super) fn forget_table(&self, table: u32) {
+    /// Forgets the units of a table that no transaction will use any more: if no other table has any, the log begins anew.
+    pub(crate) fn forget_table(&self, table: u32) {
         let mut state = self.state.lock();
         let Some(has_units) = state.has_units.get_mut(table as usize) else { return };
         if std::mem::take(has_units) && !state.has_units.contains(&true) {
@@ -290,12 +288,12 @@ impl Queue {
     }
 
     /// The log sequence number that the next unit gets.
-    pub(super) fn next_lsn(&self) -> u64 {
+    pub(crate) fn next_lsn(&self) -> u64 {
         self.state.lock().next_lsn
     }
 
     /// Sleeps until the log has grown so much that a checkpoint is due; false if there are to be none any more.
-    pub(super) fn wait_until_checkpoint_is_due(&self) -> bool {
+    pub(crate) fn wait_until_checkpoint_is_due(&self) -> bool {
         let mut state = self.state.lock();
         while !state.is_ending_checkpoints {
             if state.next_lsn >= state.checkpoint_lsn && self.durable.failure().is_none() {
@@ -307,13 +305,13 @@ impl Queue {
     }
 
     /// Lets whoever waits for the next checkpoint to be due go.
-    pub(super) fn end_checkpoints(&self) {
+    pub(crate) fn end_checkpoints(&self) {
         self.state.lock().is_ending_checkpoints = true;
         self.checkpoints.notify_all();
     }
 
     /// Notes what became of a checkpoint: one that is durable makes the units before its beginning superfluous.
-    pub(super) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>) {
+    pub(crate) fn note_checkpoint(&self, outcome: Result<CheckpointNote, ()>) {
         let mut state = self.state.lock();
         let interval = self.checkpoint_bytes.unwrap_or(u64::MAX);
         match outcome {

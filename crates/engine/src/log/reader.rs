@@ -109,7 +109,6 @@ impl<'a> LogReader<'a> {
         Ok(LogReader::over(storage, found, lsn))
     }
 
-    /// Reads a database's log from a place on.
     pub(crate) fn from(storage: &'a dyn LogStorage, database: u64, lsn: u64) -> Result<Self, ReadError> {
         let mut found = find(storage, Some(database))?;
         match found.segments.iter().rposition(|segment| segment.lsn <= lsn) {
@@ -267,7 +266,6 @@ fn find(storage: &dyn LogStorage, database: Option<u64>) -> Result<Found, ReadEr
     Ok(Found { segments, others, numbers })
 }
 
-/// Refuses a file of another database.
 pub(crate) fn check_database(file: FileName, found: Stamp, wanted: Option<u64>) -> Result<(), ReadError> {
     match wanted {
         Some(wanted) if wanted != found.database => {

@@ -132,7 +132,6 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    /// Forgets what it held.
     pub(crate) fn clear(&mut self) {
         self.bytes.clear();
         self.tables.clear();
@@ -164,7 +163,6 @@ impl Unit {
         self.put_name(table, row);
     }
 
-    /// A table was made.
     pub(crate) fn create_table(&mut self, table: u32, spec: &TableSpec) {
         self.begin_numbered(CREATE_TABLE, table);
         self.put_text(&spec.name);
@@ -185,7 +183,6 @@ impl Unit {
         spec.secondary.iter().for_each(|columns| self.put_positions(columns));
     }
 
-    /// A table was dropped.
     pub(crate) fn drop_table(&mut self, table: u32) {
         self.begin_numbered(DROP_TABLE, table);
     }
@@ -199,7 +196,6 @@ impl Unit {
         tables.iter().for_each(|table| self.bytes.extend_from_slice(&table.to_le_bytes()));
     }
 
-    /// How many bytes it has so far.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }

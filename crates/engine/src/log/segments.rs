@@ -15,7 +15,6 @@ use super::storage::{FileName, LogStorage, StorageFile, write_all_at};
 /// Segments to be used again beyond which further ones are removed: what a log leaves that was long for a while.
 const SPARE_MAX: usize = 8;
 
-/// The segments of the log.
 pub(super) struct Segments {
     storage: Arc<dyn LogStorage>,
     database: u64,
@@ -30,7 +29,6 @@ pub(super) struct Segments {
 /// A segment that is written no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Former {
-    /// Its number.
     pub(crate) number: u64,
     /// The log sequence number behind its last unit; 0 if it has none.
     pub(crate) end_lsn: u64,

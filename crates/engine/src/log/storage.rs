@@ -95,7 +95,6 @@ pub trait StorageFile: Send {
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// Writes all of these bytes at a place.
 pub(crate) fn write_all_at(file: &mut dyn StorageFile, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match file.write_at(bytes, offset) {

@@ -26,7 +26,7 @@ use crate::transaction::{Connection, TransactionError};
 use crate::value::{ColumnSpec, ColumnType, Value};
 use storage::MemoryStorage;
 
-/// The table with a primary key, and an index on its second column.
+/// The table with a primary key.
 const KEYED: u32 = 0;
 /// The table without any.
 const LIST: u32 = 1;
@@ -35,9 +35,13 @@ fn options(durability: Durability) -> LogOptions {
     LogOptions { durability, ..LogOptions::default() }
 }
 
-fn add_tables(engine: &Engine) {
-    let column = |name: &str, kind, nullable| ColumnSpec { name: name.to_owned(), kind, nullable };
-    let keyed = TableSpec {
+pub(crate) fn column(name: &str, kind: ColumnType, nullable: bool) -> ColumnSpec {
+    ColumnSpec { name: name.to_owned(), kind, nullable }
+}
+
+/// A table with a primary key, and an index on its second column.
+pub(crate) fn keyed() -> TableSpec {
+    TableSpec {
         name: "keyed".to_owned(),
         columns: vec![
             column("key", ColumnType::Int64, false),
@@ -46,14 +50,17 @@ fn add_tables(engine: &Engine) {
         ],
         primary_key: vec![0],
         secondary: vec![vec![1]],
-    };
+    }
+}
+
+fn add_tables(engine: &Engine) {
     let list = TableSpec {
         name: "list".to_owned(),
         columns: vec![column("number", ColumnType::Int64, true)],
         primary_key: vec![],
         secondary: vec![],
     };
-    engine.create_table(keyed).unwrap();
+    engine.create_table(keyed()).unwrap();
     engine.create_table(list).unwrap();
 }
 

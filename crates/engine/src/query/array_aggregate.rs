@@ -63,8 +63,8 @@ use crate::query::scan::ColumnScan;
 use crate::query::scan::stream::morsels::Morsels;
 
 /// Puts [`ArrayAggregateExec`] where it can be. Runs before exchanges are planned.
-#[derive(Debug, Default)]
-pub struct ArrayAggregation {}
+#[derive(Debug)]
+pub struct ArrayAggregation;
 
 impl PhysicalOptimizerRule for ArrayAggregation {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
@@ -95,7 +95,6 @@ pub struct ArrayAggregateExec {
     partitions: usize,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    /// Measures the threads, if somebody wants to know.
     meter: Option<PipelineMeter>,
     running: Arc<Mutex<Running>>,
 }
@@ -104,7 +103,6 @@ pub struct ArrayAggregateExec {
 #[derive(Debug, Default)]
 struct Running {
     work: Option<Work>,
-    /// Partitions executed so far.
     executed: usize,
 }
 
@@ -160,15 +158,10 @@ impl ArrayAggregateExec {
         }
     }
 
-    /// The same over another scan.
-    fn with(&self, scan: Arc<dyn ExecutionPlan>, partitions: usize, meter: Option<PipelineMeter>) -> Self {
+    /// The same over another scan of the same columns, perhaps in another number of partitions. With a meter their work is measured: it
+    /// ends their pipeline. The groups are read off by `partitions`.
+    pub fn over(&self, scan: Arc<dyn ExecutionPlan>, meter: Option<PipelineMeter>, partitions: usize) -> Self {
         Self::new(scan, Arc::clone(&self.layout), Arc::clone(&self.phases), partitions, meter)
-    }
-
-    /// The same over a scan of the same columns in another number of partitions, whose work is measured: it ends their pipeline. The
-    /// groups are read off by `partitions`.
-    pub fn over(&self, scan: Arc<dyn ExecutionPlan>, meter: PipelineMeter, partitions: usize) -> Self {
-        self.with(scan, partitions, Some(meter))
     }
 
     /// How many partitions are worth reading groups off.
@@ -308,7 +301,7 @@ impl ExecutionPlan for ArrayAggregateExec {
         let Some(scan) = children.pop().filter(|_| children.is_empty()) else {
             return internal_err!("an aggregation has one input");
         };
-        Ok(Arc::new(self.with(scan, self.partitions, self.meter.clone())))
+        Ok(Arc::new(self.over(scan, self.meter.clone(), self.partitions)))
     }
 
     fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {

@@ -138,7 +138,6 @@ enum Degrees {
 /// Sessions that plan nothing now, the one used last at the end.
 type IdlePlanners = Mutex<Vec<Session>>;
 
-/// A session while it plans.
 #[derive(Debug)]
 struct Planner {
     /// `None` only while it is dropped.
@@ -221,7 +220,7 @@ impl QueryEngine {
 
     /// What was learned about degrees of parallelism; `None` without a policy for pipelines.
     pub fn parallelism(&self) -> Option<ParallelismFigures> {
-        self.learner.as_ref().map(|learner| learner.figures())
+        self.learner.as_ref().map(|learner| learner.known().figures())
     }
 
     /// What all queries that have ended took, whether they had an answer or not. Chunks that were still being read when a query
@@ -405,7 +404,7 @@ async fn rows_of(
 fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let mut rules = Optimizer::new().rules;
     let place = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(rules.len(), |place| place + 1);
-    rules.insert(place, Arc::new(JoinOrder::new()));
+    rules.insert(place, Arc::new(JoinOrder));
     Dependencies::insert(&mut rules);
     rules
 }
@@ -416,8 +415,8 @@ fn rules_of_one_degree() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules = PhysicalOptimizer::new().rules;
     PushFilters::replace(&mut rules);
     let place = rules.iter().position(|rule| rule.name() == EnsureRequirements::new().name()).unwrap_or(rules.len());
-    rules.insert(place, Arc::new(ArrayAggregation::default()));
-    rules.push(Arc::new(KeyBitmaps::default()));
+    rules.insert(place, Arc::new(ArrayAggregation));
+    rules.push(Arc::new(KeyBitmaps));
     rules
 }
 

@@ -25,7 +25,6 @@ pub const UNKNOWN_SHARE: f64 = 0.2;
 /// What is expected of a plan's result.
 #[derive(Debug, Clone)]
 pub struct Estimate {
-    /// How many rows.
     pub rows: f64,
     /// One entry per output column.
     pub columns: Vec<ColumnEstimate>,
@@ -36,7 +35,6 @@ pub struct Estimate {
 /// What is expected of one column of a result.
 #[derive(Debug, Clone, Copy)]
 pub struct ColumnEstimate {
-    /// How many distinct values it has.
     pub distinct: f64,
     /// How many distinct values the column of the base table has, from which the conditions so far have let some pass.
     pub domain: f64,
@@ -70,7 +68,6 @@ fn surviving(distinct: f64, rows: f64, share: f64) -> f64 {
     (distinct * (1.0 - (1.0 - share.min(1.0)).powf(repeats))).max(1.0)
 }
 
-/// Estimates a plan.
 pub fn estimate(plan: &LogicalPlan) -> Estimate {
     let columns = plan.schema().fields().len();
     match plan {

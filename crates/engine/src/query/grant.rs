@@ -37,12 +37,10 @@ pub struct MemoryGrant {
 }
 
 impl MemoryGrant {
-    /// So many MiB, and files in this folder.
     pub fn new(mebibytes: usize, folder: DiskFolder) -> Self {
         MemoryGrant { bytes: mebibytes << 20, folder }
     }
 
-    /// The grant in MiB.
     pub fn mebibytes(&self) -> usize {
         self.bytes >> 20
     }
@@ -57,7 +55,6 @@ impl MemoryGrant {
         config.with_batch_size(batch_rows)
     }
 
-    /// Pool and files for one query.
     pub fn runtime(&self, common: &RuntimeEnv, meter: &Arc<UsageMeter>) -> Result<Arc<RuntimeEnv>> {
         let spills = Arc::new(Spills::new(self.folder.clone(), Arc::clone(meter)));
         RuntimeEnvBuilder::from_runtime_env(common)

@@ -24,13 +24,13 @@ pub mod switch;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use datafusion::common::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use plimsoll_policy::cache_class::CacheClass;
 use tokio::runtime::Handle;
 
@@ -92,25 +92,7 @@ pub struct JobFigures {
     pub switch_time: Duration,
 }
 
-/// Counts of one engine.
-///
-/// Relaxed throughout: each number stands for itself.
-#[derive(Debug, Default)]
-pub(crate) struct JobCounts {
-    started: [AtomicU64; 3],
-    switches: AtomicU64,
-    switch_nanoseconds: AtomicU64,
-}
-
-impl JobCounts {
-    fn figures(&self) -> JobFigures {
-        JobFigures {
-            started: [0, 1, 2].map(|class: usize| self.started[class].load(Ordering::Relaxed)),
-            switches: self.switches.load(Ordering::Relaxed),
-            switch_time: Duration::from_nanos(self.switch_nanoseconds.load(Ordering::Relaxed)),
-        }
-    }
-}
+pub(crate) type JobCounts = Mutex<JobFigures>;
 
 /// Divides the plans of an engine into jobs, and remembers how large their structures were.
 #[derive(Debug)]
@@ -126,7 +108,7 @@ impl JobPlanner {
     }
 
     pub(crate) fn figures(&self) -> JobFigures {
-        self.counts.figures()
+        *self.counts.lock()
     }
 
     /// The plan with its jobs.
@@ -160,7 +142,7 @@ impl JobRunner {
 
     /// The pool of a class, on which a job is about to begin.
     fn begin(&self, class: CacheClass) -> &Handle {
-        self.counts.started[class as usize].fetch_add(1, Ordering::Relaxed);
+        self.counts.lock().started[class as usize] += 1;
         &self.pools[class as usize]
     }
 

@@ -27,15 +27,8 @@ use crate::query::estimate::estimate;
 use crate::query::join_order::graph::{JoinGraph, turned};
 
 /// Orders joins by estimated cost.
-#[derive(Debug, Default)]
-pub struct JoinOrder {}
-
-impl JoinOrder {
-    /// The rule.
-    pub fn new() -> Self {
-        JoinOrder {}
-    }
-}
+#[derive(Debug)]
+pub struct JoinOrder;
 
 impl OptimizerRule for JoinOrder {
     fn name(&self) -> &str {
@@ -57,7 +50,6 @@ fn columns_are_dropped(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Orders all joins of a plan.
 pub fn order(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down_with_subqueries(|node| {
         if !is_tree(&node) {

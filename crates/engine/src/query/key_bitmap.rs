@@ -18,8 +18,8 @@ use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Int32Type, Int64Type, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{NullEquality, Result, Statistics, internal_err};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{NullEquality, Result, internal_err};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
@@ -28,14 +28,11 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::replace_children_if_necessary;
 use datafusion::physical_plan::joins::{HashJoinExec, PartitionMode};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{Stream, StreamExt};
 
+use crate::query::pass_through::{PassThrough, PassThroughExec};
 use crate::query::scan::ColumnScan;
 
 /// How many numbers there may be for each row of the table: a bit is cheaper than a row by far, but not free.
@@ -46,7 +43,6 @@ const NUMBERS_PER_ROW_MAX: usize = 16;
 pub struct KeyBits {
     /// The condition that says the same.
     expression_id: u64,
-    /// The first number.
     pub first: i64,
     count: usize,
     /// The bits and their memory. Empty until all keys are known, and if there was no memory for them.
@@ -66,8 +62,8 @@ impl KeyBits {
 }
 
 /// Puts [`KeyBitmapExec`] on build sides. Runs after DataFusion has handed conditions to scans.
-#[derive(Debug, Default)]
-pub struct KeyBitmaps {}
+#[derive(Debug)]
+pub struct KeyBitmaps;
 
 impl PhysicalOptimizerRule for KeyBitmaps {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
@@ -110,7 +106,7 @@ fn with_bits(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPl
         Ok(Transformed::yes(DataSourceExec::from_data_source(scan) as Arc<dyn ExecutionPlan>))
     })?;
     let Some(bits) = found else { return Ok(None) };
-    let build = Arc::new(KeyBitmapExec::new(Arc::clone(join.left()), key.index(), bits));
+    let build = Arc::new(KeyBitmapExec::new(Arc::clone(join.left()), KeySetting { key: key.index(), bits }));
     replace_children_if_necessary(Arc::clone(node), vec![build, probe.data]).map(Some)
 }
 
@@ -128,79 +124,39 @@ fn scan_with_bits(scan: &ColumnScan, expression_id: u64, kept: &DataType) -> Opt
 }
 
 /// Passes rows on, and sets the bits of their keys.
+pub type KeyBitmapExec = PassThroughExec<KeySetting>;
+
+/// Which column holds the keys, and their bits.
 #[derive(Debug, Clone)]
-pub struct KeyBitmapExec {
-    input: Arc<dyn ExecutionPlan>,
+pub struct KeySetting {
     key: usize,
     bits: Arc<KeyBits>,
-    metrics: ExecutionPlanMetricsSet,
 }
 
-impl KeyBitmapExec {
-    fn new(input: Arc<dyn ExecutionPlan>, key: usize, bits: Arc<KeyBits>) -> Self {
-        KeyBitmapExec { input, key, bits, metrics: ExecutionPlanMetricsSet::new() }
-    }
-
-    /// Bytes of the bits.
+impl KeySetting {
     pub fn bytes(&self) -> u64 {
         self.bits.count.div_ceil(8) as u64
     }
 }
 
-impl DisplayAs for KeyBitmapExec {
-    fn fmt_as(&self, _format: DisplayFormatType, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "KeyBitmapExec: key={}, bits={}", self.schema().field(self.key).name(), self.bits.count)
-    }
-}
+impl PassThrough for KeySetting {
+    const NAME: &'static str = "KeyBitmapExec";
 
-impl ExecutionPlan for KeyBitmapExec {
-    fn name(&self) -> &str {
-        "KeyBitmapExec"
+    fn describe(&self, input: &Arc<dyn ExecutionPlan>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "key={}, bits={}", input.schema().field(self.key).name(), self.bits.count)
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(input) = children.pop().filter(|_| children.is_empty()) else {
-            return internal_err!("a key bitmap has one input");
-        };
-        Ok(Arc::new(KeyBitmapExec::new(input, self.key, Arc::clone(&self.bits))))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn apply_expressions(
+    fn execute(
         &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        if self.input.output_partitioning().partition_count() != 1 {
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<SendableRecordBatchStream> {
+        if input.output_partitioning().partition_count() != 1 {
             return internal_err!("the keys of several partitions would be published one after the other");
         }
-        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let input = input.execute(partition, Arc::clone(&context))?;
         let memory = MemoryConsumer::new("KeyBitmap").register(context.memory_pool());
         // Without bits the scan asks the join's hash table, as it would have.
         let setting = memory.try_grow(self.bits.count.div_ceil(8)).ok().map(|()| {
@@ -208,24 +164,11 @@ impl ExecutionPlan for KeyBitmapExec {
             set.append_n(self.bits.count, false);
             Setting { set, memory }
         });
-        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let metrics = BaselineMetrics::new(metrics, partition);
         Ok(Box::pin(KeyStream { input, key: self.key, bits: Arc::clone(&self.bits), setting, metrics }))
-    }
-
-    fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _args: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&inputs[0]))
     }
 }
 
-/// Bits that are being set.
 struct Setting {
     set: BooleanBufferBuilder,
     memory: MemoryReservation,

@@ -21,11 +21,8 @@ use crate::columns::{ChunkOverlay, Patch};
 
 /// Some rows of a chunk, or some images that are laid over it.
 pub struct Morsel<'a> {
-    /// The columns.
     pub columns: &'a LoadedColumns,
-    /// The first row within them.
     pub offset: usize,
-    /// How many rows.
     pub rows: usize,
     /// Whether these are images, whose values need not lie between the table's minima and maxima.
     pub are_images: bool,
@@ -88,9 +85,7 @@ impl Morsel<'_> {
 /// A column of some rows of a chunk with new values, which are put in their places when the column is first read.
 pub struct PatchedColumn {
     overlay: Arc<ChunkOverlay>,
-    /// Which of the overlay's patches.
     patch: usize,
-    /// The position of the first of the rows.
     first: usize,
     /// Which of the patch's values are of these rows.
     new: Range<usize>,

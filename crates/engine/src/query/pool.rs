@@ -21,7 +21,6 @@ const EXCHANGE: &str = "RepartitionExec[";
 pub struct GrantPool(FairSpillPool);
 
 impl GrantPool {
-    /// So many bytes for one query.
     pub fn new(bytes: usize) -> Self {
         GrantPool(FairSpillPool::new(bytes))
     }

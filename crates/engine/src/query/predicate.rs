@@ -10,7 +10,9 @@ mod range;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array, new_null_array};
+use arrow::array::{
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, BooleanBufferBuilder, Int64Array, new_null_array,
+};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, SchemaRef, UInt8Type, UInt16Type};
@@ -165,7 +167,6 @@ impl Predicate {
         })
     }
 
-    /// Whether each entry of a dictionary passes.
     fn entries_of(&mut self, dictionary: &ArrayRef) -> Option<&[bool]> {
         // Most chunks share the dictionary of the one before.
         let place = match self.entries.iter().rposition(|(met, _)| Arc::ptr_eq(met, dictionary)) {
@@ -224,21 +225,22 @@ fn truths(passing: &BooleanArray) -> BooleanBuffer {
 /// Whether the entries of these codes pass. There is a byte per entry: those of one column stay in the first cache level, and no
 /// bit needs to be shifted out.
 fn lookup(codes: &ArrayRef, passes: &[bool]) -> BooleanBuffer {
-    let passing = match codes.data_type() {
-        DataType::UInt8 => {
-            let codes = codes.as_primitive::<UInt8Type>().values();
-            BooleanBuffer::collect_bool(codes.len(), |row| {
-                passes.get(usize::from(codes[row])).is_some_and(|pass| *pass)
-            })
-        }
-        _ => {
-            let codes = codes.as_primitive::<UInt16Type>().values();
-            BooleanBuffer::collect_bool(codes.len(), |row| {
-                passes.get(usize::from(codes[row])).is_some_and(|pass| *pass)
-            })
-        }
-    };
-    match codes.nulls() {
+    let passes = |code: usize| passes.get(code).is_some_and(|pass| *pass);
+    match codes.data_type() {
+        DataType::UInt8 => collect_passing::<UInt8Type>(codes, |code| passes(usize::from(code))),
+        _ => collect_passing::<UInt16Type>(codes, |code| passes(usize::from(code))),
+    }
+}
+
+/// Which values are not null and pass.
+fn collect_passing<T: ArrowPrimitiveType>(array: &ArrayRef, passes: impl Fn(T::Native) -> bool) -> BooleanBuffer {
+    let values = array.as_primitive::<T>().values();
+    without_nulls(BooleanBuffer::collect_bool(values.len(), |row| passes(values[row])), array)
+}
+
+/// A null never passes.
+fn without_nulls(passing: BooleanBuffer, array: &ArrayRef) -> BooleanBuffer {
+    match array.nulls() {
         Some(nulls) => &passing & nulls.inner(),
         None => passing,
     }
@@ -263,19 +265,9 @@ fn lookup_number(values: &ArrayRef, first: i64, numbers: &BooleanBuffer) -> Bool
         let place = value.wrapping_sub(first) as usize;
         place < numbers.len() && numbers.value(place)
     };
-    let passing = match values.data_type() {
-        DataType::Int32 => {
-            let values = values.as_primitive::<Int32Type>().values();
-            BooleanBuffer::collect_bool(values.len(), |row| passes(i64::from(values[row])))
-        }
-        _ => {
-            let values = values.as_primitive::<Int64Type>().values();
-            BooleanBuffer::collect_bool(values.len(), |row| passes(values[row]))
-        }
-    };
-    match values.nulls() {
-        Some(nulls) => &passing & nulls.inner(),
-        None => passing,
+    match values.data_type() {
+        DataType::Int32 => collect_passing::<Int32Type>(values, |value| passes(i64::from(value))),
+        _ => collect_passing::<Int64Type>(values, passes),
     }
 }
 

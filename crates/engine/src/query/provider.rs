@@ -58,7 +58,6 @@ impl SchemaProvider for SnapshotSchema {
     }
 }
 
-/// A table of a snapshot in DataFusion's catalog.
 #[derive(Debug)]
 pub struct ColumnTableProvider {
     version: SnapshotTable,
@@ -67,7 +66,6 @@ pub struct ColumnTableProvider {
 }
 
 impl ColumnTableProvider {
-    /// Makes a table known to DataFusion.
     pub fn new(version: SnapshotTable) -> Self {
         let table = version.columns();
         let nullable = |column: &usize| table.schema().field(*column).is_nullable();
@@ -77,7 +75,6 @@ impl ColumnTableProvider {
         ColumnTableProvider { version, constraints, hides_order: false }
     }
 
-    /// The table's columns.
     pub fn table(&self) -> &Arc<ColumnTable> {
         self.version.columns()
     }

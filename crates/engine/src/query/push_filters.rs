@@ -38,7 +38,6 @@ pub struct PushFilters {
 }
 
 impl PushFilters {
-    /// Replaces both phases of DataFusion's rule.
     pub fn replace(rules: &mut [Arc<dyn PhysicalOptimizerRule + Send + Sync>]) {
         for (name, phase) in
             [("FilterPushdown", FilterPushdownPhase::Pre), ("FilterPushdown(Post)", FilterPushdownPhase::Post)]

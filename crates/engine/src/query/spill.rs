@@ -18,10 +18,8 @@ use futures::{Stream, stream};
 use crate::columns::DiskFolder;
 use crate::query::usage::UsageMeter;
 
-/// Bytes that are read in one go.
 const READ_BYTES: usize = 128 * 1024;
 
-/// Makes the spill files of one query.
 #[derive(Debug)]
 pub struct Spills {
     folder: DiskFolder,
@@ -29,7 +27,6 @@ pub struct Spills {
 }
 
 impl Spills {
-    /// Files in this folder, counted there.
     pub fn new(folder: DiskFolder, meter: Arc<UsageMeter>) -> Self {
         Spills { folder, meter }
     }
@@ -38,7 +35,7 @@ impl Spills {
 impl TempFileFactory for Spills {
     fn create_temp_file(&self, _description: &str) -> Result<Arc<dyn SpillFile>> {
         let file = self.folder.make_file().map_err(|error| DataFusionError::IoError(io::Error::other(error)))?;
-        self.meter.began_spill_file();
+        self.meter.add(|usage| usage.spill_files += 1);
         let contents = Contents { file, bytes: AtomicU64::new(0), meter: Arc::clone(&self.meter) };
         Ok(Arc::new(Spilled(Arc::new(contents))))
     }
@@ -48,7 +45,6 @@ struct Spilled(Arc<Contents>);
 
 struct Contents {
     file: File,
-    /// How much was written.
     bytes: AtomicU64,
     meter: Arc<UsageMeter>,
 }
@@ -90,7 +86,7 @@ impl Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = (&self.0.file).write(bytes)?;
         self.0.bytes.fetch_add(written as u64, Ordering::Relaxed);
-        self.0.meter.spilled(written);
+        self.0.meter.add(|usage| usage.spilled_bytes += written as u64);
         Ok(written)
     }
 

@@ -9,7 +9,6 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::printed::sorted_rows;
 
-/// A session of it.
 pub(crate) struct Stock {
     context: SessionContext,
     runtime: Runtime,
@@ -20,7 +19,6 @@ impl Stock {
         Stock { context, runtime: Builder::new_current_thread().build().expect("threads can be started") }
     }
 
-    /// Adds a table of these rows.
     pub(crate) fn register(&self, name: &str, batches: Vec<RecordBatch>) {
         let schema = batches.first().expect("a batch tells the columns").schema();
         let table = MemTable::try_new(schema, vec![batches]).expect("batches of one schema");

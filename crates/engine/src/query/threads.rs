@@ -37,7 +37,6 @@ impl QueryThreads {
 #[derive(Debug)]
 pub struct ThreadPools {
     whose: QueryThreads,
-    /// How many threads a pool has.
     count: usize,
     name: String,
     /// With cache classes.

@@ -1,8 +1,9 @@
 //! What queries take from the disk, and what fresh data cost them.
 
 use std::ops::AddAssign;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// What one query, or all of them, took from the disk and spent on changes that are in no chunk yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -29,53 +30,18 @@ impl AddAssign for QueryUsage {
     }
 }
 
-/// Counts while a query runs, on all of its threads.
-///
-/// Relaxed throughout: each number stands for itself, and the query's end, which orders everything, is waited for before any
-/// is read.
+/// Counts while a query runs, on all of its threads: for each chunk or block, not for each row.
 #[derive(Debug, Default)]
-pub struct UsageMeter {
-    column_bytes_read: AtomicU64,
-    spilled_bytes: AtomicU64,
-    spill_files: AtomicU64,
-    merged_tuples: AtomicU64,
-    merge_nanoseconds: AtomicU64,
-}
+pub struct UsageMeter(Mutex<QueryUsage>);
 
 impl UsageMeter {
-    /// Columns were read from a file.
-    pub fn read_columns(&self, bytes: usize) {
-        self.column_bytes_read.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// A spill file was begun.
-    pub fn began_spill_file(&self) {
-        self.spill_files.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Bytes were written to a spill file.
-    pub fn spilled(&self, bytes: usize) {
-        self.spilled_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    /// Changes of a chunk were merged.
-    pub fn merged(&self, tuples: usize) {
-        self.merged_tuples.fetch_add(tuples as u64, Ordering::Relaxed);
-    }
-
-    /// Merging took time.
-    pub fn spent_merging(&self, time: Duration) {
-        self.merge_nanoseconds.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+    /// Counts more of something.
+    pub fn add(&self, count: impl FnOnce(&mut QueryUsage)) {
+        count(&mut self.0.lock());
     }
 
     /// The counts as of now.
     pub fn usage(&self) -> QueryUsage {
-        QueryUsage {
-            column_bytes_read: self.column_bytes_read.load(Ordering::Relaxed),
-            spilled_bytes: self.spilled_bytes.load(Ordering::Relaxed),
-            spill_files: self.spill_files.load(Ordering::Relaxed),
-            merged_tuples: self.merged_tuples.load(Ordering::Relaxed),
-            merge_time: Duration::from_nanos(self.merge_nanoseconds.load(Ordering::Relaxed)),
-        }
+        *self.0.lock()
     }
 }

@@ -9,7 +9,6 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::query::QueryError;
 
-/// A pool of worker threads.
 #[derive(Debug)]
 pub struct Workers {
     /// `None` only while it is dropped.
@@ -18,7 +17,6 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts `count` threads with this name.
     pub fn start(count: usize, name: &str) -> Result<Self, QueryError> {
         Workers::start_bound(count, name, |_| ())
     }
@@ -67,7 +65,6 @@ impl Workers {
         self.runtime.as_ref().map_or(0, |runtime| runtime.metrics().num_alive_tasks())
     }
 
-    /// Where tasks are given to the workers.
     pub fn handle(&self) -> &Handle {
         self.runtime.as_ref().expect("the runtime is only taken when the workers are dropped").handle()
     }
@@ -99,13 +96,11 @@ impl Drop for Workers {
     }
 }
 
-/// What a panic said.
 pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| text.to_string());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_string())
 }
 
-/// The kernel's id of the calling thread.
 fn own_id() -> i32 {
     rustix::thread::gettid().as_raw_pid()
 }

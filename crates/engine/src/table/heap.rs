@@ -54,7 +54,6 @@ pub struct Heap {
     free: Mutex<VecDeque<RowId>>,
     /// Length of `free`, to pass by its mutex while there is nothing to take.
     free_count: AtomicUsize,
-    /// How many slots stay free.
     free_min: AtomicUsize,
 }
 
@@ -129,7 +128,6 @@ impl Heap {
         }
     }
 
-    /// Changes what a slot holds.
     pub(crate) fn set_state(&self, row: RowId, state: RowState) {
         let header = &self.words(row)[0];
         header.store((header.load(Ordering::Relaxed) & !0xFF) | state as u64, Ordering::Relaxed);
@@ -270,7 +268,6 @@ impl Heap {
     }
 }
 
-/// Writes one column of a row.
 #[inline]
 fn store(row: &[AtomicU64], column: usize, place: ColumnPlace, value: Value<'_>) {
     let header = row[0].load(Ordering::Relaxed);
@@ -308,11 +305,12 @@ fn store_text(words: &[AtomicU64], text: &str) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::value::ColumnSpec;
 
-    fn heap(kinds: &[ColumnType]) -> Heap {
+    /// Rows of columns of these types, each of which may be null.
+    pub(in crate::table) fn heap(kinds: &[ColumnType]) -> Heap {
         let columns: Vec<_> =
             kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: true }).collect();
         Heap::new(RowLayout::new(&columns))

@@ -112,7 +112,6 @@ pub(super) trait StoredKey: Copy + Ord + Send + Sync + std::fmt::Debug + 'static
 }
 
 impl Key {
-    /// Its first eight bytes.
     pub(super) fn leading(&self) -> u64 {
         word(self, 0)
     }

@@ -12,7 +12,6 @@ use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(debug_assertions)]
 thread_local!(static HELD: Cell<u32> = const { Cell::new(0) });
 
-/// A latch.
 #[derive(Debug, Default)]
 pub struct Latch(RwLock<()>);
 
@@ -29,12 +28,10 @@ pub type Exclusive<'a> = Latched<RwLockWriteGuard<'a, ()>>;
 pub type Shared<'a> = Latched<RwLockReadGuard<'a, ()>>;
 
 impl Latch {
-    /// Takes it together with others.
     pub fn share(&self) -> Shared<'_> {
         Latched { _guard: self.0.read(), _count: Count::one_more() }
     }
 
-    /// Takes it alone.
     pub fn take(&self) -> Exclusive<'_> {
         Latched { _guard: self.0.write(), _count: Count::one_more() }
     }

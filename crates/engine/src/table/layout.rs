@@ -11,7 +11,6 @@ use crate::value::{ColumnSpec, ColumnType};
 /// The most columns a table can have: a null bit each in the header above the state.
 pub(crate) const COLUMNS_MAX: usize = 56;
 
-/// Some columns of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ColumnSet(u64);
 
@@ -21,12 +20,10 @@ impl ColumnSet {
     /// Every column, however many there are.
     pub(crate) const ALL: ColumnSet = ColumnSet(u64::MAX);
 
-    /// One column.
     pub(crate) fn one(column: usize) -> Self {
         ColumnSet(1 << column)
     }
 
-    /// The columns of both.
     pub(crate) fn with(self, other: ColumnSet) -> Self {
         ColumnSet(self.0 | other.0)
     }
@@ -36,12 +33,10 @@ impl ColumnSet {
         self.0 & others.0 != 0
     }
 
-    /// Whether a column is among them.
     pub(crate) fn contains(self, column: usize) -> bool {
         self.0 >> column & 1 == 1
     }
 
-    /// Each column, in ascending order.
     fn iter(self) -> impl Iterator<Item = usize> {
         let mut rest = self.0;
         let next = move || {

@@ -19,9 +19,7 @@ pub trait StoredRow {
 /// A row where it lives. Read under its lock, or while nobody writes.
 #[derive(Debug, Clone, Copy)]
 pub struct HeapRow<'a> {
-    /// The rows of its table.
     pub heap: &'a Heap,
-    /// Its number.
     pub row: RowId,
 }
 
@@ -54,7 +52,6 @@ pub(crate) fn apply_image(layout: &RowLayout, columns: ColumnSet, image: &[u64],
 /// Some words of a row, copied as the heap does under the row's lock: its header and some columns, one of which is read here.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ImageColumn<'a> {
-    /// Where the column stands in a row.
     pub(crate) place: ColumnPlace,
     /// The words, the header first.
     pub(crate) words: &'a [u64],
@@ -89,69 +86,39 @@ impl StoredRow for ImageColumn<'_> {
     }
 }
 
-/// A copy of all words of a row.
-#[cfg(test)]
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct RowImage<'a> {
-    pub(crate) layout: &'a RowLayout,
-    pub(crate) words: &'a [u64],
-}
-
-#[cfg(test)]
-impl RowImage<'_> {
-    fn of(&self, column: usize) -> ImageColumn<'_> {
-        let place = self.layout.place(column);
-        ImageColumn { place, words: self.words, offset: place.word as usize }
-    }
-}
-
-#[cfg(test)]
-impl StoredRow for RowImage<'_> {
-    fn is_null(&self, column: usize) -> bool {
-        self.of(column).is_null(column)
-    }
-
-    fn int(&self, column: usize) -> i64 {
-        self.of(column).int(column)
-    }
-
-    fn text(&self, column: usize, into: &mut String) {
-        self.of(column).text(column, into);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::value::{ColumnSpec, Value};
+    use crate::table::heap::tests::heap;
+    use crate::value::Value;
 
     #[test]
     fn an_image_reads_as_the_row_did_when_it_was_taken() {
         let kinds =
             [ColumnType::Int32, ColumnType::Text(40), ColumnType::Int32, ColumnType::Int64, ColumnType::Text(5)];
-        let columns: Vec<_> =
-            kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: true }).collect();
-        let heap = Heap::new(RowLayout::new(&columns));
+        let heap = heap(&kinds);
         for text in ["", "five5", "six666", "seven77", "fourteen bytes", "exactly forty bytes are what fits in it."] {
             let row = heap.allocate();
             heap.write(row, &[Value::Int(-5), Value::Text(text), Value::Int(7), Value::Int(i64::MIN), Value::Null]);
             let mut words = Vec::new();
             heap.image(row, ColumnSet::ALL, &mut words);
             heap.write(row, &[Value::Null, Value::Text("later"), Value::Null, Value::Null, Value::Null]);
-            let image = RowImage { layout: heap.layout(), words: &words };
+            let image = |column| {
+                let place = heap.layout().place(column);
+                ImageColumn { place, words: &words, offset: place.word as usize }
+            };
             let mut read = "before ".to_owned();
-            image.text(1, &mut read);
+            image(1).text(1, &mut read);
             assert_eq!(read, format!("before {text}"));
-            assert_eq!((image.int(0), image.int(2), image.int(3)), (-5, 7, i64::MIN));
-            assert_eq!([0, 1, 2, 3, 4].map(|column| image.is_null(column)), [false, false, false, false, true]);
+            assert_eq!((image(0).int(0), image(2).int(2), image(3).int(3)), (-5, 7, i64::MIN));
+            assert_eq!([0, 1, 2, 3, 4].map(|column| image(column).is_null(column)), [false, false, false, false, true]);
         }
     }
+
     #[test]
     fn an_image_of_some_columns_changes_these_and_no_others() {
         let kinds = [ColumnType::Int32, ColumnType::Text(20), ColumnType::Int32, ColumnType::Int64];
-        let columns: Vec<_> =
-            kinds.iter().map(|&kind| ColumnSpec { name: String::new(), kind, nullable: true }).collect();
-        let heap = Heap::new(RowLayout::new(&columns));
+        let heap = heap(&kinds);
         let row = heap.allocate();
         heap.write(row, &[Value::Int(1), Value::Text("before"), Value::Int(2), Value::Null]);
         let mut words = Vec::new();
@@ -163,14 +130,14 @@ mod tests {
         let changed = [0, 1, 3].into_iter().map(ColumnSet::one).fold(ColumnSet::default(), ColumnSet::with);
         heap.image(row, changed, &mut later);
         assert_eq!(later.len(), 1 + 1 + 3 + 1);
-        let int = |column: usize| {
-            let offset = heap.layout().offset_in(changed, column);
-            ImageColumn { place: heap.layout().place(column), words: &later, offset }.int(column)
+        let image = |column| ImageColumn {
+            place: heap.layout().place(column),
+            words: &later,
+            offset: heap.layout().offset_in(changed, column),
         };
-        assert_eq!([int(0), int(3)], [5, 7]);
+        assert_eq!([image(0).int(0), image(3).int(3)], [5, 7]);
         let mut name = String::new();
-        let offset = heap.layout().offset_in(changed, 1);
-        ImageColumn { place: heap.layout().place(1), words: &later, offset }.text(1, &mut name);
+        image(1).text(1, &mut name);
         assert_eq!(name, "twenty bytes of text");
         apply_image(heap.layout(), changed, &later, &mut words);
         let mut expect = Vec::new();

@@ -21,7 +21,6 @@ use super::latch::{Exclusive, Latch, Shared};
 /// Enough for several dozen cores: about as many latches as cores that are in an index at the same time. A power of two.
 const STRIPES: usize = 16;
 
-/// Which part of an index.
 pub(super) type Stripe = usize;
 
 /// Beginnings of keys that have a guess of their own, a byte each. A power of two.
@@ -131,7 +130,6 @@ impl Stripes {
         Frozen { _held: held, version: (a == b).then(|| self.version(a)) }
     }
 
-    /// Takes all stripes with others.
     pub(super) fn share_all(&self) -> Frozen<'_> {
         let held: SmallVec<_> = self.parts.iter().map(|part| part.latch.0.share()).collect();
         Frozen { version: (held.len() == 1).then(|| self.version(0)), _held: held }

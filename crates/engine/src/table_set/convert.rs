@@ -116,7 +116,7 @@ fn not_kept(kind: &DataType) -> ArrowError {
 /// All live rows as batches. Under a table lock.
 pub(super) fn read_rows(table: &RowTable, schema: &SchemaRef) -> Result<Vec<RecordBatch>, ArrowError> {
     let rows: Vec<RowId> = table.heap.live_rows().collect();
-    rows.chunks(BATCH_ROWS).map(|rows| batch_of(&heap_rows(table, rows), schema)).collect()
+    rows.chunks(BATCH_ROWS).map(|rows| batch_of(table, rows, schema)).collect()
 }
 
 /// All slots as batches, and which of them hold rows: a row's position is its number. While no transaction uses the table.
@@ -129,24 +129,19 @@ pub(super) fn read_slots(
     let is_live = |row: RowId| table.heap.state(row) == RowState::Live;
     // Where there is no row, another one's values stand, which fit the columns as any do and widen no statistics.
     let shown: Vec<RowId> = slots.iter().map(|&row| if is_live(row) { row } else { some_row }).collect();
-    let batches = shown.chunks(BATCH_ROWS).map(|rows| batch_of(&heap_rows(table, rows), schema));
+    let batches = shown.chunks(BATCH_ROWS).map(|rows| batch_of(table, rows, schema));
     let live = BooleanBuffer::collect_bool(slots.len(), |slot| is_live(slot as RowId));
     Ok((batches.collect::<Result<_, _>>()?, live))
 }
 
-/// Some rows of a table where they live.
-fn heap_rows<'a>(table: &'a RowTable, rows: &[RowId]) -> Vec<HeapRow<'a>> {
-    rows.iter().map(|&row| HeapRow { heap: &table.heap, row }).collect()
-}
-
-/// These rows in the columns of a schema.
-pub(crate) fn batch_of(rows: &[impl StoredRow], schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+/// These rows of a table in the columns of a schema.
+fn batch_of(table: &RowTable, rows: &[RowId], schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let rows: Vec<_> = rows.iter().map(|&row| HeapRow { heap: &table.heap, row }).collect();
     let fields = schema.fields().iter().enumerate();
-    let columns = fields.map(|(column, field)| column_of(rows, column, field.data_type()));
+    let columns = fields.map(|(column, field)| column_of(&rows, column, field.data_type()));
     RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<_, _>>()?)
 }
 
-/// One column of these rows.
 pub(crate) fn column_of(rows: &[impl StoredRow], column: usize, kind: &DataType) -> Result<ArrayRef, ArrowError> {
     let ints = || rows.iter().map(|row| (!row.is_null(column)).then(|| row.int(column)));
     Ok(match kind {

@@ -110,7 +110,11 @@ impl Connection {
 impl Work {
     /// Keeps further rows out of a gap that is read.
     fn lock_gap(&mut self, index: &Index, above: Option<RowId>) -> Result<(), TransactionError> {
-        if self.engine.key_range_locks() { self.lock(LockName::gap(index.number, above), Mode::S) } else { Ok(()) }
+        if self.engine.options.key_range_locks {
+            self.lock(LockName::gap(index.number, above), Mode::S)
+        } else {
+            Ok(())
+        }
     }
 
     fn find_key(

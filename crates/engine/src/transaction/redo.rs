@@ -17,7 +17,7 @@ impl Work {
     /// Puts the changes into the log, of which there is one, with all locks still held. Under `sync` waits until they are durable, unless locks are
     /// given up early: then the wait is still owed.
     pub(super) fn log_changes(&mut self, tables: &Tables) -> Result<Option<Debt>, TransactionError> {
-        let is_early = self.engine.early_lock_release();
+        let is_early = self.engine.options.early_lock_release;
         if self.undo.changes().is_empty() {
             return Ok(is_early.then_some(Debt::Others));
         }

@@ -17,7 +17,6 @@ pub(super) struct Undo {
     deletions: usize,
 }
 
-/// One change of one row.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
     pub(super) table: u32,
@@ -68,7 +67,6 @@ impl Undo {
         self.deletions > 0 && self.changes.iter().any(is_it)
     }
 
-    /// Every change in order.
     pub(super) fn changes(&self) -> &[Change] {
         &self.changes
     }
@@ -154,7 +152,7 @@ impl Work {
             }
         }
         self.undo.clear();
-        let delay = self.engine.undo_delay();
+        let delay = self.engine.options.undo_delay;
         if !delay.is_zero() {
             std::thread::sleep(delay);
         }

@@ -11,7 +11,6 @@ use plimsoll_engine::lock::head::Answer;
 use plimsoll_engine::lock::{LockName, LockOptions, LockTable, Member, Mode, RequestError, State};
 use plimsoll_policy::{CpuScheduler, LockScheduler, Priority, StarvationBound};
 
-/// The number of a participant.
 pub type Who = usize;
 
 /// What is locked: the number of a row, or from [`FIRST_GAP`] on of a gap.
@@ -27,7 +26,6 @@ fn name(thing: Thing) -> LockName {
     }
 }
 
-/// The decision about a request.
 pub type Outcome = Result<Answer, RequestError>;
 
 /// What hosts verdicts, seen by the clients of a schedule. Where nothing is said, see the methods of [`LockTable`].

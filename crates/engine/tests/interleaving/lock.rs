@@ -57,7 +57,6 @@ impl Clock for CountingClock {
     }
 }
 
-/// What the threads of a world share.
 struct Shared {
     locks: LockTable,
     /// Who holds what, as they were told.

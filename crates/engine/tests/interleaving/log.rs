@@ -58,7 +58,6 @@ mod segments {
     }
 }
 
-/// What is durable.
 #[derive(Default)]
 struct Disk {
     bytes: Mutex<Vec<u8>>,

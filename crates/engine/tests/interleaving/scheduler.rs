@@ -165,7 +165,6 @@ impl World {
         self.state.lock().expect("nobody panics under it")
     }
 
-    /// The life of a thread.
     fn live(self: Arc<Self>, me: usize, work: Work) {
         TASK.set(Some((Arc::clone(&self), me)));
         self.wait_for_turn(self.lock(), me);
@@ -179,7 +178,6 @@ impl World {
         self.give_turn(&mut state);
     }
 
-    /// Draws who goes on.
     fn give_turn(&self, state: &mut State) {
         let is_ready = |task: &Task| *task == Task::Ready;
         let may_go_on = |task: &Task| matches!(task, Task::Asleep { has_deadline: true, .. });

@@ -18,7 +18,6 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// A client asks.
     pub fn ask(&mut self, who: Who, thing: Thing, mode: Mode) {
         if thing < FIRST_GAP {
             self.asked.insert(who, (thing, mode));

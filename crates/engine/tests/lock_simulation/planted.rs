@@ -180,7 +180,6 @@ impl CpuScheduler for PlantedCpu {
     }
 }
 
-/// What a host does wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     LosesWakeUp,

@@ -93,7 +93,6 @@ pub struct Rules {
 #[derive(Debug, Clone, Copy)]
 pub struct Waiter {
     pub who: Who,
-    /// What it will hold.
     pub mode: Mode,
     pub is_conversion: bool,
     /// Grows from request to request.
@@ -126,7 +125,6 @@ pub struct Transaction {
     pub outcome: Option<Outcome>,
 }
 
-/// All of it.
 #[derive(Debug, Clone)]
 pub struct Specification {
     pub rules: Rules,

@@ -6,7 +6,6 @@
 use rand::RngExt;
 use rand_pcg::Pcg64;
 
-/// All columns.
 const ALL: &str = "k, m, t, n";
 
 /// The tables. The last one has no rows.
@@ -15,7 +14,6 @@ pub const TABLES: [&str; 4] = ["ship", "port", "crew", "none"];
 /// Joins of one query: each multiplies its rows.
 const JOINS_MAX: u32 = 3;
 
-/// Writes one query.
 pub struct Generator<'a> {
     random: &'a mut Pcg64,
     joins: u32,

@@ -68,7 +68,6 @@ fn found(disk: &Disk) -> Result<BTreeSet<i64>, String> {
 #[derive(Default)]
 struct Checker {
     found: BTreeMap<Image, Result<BTreeSet<i64>, String>>,
-    /// How many states were looked at.
     states: usize,
 }
 

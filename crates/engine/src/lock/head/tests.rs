@@ -2,12 +2,12 @@
 
 use super::*;
 
-/// Runs a schedule, a line a step: `T1 S` asks (rank 1), `T1! S` asks with rank 0, `T1 -` releases, `T1 x` cancels,
+/// Runs a schedule, below its story a line a step: `T1 S` asks (rank 1), `T1! S` asks with rank 0, `T1 -` releases, `T1 x` cancels,
 /// `T1 > S` downgrades. After `=` the expected answer: `granted`, `converted`, `held`, `wait`, or the transactions that a
 /// release lets in. `T1! ^` gives a waiter rank 0, `T1 ^` rank 1. A line `: T1 S, T2 X | T3 U` states grants and queue.
 fn check(schedule: &str) {
     let mut head = Head::default();
-    for line in schedule.lines().map(str::trim).filter(|line| !line.is_empty()) {
+    for line in schedule.lines().skip(1).map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(state) = line.strip_prefix(':') {
             assert_eq!(describe(&head).trim(), state.trim(), "at `{line}` of {schedule}");
             continue;
@@ -62,138 +62,106 @@ fn check_invariants(head: &Head) {
     }
 }
 
-#[test]
-fn readers_share_and_a_writer_waits_for_all() {
-    check(
-        "T1 S = granted
-         T2 S = granted
-         T3 X = wait
-         T4 S = wait
-         : T1 S, T2 S | T3 X, T4 S
-         T1 - =
-         T2 - = T3
-         T3 - = T4
-         : T4 S |",
-    );
-}
+/// Schedules, each below its story.
+const SCHEDULES: &str = "
+    # readers share and a writer waits for all
+    T1 S = granted
+    T2 S = granted
+    T3 X = wait
+    T4 S = wait
+    : T1 S, T2 S | T3 X, T4 S
+    T1 - =
+    T2 - = T3
+    T3 - = T4
+    : T4 S |
+
+    # a conversion goes ahead of everybody
+    T1 S = granted
+    T2 S = granted
+    T3 X = wait
+    T1 X = wait
+    : T1 S, T2 S | T1 X, T3 X
+    T2 - = T1
+    : T1 X | T3 X
+    T1 - = T3
+
+    # an update lock admits readers but no second updater
+    T1 U = granted
+    T2 S = granted
+    T3 U = wait
+    T1 X = wait
+    T2 - = T1
+    T1 - = T3
+    : T3 U |
+
+    # better ranks are served first in order of arrival
+    T1 X = granted
+    T2 X = wait
+    T3! X = wait
+    T4! X = wait
+    : T1 X | T3 X, T4 X, T2 X
+    T1 - = T3
+    T3 - = T4
+    T4 - = T2
+
+    # a better rank that goes with the holders passes waiters
+    T1 S = granted
+    T2 X = wait
+    T3 S = wait
+    T4! S = granted
+    : T1 S, T4 S | T2 X, T3 S
+
+    # intentions go together and a table reader shuts writers out
+    T1 IX = granted
+    T2 IX = granted
+    T3 S = wait
+    T4 IS = wait
+    T1 - =
+    T2 - = T3 T4
+    T4 IX = wait
+    T3 - = T4
+    T4 S = converted
+    : T4 SIX |
+
+    # cancelling lets those behind in
+    T1 S = granted
+    T2 X = wait
+    T3 S = wait
+    T2 x = T3
+    : T1 S, T3 S |
+
+    # holding enough is held and a downgrade lets readers in
+    T1 SIX = granted
+    T1 S = held
+    T1 IX = held
+    T2 S = wait
+    T1 > S = T2
+    : T1 S, T2 S |
+
+    # a better rank moves a waiter ahead but not of those who came before it
+    T1 X = granted
+    T2 X = wait
+    T3 X = wait
+    T4 X = wait
+    T4! ^ =
+    : T1 X | T4 X, T2 X, T3 X
+    T3! ^ =
+    : T1 X | T3 X, T4 X, T2 X
+    T3 ^ =
+    : T1 X | T4 X, T2 X, T3 X
+    T1 - = T4
+
+    # whoever moves to the front is granted what goes with the holders
+    T1 S = granted
+    T2 X = wait
+    T3 S = wait
+    T3! ^ = T3
+    : T1 S, T3 S | T2 X
+";
 
 #[test]
-fn a_conversion_goes_ahead_of_everybody() {
-    check(
-        "T1 S = granted
-         T2 S = granted
-         T3 X = wait
-         T1 X = wait
-         : T1 S, T2 S | T1 X, T3 X
-         T2 - = T1
-         : T1 X | T3 X
-         T1 - = T3",
-    );
-}
-
-#[test]
-fn an_update_lock_admits_readers_but_no_second_updater() {
-    check(
-        "T1 U = granted
-         T2 S = granted
-         T3 U = wait
-         T1 X = wait
-         T2 - = T1
-         T1 - = T3
-         : T3 U |",
-    );
-}
-
-#[test]
-fn better_ranks_are_served_first_in_order_of_arrival() {
-    check(
-        "T1 X = granted
-         T2 X = wait
-         T3! X = wait
-         T4! X = wait
-         : T1 X | T3 X, T4 X, T2 X
-         T1 - = T3
-         T3 - = T4
-         T4 - = T2",
-    );
-}
-
-#[test]
-fn a_better_rank_that_goes_with_the_holders_passes_waiters() {
-    check(
-        "T1 S = granted
-         T2 X = wait
-         T3 S = wait
-         T4! S = granted
-         : T1 S, T4 S | T2 X, T3 S",
-    );
-}
-
-#[test]
-fn intentions_go_together_and_a_table_reader_shuts_writers_out() {
-    check(
-        "T1 IX = granted
-         T2 IX = granted
-         T3 S = wait
-         T4 IS = wait
-         T1 - =
-         T2 - = T3 T4
-         T4 IX = wait
-         T3 - = T4
-         T4 S = converted
-         : T4 SIX |",
-    );
-}
-
-#[test]
-fn cancelling_lets_those_behind_in() {
-    check(
-        "T1 S = granted
-         T2 X = wait
-         T3 S = wait
-         T2 x = T3
-         : T1 S, T3 S |",
-    );
-}
-
-#[test]
-fn holding_enough_is_held_and_a_downgrade_lets_readers_in() {
-    check(
-        "T1 SIX = granted
-         T1 S = held
-         T1 IX = held
-         T2 S = wait
-         T1 > S = T2
-         : T1 S, T2 S |",
-    );
-}
-
-#[test]
-fn a_better_rank_moves_a_waiter_ahead_but_not_of_those_who_came_before_it() {
-    check(
-        "T1 X = granted
-         T2 X = wait
-         T3 X = wait
-         T4 X = wait
-         T4! ^ =
-         : T1 X | T4 X, T2 X, T3 X
-         T3! ^ =
-         : T1 X | T3 X, T4 X, T2 X
-         T3 ^ =
-         : T1 X | T4 X, T2 X, T3 X
-         T1 - = T4",
-    );
-}
-
-#[test]
-fn whoever_moves_to_the_front_is_granted_what_goes_with_the_holders() {
-    check(
-        "T1 S = granted
-         T2 X = wait
-         T3 S = wait
-         T3! ^ = T3
-         : T1 S, T3 S | T2 X",
-    );
+fn every_schedule_goes_as_written() {
+    SCHEDULES.split('#').skip(1).for_each(check);
 }
 
 /// The holders that stand in the way of each waiter, and the other way round.

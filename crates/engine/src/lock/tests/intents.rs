@@ -7,12 +7,6 @@ use rand_pcg::Pcg64;
 
 use super::*;
 
-fn joined(locks: &LockTable) -> Arc<Member> {
-    let member = locks.join();
-    locks.begin(&member, Priority::LOW, 0);
-    member
-}
-
 fn leave(locks: &LockTable, member: &Member, held: &[LockName]) {
     locks.roll_back(member);
     held.iter().for_each(|name| locks.release(member, *name));
@@ -23,7 +17,7 @@ fn leave(locks: &LockTable, member: &Member, held: &[LockName]) {
 #[test]
 fn an_intention_takes_no_head_until_somebody_wants_more() {
     let locks = LockTable::new(options("standard"));
-    let [a, b, c, d] = [(); 4].map(|()| joined(&locks));
+    let [a, b, c, d] = [(); 4].map(|()| joined(&locks, Priority::LOW));
     let (table, other) = (LockName::table(3), LockName::table(4));
     assert_eq!(locks.ask(&a, table, Mode::IS), Ok(Answer::Granted));
     assert_eq!(locks.ask(&a, table, Mode::IX), Ok(Answer::Converted));
@@ -44,7 +38,7 @@ fn an_intention_takes_no_head_until_somebody_wants_more() {
     leave(&locks, &c, &[table]);
     assert_eq!(locks.wait(&d).outcome, Ok(Answer::Granted));
     // Nobody wants more any longer: a newcomer needs no head, and one that is there stays as long as its holder.
-    let e = joined(&locks);
+    let e = joined(&locks, Priority::LOW);
     assert_eq!(locks.ask(&e, table, Mode::IX), Ok(Answer::Granted));
     leave(&locks, &d, &[table]);
     assert_eq!(locks.name_count(), 0);
@@ -54,7 +48,7 @@ fn an_intention_takes_no_head_until_somebody_wants_more() {
 #[test]
 fn who_waits_for_intentions_is_in_a_cycle_like_anybody_else() {
     let locks = LockTable::new(options("standard"));
-    let [a, b] = [(); 2].map(|()| joined(&locks));
+    let [a, b] = [(); 2].map(|()| joined(&locks, Priority::LOW));
     let [x, y] = [0, 1].map(LockName::table);
     assert_eq!(locks.ask(&a, x, Mode::IX), Ok(Answer::Granted));
     assert_eq!(locks.ask(&b, y, Mode::IX), Ok(Answer::Granted));

@@ -7,11 +7,7 @@ use super::*;
 #[test]
 fn nobody_is_rolled_back_after_its_commit_point() {
     let locks = LockTable::new(options("pabort"));
-    let [low, high] = Priority::USUAL.map(|priority| {
-        let member = locks.join();
-        locks.begin(&member, priority, 0);
-        member
-    });
+    let [low, high] = Priority::USUAL.map(|priority| joined(&locks, priority));
     let name = LockName::row(0, 0);
     assert_eq!(locks.ask(&low, name, Mode::X), Ok(Answer::Granted));
     assert_eq!(locks.commit_point(&low), Ok(()));
@@ -28,29 +24,6 @@ fn the_starvation_bound_is_an_option() {
     let member = locks.join();
     locks.begin(&member, Priority::LOW, 1_000);
     assert_eq!(member.priority(), Priority::LOW);
-}
-
-#[test]
-fn deadlocks_are_found_through_queues_and_cost_the_cheapest() {
-    let statistics = check(
-        "nprio",
-        "L1 a S = granted
-         L2 b X = granted
-         H1 a X = wait
-         L2 a S = wait
-         L1 b X = wait, L2 deadlock
-         L2 ends = L1 granted
-         L1 commits = done, H1 granted",
-    );
-    assert_eq!(statistics.deadlocks, 1);
-    check(
-        "standard",
-        "L1 a S = granted
-         L2 a S = granted
-         L1 a X = wait
-         L2 a X = wait, L2 deadlock
-         L2 ends = L1 converted",
-    );
 }
 
 #[test]
@@ -82,8 +55,7 @@ fn queue_time_and_wait_excess() {
 #[test]
 fn a_wait_that_nobody_will_see_the_end_of_is_given_up() {
     let locks = LockTable::new(options("standard"));
-    let members: Vec<_> = (0..3).map(|_| locks.join()).collect();
-    members.iter().for_each(|member| locks.begin(member, Priority::LOW, 0));
+    let members = [(); 3].map(|()| joined(&locks, Priority::LOW));
     let name = LockName::row(0, 0);
     assert_eq!(locks.ask(&members[0], name, Mode::X), Ok(Answer::Granted));
     assert_eq!(locks.ask(&members[1], name, Mode::X), Ok(Answer::Wait));
@@ -105,11 +77,7 @@ fn a_search_does_not_wait_for_whoever_has_made_a_victim() {
     let (send, receive) = mpsc::channel();
     let search = move || {
         let locks = LockTable::new(options("standard"));
-        let [a, b] = [(); 2].map(|()| {
-            let member = locks.join();
-            locks.begin(&member, Priority::LOW, 0);
-            member
-        });
+        let [a, b] = [(); 2].map(|()| joined(&locks, Priority::LOW));
         let [x, y] = [0, 1].map(|row| LockName::row(0, row));
         assert_eq!(locks.ask(&a, x, Mode::X), Ok(Answer::Granted));
         assert_eq!(locks.ask(&b, y, Mode::X), Ok(Answer::Granted));

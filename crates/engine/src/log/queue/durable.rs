@@ -29,7 +29,6 @@ impl Durable {
         self.below.load(Ordering::Acquire)
     }
 
-    /// Why the log has failed, if it has.
     pub(super) fn failure(&self) -> Option<&LogError> {
         self.failure.get()
     }
@@ -39,7 +38,6 @@ impl Durable {
         self.below.store(group + 1, Ordering::Release);
     }
 
-    /// Wakes those who wait for a group.
     pub(super) fn wake(&self, group: u64) {
         let event = &self.events[(group % 2) as usize];
         // Release: whoever sees the change sees why it was made.

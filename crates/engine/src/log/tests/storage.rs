@@ -74,13 +74,11 @@ impl MemoryStorage {
         storage
     }
 
-    /// A disk with these segments.
     pub(crate) fn of(segments: BTreeMap<u64, Vec<u8>>) -> Self {
         let segment = |(number, bytes)| (FileName::Segment(number), bytes);
         MemoryStorage::of_files(segments.into_iter().map(segment).collect())
     }
 
-    /// A disk with these files.
     pub(crate) fn of_files(files: BTreeMap<FileName, Vec<u8>>) -> Self {
         let storage = MemoryStorage::default();
         let pages = |bytes: Vec<u8>| Pages { durable: bytes.clone(), bytes };
@@ -88,7 +86,6 @@ impl MemoryStorage {
         storage
     }
 
-    /// What is durable.
     pub(crate) fn durable(&self) -> Self {
         let disk = self.0.0.lock();
         MemoryStorage::of_files(disk.files.iter().map(|(&name, pages)| (name, pages.durable.clone())).collect())

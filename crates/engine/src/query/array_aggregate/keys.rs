@@ -16,9 +16,7 @@ use crate::query::predicate::integer_span;
 /// A column whose values have numbers from 0 to below `span`.
 #[derive(Debug)]
 pub struct Key {
-    /// The column of the table.
     pub column: usize,
-    /// How many numbers there are.
     pub span: usize,
     kind: KeyValues,
 }

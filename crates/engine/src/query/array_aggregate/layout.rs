@@ -33,21 +33,14 @@ const GROUPS_PER_PARTITION: usize = 32 * 1024;
 /// Bytes that the arrays of all threads may take.
 const BYTES_MAX: usize = 1 << 30;
 
-/// What is computed.
 #[derive(Debug)]
 pub struct Layout {
-    /// What rows are grouped by.
     pub keys: Vec<Key>,
-    /// How many groups there can be.
     pub groups: usize,
-    /// What is computed of each row.
     pub program: Program,
-    /// What is added up.
     pub sums: Vec<Sum>,
     aggregates: Vec<Aggregate>,
-    /// The table's columns that are read.
     pub columns: Vec<usize>,
-    /// The bytes that one thread takes.
     pub thread_bytes: usize,
 }
 

@@ -22,7 +22,6 @@ const MARGIN_MIN: i128 = 1000;
 /// One operation; numbers are those of earlier steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
-    /// A column of the table.
     Column(usize),
     Literal(i64),
     Add(usize, usize),
@@ -39,15 +38,12 @@ pub struct Program {
 
 /// Where the columns of an expression come from.
 pub struct Scope<'a> {
-    /// The table.
     pub table: &'a ColumnTable,
     /// The scan's columns by place: the table's columns.
     pub projection: &'a [usize],
-    /// The scan's columns.
     pub schema: &'a Schema,
     /// Whether changes are laid over the table. Bounds of its columns get a margin then, for their values can be outside.
     pub has_changes: bool,
-    /// How many rows there can be.
     pub rows_max: usize,
 }
 
@@ -102,7 +98,6 @@ impl Program {
         values.null_count() == 0 && Values::of(values).is_some_and(|values| values.are_within(&self.bounds[step]))
     }
 
-    /// The columns of the table that it reads.
     pub fn columns(&self) -> impl Iterator<Item = usize> {
         self.steps.iter().filter_map(|step| if let Operation::Column(column) = step { Some(*column) } else { None })
     }
@@ -129,7 +124,6 @@ impl Program {
         self.step(Operation::Multiply(step, factor))
     }
 
-    /// Adds a step that computes something of others.
     fn step(&mut self, step: Operation) -> Option<usize> {
         let ends = |step: usize| [*self.bounds[step].start(), *self.bounds[step].end()].map(i128::from);
         let (min, max) = match step {
@@ -158,10 +152,9 @@ impl Program {
 
 /// The values of a program's steps for some rows.
 #[derive(Debug)]
-pub struct Registers(Vec<Vec<i64>>);
+pub struct Registers(pub(super) Vec<Vec<i64>>);
 
 impl Registers {
-    /// Room for this many rows.
     pub fn new(program: &Program, rows_max: usize) -> Self {
         let fill = |step: &Operation| if let Operation::Literal(value) = step { *value } else { 0 };
         Registers(program.steps.iter().map(|step| vec![fill(step); rows_max]).collect())
@@ -182,7 +175,6 @@ impl Registers {
         }
     }
 
-    /// The values of a step.
     pub fn step(&self, step: usize) -> &[i64] {
         &self.0[step]
     }
@@ -228,13 +220,5 @@ fn digits(of_type: &DataType) -> Option<RangeInclusive<i16>> {
         DataType::Int64 => Some(18..=19),
         DataType::Int32 => Some(9..=10),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-impl Registers {
-    /// Values for tests.
-    pub fn of(values: Vec<Vec<i64>>) -> Self {
-        Registers(values)
     }
 }

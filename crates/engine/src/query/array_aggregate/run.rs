@@ -122,7 +122,6 @@ fn set_aside(places: &mut [u32], selected: &BooleanBuffer, block: &Range<usize>,
     }
 }
 
-/// What all threads have added up.
 #[derive(Debug)]
 pub struct Added {
     totals: Vec<Totals>,
@@ -130,7 +129,6 @@ pub struct Added {
     _memory: MemoryReservation,
 }
 
-/// Waits for all threads.
 pub async fn all_of(threads: Vec<SpawnedTask<Result<Totals>>>, memory: MemoryReservation) -> Result<Added> {
     let mut totals = Vec::with_capacity(threads.len());
     for thread in threads {
@@ -142,15 +140,12 @@ pub async fn all_of(threads: Vec<SpawnedTask<Result<Totals>>>, memory: MemoryRes
 
 /// Those of some groups that have rows, a batch at a time.
 pub struct Results {
-    /// The keys and sums.
     pub layout: Arc<Layout>,
-    /// The columns of the results.
     pub schema: SchemaRef,
     /// What they are read off.
     pub added: Arc<Added>,
     /// The groups that are still to be looked at.
     pub groups: Range<usize>,
-    /// The most rows of a batch.
     pub batch_rows: usize,
     /// Where the time is added that reading takes.
     pub time: Time,

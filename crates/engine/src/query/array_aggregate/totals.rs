@@ -14,7 +14,6 @@ const TURNS: usize = 4;
 /// A sum: which value is added up, and how far from zero that may be.
 #[derive(Debug, Clone, Copy)]
 pub struct Sum {
-    /// The step of the program.
     pub step: usize,
     /// The largest distance from zero.
     pub magnitude: u64,
@@ -27,7 +26,6 @@ impl Sum {
     }
 }
 
-/// What one thread has added up.
 #[derive(Debug)]
 pub struct Totals {
     /// Places per turn: one for each group, and one for rows that are not selected.
@@ -39,7 +37,6 @@ pub struct Totals {
     touched: Vec<bool>,
 }
 
-/// One sum of all groups.
 #[derive(Debug)]
 struct Total {
     sum: Sum,
@@ -123,12 +120,10 @@ impl Totals {
         }
     }
 
-    /// How many rows a group has.
     pub fn count(&self, group: usize) -> u64 {
         (0..self.turns).map(|turn| u64::from(self.counts[turn * self.places + group])).sum()
     }
 
-    /// One of a group's sums.
     pub fn sum(&self, sum: usize, group: usize) -> i128 {
         let total = &self.sums[sum];
         let narrow = (0..self.turns).map(|turn| i128::from(total.narrow[turn * self.places + group])).sum::<i128>();
@@ -161,7 +156,7 @@ mod tests {
         assert!(Totals::can_add(sum) && !Totals::can_add(Sum { magnitude: magnitude + 2, ..sum }));
         for groups in [3, GROUPS_MAX_FOR_TURNS + 1] {
             let mut totals = Totals::new(groups, &[sum]);
-            let registers = Registers::of(vec![vec![magnitude as i64; Totals::ROWS_MAX]]);
+            let registers = Registers(vec![vec![magnitude as i64; Totals::ROWS_MAX]]);
             for _ in 0..5 {
                 totals.add(&mut [1; Totals::ROWS_MAX], &registers);
             }

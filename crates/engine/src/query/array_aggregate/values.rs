@@ -10,9 +10,7 @@ use crate::columns::encode::ChunkColumn;
 /// The values of a column as they are kept.
 #[derive(Debug, Clone, Copy)]
 pub enum Values<'a> {
-    /// Small integers.
     Int32(&'a [i32]),
-    /// Integers.
     Int64(&'a [i64]),
     /// Decimals without their scale.
     Decimal(&'a [i128]),
@@ -22,9 +20,7 @@ pub enum Values<'a> {
     Code16(&'a [u16]),
     /// Distances from a number, in one byte.
     Near8(&'a [u8], i64),
-    /// In two bytes.
     Near16(&'a [u16], i64),
-    /// In four bytes.
     Near32(&'a [u32], i64),
 }
 
@@ -64,7 +60,6 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Some of them.
     pub fn slice(&self, rows: std::ops::Range<usize>) -> Values<'a> {
         match self {
             Values::Int32(values) => Values::Int32(&values[rows]),

@@ -35,7 +35,7 @@ impl QueryEngine {
     ) -> Result<Vec<RecordBatch>, QueryError> {
         let _active = learner.begin();
         let template: Arc<str> = query_template(sql).into();
-        if learner.is_unknown(&template) {
+        if learner.known().is_unknown(&template) {
             return self.run_at(self.options.dop, snapshot, sql, meter);
         }
         let planner = self.planner(snapshot, Degrees::OfPipelines)?;
@@ -52,7 +52,7 @@ impl QueryEngine {
         let answer = threads.run(task).map_err(QueryError::Panicked)?;
         let batches = answer.map_err(|error| self.execute_error(error))?;
         let pipelines = decision.assigned.degrees.len();
-        learner.ran(&template, &decision, began.elapsed(), &meters.costs(pipelines));
+        learner.known().ran(&template, &decision, began.elapsed(), &meters.costs(pipelines));
         Ok(batches)
     }
 
@@ -67,7 +67,8 @@ impl QueryEngine {
         let (learner, sql) = (Arc::clone(learner), sql.to_owned());
         let planning = async move {
             let template = query_template(&sql);
-            let choose: ChooseDegrees = Box::new(move |pipelines| learner.would_decide(&template, pipelines));
+            let choose: ChooseDegrees =
+                Box::new(move |pipelines| learner.known().would_decide(&template, &pipelines.shape, &pipelines.facts));
             planner.plan_by_pipelines(&sql, choose).await
         };
         let (plan, request) = self.threads.lease()?.run(planning).map_err(QueryError::Panicked)??;
@@ -96,13 +97,10 @@ async fn plan(
     let decision = decided.lock().take();
     match (request, decision) {
         (Request::Done(meters), Some(decision)) => Ok(Some(ParallelPlan { plan, decision, meters })),
-        (Request::Unknown(operator), _) => {
-            learner.note_unknown(&template, &operator);
-            Ok(None)
-        }
-        // The statement has no physical plan that the rule would see.
-        _ => {
-            learner.note_unknown(&template, plan.name());
+        (request, _) => {
+            // Otherwise the statement has no physical plan that the rule would see.
+            let operator = if let Request::Unknown(operator) = &request { operator } else { plan.name() };
+            learner.known().note_unknown(&template, operator);
             Ok(None)
         }
     }

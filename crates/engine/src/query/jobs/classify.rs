@@ -30,7 +30,6 @@ use crate::query::pipelines::meter::MeterExec;
 /// Functions that keep one value, however many rows they see.
 const PLAIN_FUNCTIONS: [&str; 5] = ["avg", "count", "max", "min", "sum"];
 
-/// Divides plans of one template.
 #[derive(Debug)]
 pub(super) struct Classifier {
     cache_bytes: Option<u64>,
@@ -90,11 +89,11 @@ impl Classifier {
             return Some((CacheOperator::Scan, None));
         }
         if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
-            let bits = key_bitmap(join.left()).map_or(0, KeyBitmapExec::bytes);
+            let bits = key_bitmap(join.left()).map_or(0, |bitmap| bitmap.passing.bytes());
             return Some((CacheOperator::Join, self.sized(build_bytes(join, &self.known).map(|bytes| bytes + bits))));
         }
         if let Some(bitmap) = plan.downcast_ref::<KeyBitmapExec>() {
-            return Some((CacheOperator::Join, self.sized(Some(bitmap.bytes()))));
+            return Some((CacheOperator::Join, self.sized(Some(bitmap.passing.bytes()))));
         }
         let looks_up = match (plan.downcast_ref::<AggregateExec>(), plan.downcast_ref::<ArrayAggregateExec>()) {
             (Some(aggregate), _) => !is_plain(aggregate),
@@ -142,7 +141,6 @@ fn passes_through(plan: &dyn ExecutionPlan) -> bool {
         || plan.is::<UnionExec>()
 }
 
-/// The bitmap of a build side.
 fn key_bitmap(build: &Arc<dyn ExecutionPlan>) -> Option<&KeyBitmapExec> {
     if let Some(bitmap) = build.downcast_ref::<KeyBitmapExec>() {
         return Some(bitmap);

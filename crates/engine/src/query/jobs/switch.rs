@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -47,8 +46,9 @@ impl Switch {
         }
         let began = Instant::now();
         self.binder.bind(rustix::thread::gettid().as_raw_pid(), class);
-        self.counts.switches.fetch_add(1, Ordering::Relaxed);
-        self.counts.switch_nanoseconds.fetch_add(began.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let mut counts = self.counts.lock();
+        counts.switches += 1;
+        counts.switch_time += began.elapsed();
     }
 }
 

@@ -23,22 +23,18 @@ const ELEMENTS_MAX: usize = 40;
 /// A tree of joins, taken apart.
 #[derive(Debug, Default)]
 pub struct JoinGraph {
-    /// What is joined.
     pub inputs: Vec<Input>,
     /// Columns that are equal to each other in the result.
     pub classes: Vec<EqualColumns>,
     /// Conditions on several inputs that are not equality of columns.
     pub conditions: Vec<Condition>,
-    /// Semi and anti joins.
     pub reducers: Vec<Reducer>,
 }
 
-/// One input of a tree.
 #[derive(Debug)]
 pub struct Input {
     /// Its plan, with its own joins in order.
     pub plan: Arc<LogicalPlan>,
-    /// What is expected of it.
     pub estimate: Estimate,
 }
 
@@ -48,7 +44,6 @@ pub struct Input {
 pub struct EqualColumns {
     /// The input, the position in its schema, and the column.
     pub members: Vec<(usize, usize, Column)>,
-    /// The inputs of the members.
     pub inputs: Set,
 }
 
@@ -59,12 +54,9 @@ impl EqualColumns {
     }
 }
 
-/// A condition on several inputs.
 #[derive(Debug)]
 pub struct Condition {
-    /// The condition.
     pub expression: Expr,
-    /// The inputs that it names.
     pub inputs: Set,
     /// Whether it compares two expressions for equality, and so can be a join key.
     pub is_equality: bool,
@@ -80,7 +72,6 @@ pub struct Reducer {
     pub inputs: Set,
     /// The share of rows that it keeps.
     pub keeps: f64,
-    /// The rows of its plan.
     pub rows: f64,
 }
 

@@ -13,10 +13,8 @@ const EXHAUSTIVE_MAX: usize = 11;
 /// What a row costs that is put into a hash table, relative to one that is looked up or returned.
 const BUILD_COST: f64 = 2.0;
 
-/// A join tree.
 #[derive(Debug, Clone)]
 pub enum Tree {
-    /// One input.
     Input(usize),
     /// An inner join; the smaller side is left.
     Join {
@@ -27,9 +25,7 @@ pub enum Tree {
     },
     /// A semi or anti join.
     Reduce {
-        /// What is reduced.
         tree: Arc<Tree>,
-        /// By which reducer.
         reducer: usize,
         /// Whether the hash table is built from the reducer's plan, which then is the smaller side.
         builds_reducer: bool,
@@ -37,7 +33,6 @@ pub enum Tree {
 }
 
 impl Tree {
-    /// The inputs below.
     pub fn inputs(&self) -> Set {
         match self {
             Tree::Input(input) => 1 << input,
@@ -47,7 +42,6 @@ impl Tree {
     }
 }
 
-/// A tree with its estimated size and cost.
 #[derive(Debug, Clone)]
 struct Candidate {
     tree: Arc<Tree>,
@@ -255,7 +249,6 @@ mod tests {
         assert!(!sets.contains(&(1 | 1 << (count - 1))), "{sets:?}");
     }
 
-    /// The inputs of each join.
     fn collect_sets(tree: &Tree, sets: &mut Vec<Set>) {
         if let Tree::Join { left, right } = tree {
             sets.push(tree.inputs());

@@ -2,12 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
-use parking_lot::Mutex;
-use plimsoll_policy::{
-    Decision, DegreeLearner, ParallelismFigures, ParallelismLimits, ParallelismPolicy, PipelineCost,
-};
+use parking_lot::{Mutex, MutexGuard};
+use plimsoll_policy::{Decision, DegreeLearner, ParallelismLimits, ParallelismPolicy};
 
 use crate::query::pipelines::parallelize::Pipelines;
 
@@ -65,19 +62,9 @@ impl Learner {
         Active(self)
     }
 
-    /// Queries that have begun and not ended.
-    pub fn active(&self) -> u32 {
-        self.known.lock().active()
-    }
-
-    /// Whether the template's plans cannot be made parallel by pipelines, as far as is known. It counts as one more such run.
-    pub fn is_unknown(&self, template: &str) -> bool {
-        self.known.lock().is_unknown(template)
-    }
-
-    /// Notes that the template's plan cannot be made parallel by pipelines because of this operator.
-    pub fn note_unknown(&self, template: &str, operator: &str) {
-        self.known.lock().note_unknown(template, operator);
+    /// What was learned so far.
+    pub fn known(&self) -> MutexGuard<'_, DegreeLearner> {
+        self.known.lock()
     }
 
     /// The degrees of a run that is about to begin.
@@ -85,20 +72,5 @@ impl Learner {
         // Before the lock, for it asks the kernel.
         let runnable = (self.probe.0)();
         self.known.lock().decide(template, &pipelines.shape, &pipelines.facts, runnable)
-    }
-
-    /// The degrees that the next run would have.
-    pub fn would_decide(&self, template: &str, pipelines: &Pipelines) -> Vec<u32> {
-        self.known.lock().would_decide(template, &pipelines.shape, &pipelines.facts)
-    }
-
-    /// A run has ended with an answer.
-    pub fn ran(&self, template: &str, decision: &Decision, time: Duration, pipelines: &[PipelineCost]) {
-        self.known.lock().ran(template, decision, time, pipelines);
-    }
-
-    /// What was learned so far.
-    pub fn figures(&self) -> ParallelismFigures {
-        self.known.lock().figures()
     }
 }

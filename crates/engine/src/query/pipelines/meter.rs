@@ -17,21 +17,16 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics};
+use datafusion::common::Result;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::filter_pushdown::{
-    ChildPushdownResult, FilterDescription, FilterPushdownPhase, FilterPushdownPropagation,
-};
-use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::Stream;
 use parking_lot::Mutex;
 use plimsoll_policy::PipelineCost;
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::query::pass_through::{PassThrough, PassThroughExec};
 
 /// What the pipelines of one query have taken so far, by partition.
 #[derive(Debug, Default)]
@@ -83,7 +78,6 @@ thread_local! {
     static WITHIN: Cell<Spent> = const { Cell::new(Spent { cpu: Duration::ZERO, wall: Duration::ZERO }) };
 }
 
-/// CPU time of the calling thread so far.
 fn thread_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
@@ -107,7 +101,6 @@ pub struct PipelineMeter {
 }
 
 impl PipelineMeter {
-    /// The pipeline of that number.
     pub fn new(pipeline: usize, meters: Arc<PipelineMeters>) -> Self {
         PipelineMeter { pipeline, meters }
     }
@@ -149,100 +142,25 @@ impl Drop for Taken {
     }
 }
 
-/// The end of a pipeline. It passes everything on.
-#[derive(Debug, Clone)]
-pub struct MeterExec {
-    input: Arc<dyn ExecutionPlan>,
-    meter: PipelineMeter,
-}
+/// The end of a pipeline.
+pub type MeterExec = PassThroughExec<PipelineMeter>;
 
-impl MeterExec {
-    /// Measures `input` as this pipeline.
-    pub fn new(input: Arc<dyn ExecutionPlan>, meter: PipelineMeter) -> Self {
-        MeterExec { input, meter }
-    }
-}
+impl PassThrough for PipelineMeter {
+    const NAME: &'static str = "MeterExec";
 
-impl DisplayAs for MeterExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MeterExec: pipeline={}", self.meter.pipeline)
-    }
-}
-
-impl ExecutionPlan for MeterExec {
-    fn name(&self) -> &str {
-        "MeterExec"
+    fn describe(&self, _: &Arc<dyn ExecutionPlan>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pipeline={}", self.pipeline)
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
+    fn execute(
         &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
-        _: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = children.pop().expect("an operator with one input gets one child");
-        Ok(Arc::new(MeterExec { input, ..Self::clone(&self) }))
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let input = self.input.execute(partition, context)?;
-        Ok(Box::pin(Metered { input, taken: Taken::new(self.meter.clone(), partition) }))
-    }
-
-    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
-        vec![ChildStats::At(partition)]
-    }
-
-    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
-        Ok(Arc::clone(&inputs[0]))
-    }
-
-    fn cardinality_effect(&self) -> CardinalityEffect {
-        CardinalityEffect::Equal
-    }
-
-    fn gather_filters_for_pushdown(
-        &self,
-        _: FilterPushdownPhase,
-        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
-        _: &ConfigOptions,
-    ) -> Result<FilterDescription> {
-        FilterDescription::from_children(parent_filters, &self.children())
-    }
-
-    fn handle_child_pushdown_result(
-        &self,
-        _: FilterPushdownPhase,
-        result: ChildPushdownResult,
-        _: &ConfigOptions,
-    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
-        Ok(FilterPushdownPropagation::if_all(result))
+        input: &Arc<dyn ExecutionPlan>,
+        partition: usize,
+        context: Arc<TaskContext>,
+        _: &ExecutionPlanMetricsSet,
+    ) -> Result<SendableRecordBatchStream> {
+        let input = input.execute(partition, context)?;
+        Ok(Box::pin(Metered { input, taken: Taken::new(self.clone(), partition) }))
     }
 }
 

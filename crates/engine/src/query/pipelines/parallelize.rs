@@ -66,7 +66,6 @@ pub struct Pipelines {
     pub shape: String,
 }
 
-/// Chooses a degree for each pipeline.
 pub type ChooseDegrees = Box<dyn FnOnce(&Pipelines) -> Vec<u32> + Send>;
 
 /// How a plan is to be made parallel, and what became of that.
@@ -104,7 +103,6 @@ pub struct Parallelize {
 }
 
 impl Parallelize {
-    /// A rule that looks into this slot.
     pub fn new(slot: RequestSlot) -> Self {
         Parallelize { slot }
     }
@@ -138,7 +136,6 @@ impl PhysicalOptimizerRule for Parallelize {
     }
 }
 
-/// Why a plan was not rebuilt.
 enum Stop {
     Unknown(String),
     Failed(DataFusionError),
@@ -214,7 +211,6 @@ impl<'a> Builder<'a> {
         (pipeline, degree as usize)
     }
 
-    /// Ends a pipeline as it is.
     fn end(&self, open: Open) -> Arc<dyn ExecutionPlan> {
         Arc::new(MeterExec::new(open.plan, self.meter(open.pipeline)))
     }
@@ -373,7 +369,6 @@ fn only_child(plan: &Arc<dyn ExecutionPlan>) -> Rebuilt<&Arc<dyn ExecutionPlan>>
     }
 }
 
-/// The same operator on other inputs.
 fn with_inputs(plan: &Arc<dyn ExecutionPlan>, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
     Arc::clone(plan).replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }

@@ -10,6 +10,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 
 use crate::columns::narrow::{whole, with_distances};
+use crate::query::predicate::without_nulls;
 
 /// The smallest and the largest number that pass, scales left out; none if the first is larger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,10 +75,7 @@ impl NumberRange {
                 pack(values, |value| value.wrapping_sub(low) <= width)
             }
         };
-        match distances.nulls() {
-            Some(nulls) => &passing & nulls.inner(),
-            None => passing,
-        }
+        without_nulls(passing, distances)
     }
 }
 
@@ -91,10 +89,7 @@ pub fn look_up(distances: &ArrayRef, base: i64, first: i64, numbers: &BooleanBuf
             place < numbers.len() && numbers.value(place)
         })
     });
-    match distances.nulls() {
-        Some(nulls) => &passing & nulls.inner(),
-        None => passing,
-    }
+    without_nulls(passing, distances)
 }
 
 /// A bit for each value. Comparisons of 64 values are made as bytes, which the compiler does with vector instructions, and then packed

@@ -80,7 +80,7 @@ impl Builder<'_> {
         let scan = self.open(only_child(plan)?)?;
         let most = u32::try_from(aggregate.partitions_max()).unwrap_or(DEGREE_MAX).min(DEGREE_MAX);
         let (pipeline, degree) = self.begin("array aggregate", plan.as_ref(), most);
-        let plan = Arc::new(aggregate.over(scan.plan, self.meter(scan.pipeline), degree));
+        let plan = Arc::new(aggregate.over(scan.plan, Some(self.meter(scan.pipeline)), degree));
         Ok(Open { plan, pipeline })
     }
 }

@@ -24,7 +24,6 @@ const USELESS_PASS_SHARE: f64 = 0.8;
 /// Rows after which a supplied condition is judged.
 const TRIAL_ROWS: usize = 32 * 1024;
 
-/// All conditions of a running scan.
 pub struct Filters {
     table: Arc<ColumnTable>,
     own_expressions: Vec<Arc<dyn PhysicalExpr>>,

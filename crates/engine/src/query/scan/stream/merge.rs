@@ -50,7 +50,7 @@ impl Merge {
         let Some(overlay) = self.timed(|| self.overlay.chunk(chunk, columns))? else { return Ok(None) };
         self.tuples.add(overlay.entries);
         if let Some(meter) = &self.meter {
-            meter.merged(overlay.entries);
+            meter.add(|usage| usage.merged_tuples += overlay.entries as u64);
         }
         let reservation = self.reservation.new_empty();
         reservation.grow(overlay.memory_bytes());
@@ -66,7 +66,7 @@ impl Merge {
     pub fn spent(&self, time: Duration) {
         self.time.add_duration(time);
         if let Some(meter) = &self.meter {
-            meter.spent_merging(time);
+            meter.add(|usage| usage.merge_time += time);
         }
     }
 

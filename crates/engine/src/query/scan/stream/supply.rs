@@ -22,13 +22,10 @@ use crate::query::usage::UsageMeter;
 /// Chunks that are being read while one is worked on: the second keeps the disk busy when the first has just arrived.
 const READ_AHEAD: usize = 2;
 
-/// The chunks of one partition.
 pub struct Supply {
     table: Arc<ColumnTable>,
-    /// The columns that are read.
     columns: Arc<[usize]>,
     queue: ChunkQueue,
-    /// How many chunks there are to scan.
     chunk_count: usize,
     /// Chunks on their way from the disk, the next one first.
     reading: VecDeque<Reading>,
@@ -47,7 +44,6 @@ pub enum ChunkQueue {
     Strided {
         /// The next one.
         next: usize,
-        /// How many partitions there are.
         step: usize,
     },
 }
@@ -59,7 +55,6 @@ struct Reading {
     changes: Option<Arc<ChunkMerge>>,
 }
 
-/// A chunk whose turn it is.
 struct Next {
     chunk: usize,
     /// Whether the chunk itself, with new values in their places, can match.
@@ -69,9 +64,7 @@ struct Next {
 
 /// Rows to be worked on.
 pub struct Supplied {
-    /// How many there are.
     pub rows: usize,
-    /// Their columns.
     pub columns: Arc<LoadedColumns>,
     /// Which of them to show; `None` for all.
     pub visible: Option<BooleanBuffer>,
@@ -196,7 +189,7 @@ impl Supply {
             let read = move || {
                 let loaded = table.load(chunk, &columns)?;
                 if let Some(meter) = meter {
-                    meter.read_columns(loaded.bytes_read());
+                    meter.add(|usage| usage.column_bytes_read += loaded.bytes_read() as u64);
                 }
                 Ok(loaded)
             };
