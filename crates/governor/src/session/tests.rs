@@ -18,7 +18,7 @@ mod story;
 mod thinking;
 mod workers;
 
-use story::{Story, check};
+use story::{Story, check, check_as};
 
 /// A governor with classes `high` (priority high, unlimited) and `low` (preemptible, MPL 1, queue of 1), and one session of
 /// user `high_user` or `low_user`.
@@ -55,14 +55,14 @@ fn a_transaction_that_waits_is_told_after_a_while_and_leaves_the_queue_with_its_
     assert_eq!(second.governor.waiting().len(), 1);
     second.session.close(second.now);
     assert_eq!(second.governor.waiting().len(), 0);
-    first.play("< C:BEGIN Z:T => C[C:BEGIN Z:T]\n> Q:commit => S[Q:commit]\n< C:COMMIT Z:I => C[C:COMMIT Z:I]");
+    first.play("< C:BEGIN Z:T => C[C:BEGIN Z:T]\n= Q:commit => C:COMMIT Z:I");
     assert_eq!(first.governor.inside(first.session.session_class), 0);
 }
 
 #[test]
 fn a_client_that_thinks_for_too_long_is_ended() {
     let mut story = Story::new("low_user");
-    story.play("> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]");
+    story.play("= Q:begin => C:BEGIN Z:T");
     story.now += Duration::from_secs(60);
     story.play("! time => C[E:25P03]");
     assert!(story.session.has_ended());
@@ -72,7 +72,7 @@ fn a_client_that_thinks_for_too_long_is_ended() {
 fn the_watcher_hears_of_urgent_units_only_when_they_are_late() {
     let mut story = Story::new("high_user");
     let mut low = story.beside("low_user");
-    low.play("> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]\n> Q:update => S[Q:update]");
+    low.play("= Q:begin => C:BEGIN Z:T\n> Q:update => S[Q:update]");
     let low_wakes_at = low.session.wakes_at();
     assert!(low_wakes_at.is_none_or(|at| at > low.now + Duration::from_secs(1)), "nobody is less important than low");
     story.play("> Q:select => S[Q:select]");
@@ -115,11 +115,11 @@ fn the_share_of_the_cores_stays_that_of_the_last_transaction_and_changes_with_th
     let governor = Arc::new(Governor::new(settings, Instant::now()));
     let mut story = Story::of(governor, "high_user", Instant::now());
     let changes = |story: &Story| (story.session.card.state().served.0, story.governor.take_changed_shares());
-    story.play("> Q:select => S[Q:select]\n< C:SELECT Z:I => C[C:SELECT Z:I]");
+    story.play("= Q:select => C:SELECT Z:I");
     assert_eq!(changes(&story), (0, false));
-    story.play("> Q:select_1_/*class='low'*/ => S[Q:select_1_/*class='low'*/]\n< C:SELECT Z:I => C[C:SELECT Z:I]");
+    story.play("= Q:select_1_/*class='low'*/ => C:SELECT Z:I");
     assert_eq!(changes(&story), (1, true));
-    story.play("> Q:select_2_/*class='low'*/ => S[Q:select_2_/*class='low'*/]\n< C:SELECT Z:I => C[C:SELECT Z:I]");
+    story.play("= Q:select_2_/*class='low'*/ => C:SELECT Z:I");
     assert_eq!(changes(&story), (1, false));
     story.play("> Q:select_3 => S[Q:select_3]");
     assert_eq!(changes(&story), (0, true));

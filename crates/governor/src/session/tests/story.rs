@@ -5,6 +5,9 @@
 //! `lost` (it was not sent), `cancel` (the client cancels), `idle` (roll back, its client thinks), `admitted`, `timeout`,
 //! `cancelled` (in the queue), `time`.
 //!
+//! Two lines stand for several: `= asked => answered` is what the client sends and the server answers, both of which pass as they are;
+//! `! preempted => …` is `aim`, the error of the cancelled unit, of which nothing passes, and `arrived`.
+//!
 //! Messages: a tag, and after a colon what is in it. `Q:select_1`, `P:name:sql`, `B:portal:name`, `E`, `D`, `C:name`, `S`, `H`,
 //! `d`, `c`, `X` from clients; `1`, `2`, `3`, `D:row`, `R:value` (one column), `C:tag`, `Z:T`, `E:57014`, `N:00000`, `S:name=value`, `G`, `A` from servers.
 //! Underscores stand for spaces, and `%` for an underscore.
@@ -55,8 +58,13 @@ fn is_awaited(mut bytes: &[u8]) -> bool {
     false
 }
 
+/// Plays a story for a session of class low, whole and byte by byte.
+pub(super) fn check(lines: &str) {
+    check_as("low_user", lines);
+}
+
 /// Plays a story for a session of `user`, whole and byte by byte.
-pub(super) fn check(user: &str, lines: &str) {
+pub(super) fn check_as(user: &str, lines: &str) {
     for step in [usize::MAX, 1, 3] {
         let mut story = Story::new(user);
         story.step = step;
@@ -83,15 +91,30 @@ impl Story {
     pub fn play(&mut self, lines: &str) {
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (act, expect) = line.split_once("=>").unwrap_or_else(|| panic!("no => in {line}"));
-            let sent = self.act(act.trim());
-            let mut found = Vec::new();
-            for (side, bytes) in [("S", &sent.server), ("C", &sent.client)] {
-                if !bytes.is_empty() {
-                    found.push(format!("{side}[{}]", read(bytes, side == "S")));
-                }
+            let (act, expect) = (act.trim(), expect.trim());
+            if let Some(asked) = act.strip_prefix("= ") {
+                self.play_act(&format!("> {asked}"), &format!("S[{asked}]"));
+                self.play_act(&format!("< {expect}"), &format!("C[{expect}]"));
+            } else if act == "! preempted" {
+                let status = if self.session.status == Status::Idle { "I" } else { "E" };
+                self.play_act("! aim", "");
+                self.play_act(&format!("< E:57014 Z:{status}"), "");
+                self.play_act("! arrived", expect);
+            } else {
+                self.play_act(act, expect);
             }
-            assert_eq!(found.join(" "), expect.trim(), "after {act} (step {})", self.step);
         }
+    }
+
+    fn play_act(&mut self, act: &str, expect: &str) {
+        let sent = self.act(act);
+        let mut found = Vec::new();
+        for (side, bytes) in [("S", &sent.server), ("C", &sent.client)] {
+            if !bytes.is_empty() {
+                found.push(format!("{side}[{}]", read(bytes, side == "S")));
+            }
+        }
+        assert_eq!(found.join(" "), expect, "after {act} (step {})", self.step);
     }
 
     /// What the server is asked upon an act.
