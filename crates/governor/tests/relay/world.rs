@@ -10,6 +10,8 @@ use plimsoll_governor::config::{self, Surroundings};
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::relay::{self, Address, Running};
 use plimsoll_governor::settings::*;
+use plimsoll_postgres::url::ServerUrl;
+pub use plimsoll_testing::until;
 
 /// Longer than anything here takes; only what is broken waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -63,6 +65,13 @@ impl World {
         Peer::new(TcpStream::connect(self.address()).unwrap())
     }
 
+    /// A client that has sent a start-up message.
+    pub fn start_up(&self, parameters: &[(&str, &str)]) -> Peer {
+        let mut client = self.client();
+        client.send(&startup(parameters));
+        client
+    }
+
     /// The next connection that the server gets.
     pub fn accept(&self) -> Peer {
         let deadline = Instant::now() + PATIENCE;
@@ -91,23 +100,23 @@ impl World {
 
     /// A client that was let in as that user, and its connection at the server, whose key is that.
     pub fn session(&self, user: &str, key: &[u8]) -> (Peer, Peer) {
-        let mut client = self.client();
-        client.send(&startup(&[("user", user)]));
+        let mut client = self.start_up(&[("user", user)]);
         let mut server = self.accept();
         assert_eq!(server.packet(), startup(&[("user", user)]));
-        server.send(&welcome(key));
-        assert_eq!(client.until(b'Z'), welcome(key));
+        let_in(&mut client, &mut server, key);
         (client, server)
     }
 }
 
-/// Waits until it is so.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+/// Lets a client in whose start-up message the server has read.
+pub fn let_in(client: &mut Peer, server: &mut Peer, key: &[u8]) {
+    server.send(&welcome(key));
+    assert_eq!(client.until(b'Z'), welcome(key));
+}
+
+/// A URL that depends on nothing but its text.
+pub fn url(text: &str) -> ServerUrl {
+    ServerUrl::parse_in(text, &|_| None).unwrap()
 }
 
 /// Starts a governor's relay.
@@ -200,6 +209,14 @@ impl Peer {
         let text = String::from_utf8_lossy(&message[5..]).into_owned();
         let code = text.split('\0').find_map(|field| field.strip_prefix('C')).unwrap_or_default().to_owned();
         (code, text)
+    }
+
+    /// Reads an error with that SQLSTATE and that in its text.
+    #[track_caller]
+    pub fn refused(&mut self, expect: &str, part: &str) -> String {
+        let (code, text) = self.error();
+        assert!(code == expect && text.contains(part), "{text}");
+        text
     }
 
     /// Reads what there is, waiting for it if need be.
