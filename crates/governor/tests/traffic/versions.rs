@@ -72,10 +72,10 @@ fn check(major: u32) {
     governed.assert_alive();
     drop(governed);
 
-    drivers::check_before(&server, with_libpq(psql_checks(), major, &folder), &drivers::CHECKS);
+    drivers::check_before(&server, with_libpq(psql_checks(), major, &folder), drivers::CHECKS);
     let mut program = Command::new(drivers::environment::python(&drivers::programs().join("python")));
     program.arg(drivers::programs().join("python/psycopg_checks.py"));
-    drivers::check_before(&server, program, &drivers::CHECKS);
+    drivers::check_before(&server, program, drivers::CHECKS);
     encrypted::check(&mut server, major);
 }
 
