@@ -94,40 +94,51 @@ pub fn programs() -> &'static Path {
     Path::new("tests/drivers")
 }
 
-#[test]
-fn psql() {
+/// What drives libpq by way of psql.
+pub fn psql_program() -> Command {
     environment::tool("psql", "postgresql-client");
     let mut program = Command::new("bash");
     program.arg(programs().join("psql/checks.sh"));
-    check(program, CHECKS);
+    program
+}
+
+/// A program in Python, with what its folder requires.
+pub fn python_program(folder: &str, file: &str) -> Command {
+    let folder = programs().join(folder);
+    let mut program = Command::new(python(&folder));
+    program.arg(folder.join(file));
+    program
+}
+
+fn node_program(file: &str) -> Command {
+    let mut program = Command::new("node");
+    program.arg(node_folder(&programs().join("node")).join(file));
+    program
+}
+
+#[test]
+fn psql() {
+    check(psql_program(), CHECKS);
 }
 
 #[test]
 fn psycopg() {
-    let mut program = Command::new(python(&programs().join("python")));
-    program.arg(programs().join("python/psycopg_checks.py"));
-    check(program, CHECKS);
+    check(python_program("python", "psycopg_checks.py"), CHECKS);
 }
 
 #[test]
 fn asyncpg() {
-    let mut program = Command::new(python(&programs().join("python")));
-    program.arg(programs().join("python/asyncpg_checks.py"));
-    check(program, CHECKS);
+    check(python_program("python", "asyncpg_checks.py"), CHECKS);
 }
 
 #[test]
 fn node_postgres() {
-    let mut program = Command::new("node");
-    program.arg(node_folder(&programs().join("node")).join("pg.js"));
-    check(program, CHECKS);
+    check(node_program("pg.js"), CHECKS);
 }
 
 #[test]
 fn postgres_js() {
-    let mut program = Command::new("node");
-    program.arg(node_folder(&programs().join("node")).join("postgres.js"));
-    check(program, CHECKS);
+    check(node_program("postgres.js"), CHECKS);
 }
 
 #[test]
@@ -155,8 +166,5 @@ fn active_record() {
 
 #[test]
 fn sqlalchemy() {
-    let folder = programs().join("orms");
-    let mut program = Command::new(python(&folder));
-    program.arg(folder.join("patterns.py"));
-    check(program, "sqlalchemy");
+    check(python_program("orms", "patterns.py"), "sqlalchemy");
 }

@@ -9,6 +9,8 @@
 
 mod bank;
 mod canary;
+#[path = "../common/client.rs"]
+#[allow(dead_code, reason = "shared with the model's tests")]
 mod client;
 mod conversation;
 mod drivers;
@@ -20,6 +22,7 @@ mod npgsql;
 mod pooler_cases;
 mod poolers;
 mod reading;
+#[path = "../common/requests.rs"]
 mod requests;
 mod retried;
 mod server;

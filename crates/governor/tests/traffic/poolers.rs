@@ -11,7 +11,7 @@ use std::thread;
 use plimsoll_testing::{Need, skip, until};
 
 use super::client::Client;
-use super::drivers::{self, CHECKS, environment::python};
+use super::drivers::{self, CHECKS};
 use super::governed::Governed;
 use super::server::{PASSWORD, Server};
 
@@ -74,10 +74,7 @@ impl Drop for Pooler {
 }
 
 fn psycopg() -> Command {
-    let folder = drivers::programs().join("python");
-    let mut program = Command::new(python(&folder));
-    program.arg(folder.join("psycopg_checks.py"));
-    program
+    drivers::python_program("python", "psycopg_checks.py")
 }
 
 #[test]

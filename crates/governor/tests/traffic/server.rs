@@ -7,8 +7,7 @@ use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
 
-/// The password of every role but the server's own.
-pub const PASSWORD: &str = "pässword";
+pub use super::client::PASSWORD;
 
 /// Roles; those of class high begin with it.
 pub const ROLES: [&str; 4] = ["low", "low_other", "high", "high_other"];
