@@ -1,5 +1,7 @@
 //! What clients are told before they have a session, in PostgreSQL's own form.
 
+use crate::session::{Notice, error_response};
+
 /// An error that ends a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
@@ -24,18 +26,8 @@ impl Refusal {
 
     /// As an ErrorResponse.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let fields = [(b'S', "FATAL"), (b'V', "FATAL"), (b'C', self.code), (b'M', &self.message), (b'H', &self.hint)];
-        let mut bytes = vec![b'E', 0, 0, 0, 0];
-        for (field, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
-            bytes.push(field);
-            // A zero would end the value early.
-            bytes.extend(value.bytes().filter(|byte| *byte != 0));
-            bytes.push(0);
-        }
-        bytes.push(0);
-        let length = u32::try_from(bytes.len() - 1).expect("messages are short");
-        bytes[1..5].copy_from_slice(&length.to_be_bytes());
-        bytes
+        let hint = Some(&*self.hint).filter(|hint| !hint.is_empty());
+        error_response(&Notice { hint, ..Notice::new("FATAL", self.code, &self.message) })
     }
 }
 

@@ -17,6 +17,13 @@ pub struct Notice<'a> {
     pub hint: Option<&'a str>,
 }
 
+impl<'a> Notice<'a> {
+    /// A message without more of it.
+    pub(crate) fn new(severity: &'static str, sqlstate: &'static str, message: &'a str) -> Self {
+        Notice { severity, sqlstate, message, detail: None, hint: None }
+    }
+}
+
 /// An `ErrorResponse`.
 pub(crate) fn error_response(notice: &Notice<'_>) -> Vec<u8> {
     fields(b'E', notice)

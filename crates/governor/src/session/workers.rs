@@ -27,7 +27,6 @@ use super::answers::{self, END_ANSWERS, columns};
 use super::client::{MessageAction, sql_of};
 use super::frames::{Answer, Ask, HEAD_BYTES, Head, INSPECT_MAX, Status, text};
 use super::refuse::Refusal;
-use super::unit::shape;
 use super::{Flow, Gate, Outbox, Session, Unit};
 
 /// The parameter.
@@ -117,8 +116,7 @@ impl Limiting {
 
     /// Its error, as it is to be passed on.
     pub(super) fn fails(&mut self, body: &[u8]) {
-        let length = (body.len() as u32 + 4).to_be_bytes();
-        self.error = Some([b"E", &length[..], body].concat());
+        self.error = Some(answers::error_with_body(body));
     }
 }
 
@@ -168,9 +166,8 @@ impl Session {
     }
 
     fn step_at_rest(&self, bytes: &[u8], speech: Speech, now: Instant) -> Option<WorkersAction> {
-        let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
         let is_single = || {
-            let runs = shape(bytes, &note_of).and_then(|shape| shape.runs);
+            let runs = self.shape_of(bytes).and_then(|shape| shape.runs);
             runs.is_some_and(|runs| !runs.begins && !runs.may_end) && !speech.of_session
         };
         let may = !self.workers.has_spoken && !self.transaction.as_ref()?.keeps_workers;

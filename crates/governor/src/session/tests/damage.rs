@@ -3,18 +3,8 @@
 use plimsoll_policy::Abandoned;
 use proptest::prelude::*;
 
+use super::story::Sent;
 use super::*;
-
-struct Nowhere(usize);
-
-impl Outbox for Nowhere {
-    fn to_server(&mut self, bytes: &[u8]) {
-        self.0 += bytes.len();
-    }
-    fn to_client(&mut self, bytes: &[u8]) {
-        self.0 += bytes.len();
-    }
-}
 
 /// Messages that make sense by themselves, and some that do not.
 fn message(from_client: bool) -> impl Strategy<Value = Vec<u8>> {
@@ -70,7 +60,7 @@ proptest! {
         let card = story.session.card.clone();
         let mut held = Vec::new();
         let mut held_of_server = Vec::new();
-        let mut out = Nowhere(0);
+        let mut out = Sent::default();
         for act in acts {
             story.now += Duration::from_millis(700);
             let now = story.now;
@@ -119,20 +109,13 @@ proptest! {
         const SERVER: [&str; 12] = ["1", "2", "D:row", "C:TAG", "Z:I", "Z:T", "N:00000", "E:42P01", "S:a=b", "A", "3", "D:another_row"];
         let run = |step: usize| {
             let mut story = Story::new("high_user");
-            let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
-            struct Both<'a>(&'a mut Vec<u8>, &'a mut Vec<u8>);
-            impl Outbox for Both<'_> {
-                fn to_server(&mut self, bytes: &[u8]) { self.0.extend_from_slice(bytes); }
-                fn to_client(&mut self, bytes: &[u8]) { self.1.extend_from_slice(bytes); }
-            }
-            let mut kept = Vec::new();
+            let (mut out, mut kept) = (Sent::default(), Vec::new());
             for (from_client, words) in &acts {
                 let names = if *from_client { CLIENT } else { SERVER };
                 let bytes: Vec<u8> = words.iter().flat_map(|word| story::write(names[*word], *from_client)).collect();
                 let mut held = if *from_client { std::mem::take(&mut kept) } else { Vec::new() };
                 for part in bytes.chunks(step) {
                     held.extend_from_slice(part);
-                    let mut out = Both(&mut to_server, &mut to_client);
                     let taken = if *from_client {
                         story.session.on_client(&held, story.now, &mut out)
                     } else {
@@ -141,8 +124,7 @@ proptest! {
                     held.drain(..taken.expect("sound messages"));
                     // What waits is offered again when something has changed.
                     while !*from_client && story.session.takes_client_bytes() {
-                        let mut out = Both(&mut to_server, &mut to_client);
-                        let taken = story.session.on_client(&kept, story.now, &mut out).expect("sound messages");
+                            let taken = story.session.on_client(&kept, story.now, &mut out).expect("sound messages");
                         kept.drain(..taken);
                         if taken == 0 {
                             break;
@@ -156,7 +138,7 @@ proptest! {
                 }
             }
             let is_out_of_step = story.governor.statistics.desyncs.load(Ordering::Relaxed) > 0;
-            ((to_server, to_client, kept), is_out_of_step)
+            ((out.server, out.client, kept), is_out_of_step)
         };
         let (whole, in_parts) = (run(usize::MAX), run(cut));
         // A server that answers before it is asked is obeyed, and whether it is before depends on the cuts.

@@ -30,10 +30,11 @@ pub(super) struct Story {
     pub is_known: bool,
 }
 
+/// What came out.
 #[derive(Default)]
-struct Sent {
-    server: Vec<u8>,
-    client: Vec<u8>,
+pub(super) struct Sent {
+    pub server: Vec<u8>,
+    pub client: Vec<u8>,
 }
 
 impl Outbox for Sent {
