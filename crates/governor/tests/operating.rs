@@ -212,7 +212,8 @@ fn the_debian_package_has_what_it_names() {
     let texts = |key: &str| deb[key].as_array().unwrap().clone();
     let mut installed = Vec::new();
     for asset in texts("assets") {
-        let [from, to, mode] = asset.as_array().unwrap().each_ref_str();
+        let [from, to, mode] = &asset.as_array().unwrap()[..] else { panic!("{asset:?} is not: from, to, mode") };
+        let [from, to, mode] = [from, to, mode].map(|part| part.as_str().unwrap());
         assert!(u32::from_str_radix(mode, 8).is_ok(), "{from} has no mode");
         if from != "target/release/plimsoll" {
             let pattern = folder.join(from);
@@ -257,16 +258,4 @@ fn the_container_file_has_the_compiler_and_a_user_by_number() {
     assert_eq!(value("COPY --from=build /source/target/release/plimsoll "), "/usr/bin/plimsoll");
     assert_eq!(value("ENTRYPOINT "), r#"["/usr/bin/plimsoll", "govern"]"#);
     assert_eq!(value("CMD "), r#"["--config", "/etc/plimsoll/plimsoll.toml"]"#);
-}
-
-/// The strings of an array of three.
-trait EachStr {
-    fn each_ref_str(&self) -> [&str; 3];
-}
-
-impl EachStr for Vec<toml::Value> {
-    fn each_ref_str(&self) -> [&str; 3] {
-        let [a, b, c] = &self[..] else { panic!("{self:?} is not: from, to, mode") };
-        [a, b, c].map(|part| part.as_str().unwrap())
-    }
 }
