@@ -124,7 +124,6 @@ pub struct Inquiry {
     relations: Objects,
     functions: Objects,
     types: Objects,
-    /// Whether event triggers were asked for.
     has_asked_events: bool,
     /// Whether casts, operators and index support functions were asked for.
     has_asked_unnamed: bool,
@@ -137,7 +136,6 @@ pub struct Inquiry {
     verdict: Option<Verdict>,
     /// Whether a question has failed. The verdict must not be cached then.
     has_failed: bool,
-    /// Whether a cache was asked.
     has_looked_up: bool,
     /// The generation of the cache when it was asked.
     generation: u64,
@@ -149,11 +147,9 @@ pub type Key = [u8; 16];
 /// A verdict that holds for every session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// The transaction may run twice.
     Safe,
     /// The transaction may run twice if no cursor is older than the transaction.
     SafeWithoutCursors,
-    /// The transaction must not run twice.
     Unsafe(Unsafe),
 }
 

@@ -16,7 +16,6 @@ const MANIFEST: &str = "../plimsoll/Cargo.toml";
 const WORDS: &str =
     "max_over_time sum min max by on rate increase histogram_quantile and or le class instance lever up job";
 
-/// A piece of an expression.
 #[derive(Debug, Clone, PartialEq)]
 enum Piece {
     Word(String),

@@ -113,7 +113,6 @@ impl Stage {
         Ok(Stage { governed, with_groups, limiting, server, folder, disk, all, scans, _others: [idle, memory] })
     }
 
-    /// One round of one.
     pub fn measure(&self, way: Way, has_scans: bool, seconds: usize) -> Measured {
         let whole = if way == Way::WithGroups { DISK_BYTES_PER_S - SCANS_BYTES_PER_S } else { DISK_BYTES_PER_S };
         self.all.limit_reading(&self.disk, whole).unwrap();

@@ -41,9 +41,7 @@ const UNSAFE_WORDS: &[(&str, Unsafe)] = &[
 pub(super) enum Language {
     /// An expression or a query, or a statement that was judged elsewhere.
     Expression,
-    /// Statements of SQL.
     Sql,
-    /// PL/pgSQL.
     Plpgsql,
 }
 

@@ -68,7 +68,6 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// What a worker begins with.
     pub(super) fn new(shared: Arc<Shared>, worker: usize, poll: mio::Registry, inbox: WorkerInbox) -> Self {
         Context {
             governor: Arc::clone(&shared.governor),

@@ -60,20 +60,16 @@ pub(super) fn whose(token: Token) -> (u64, End) {
 /// One end of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The client.
     Client = 0,
-    /// The server.
     Server = 1,
 }
 
 /// What is to become of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PairProgress {
-    /// It waits for something.
     Waits,
     /// It could go on, and it is the others' turn.
     Again,
-    /// It has ended.
     Over,
 }
 
@@ -116,10 +112,13 @@ enum Phase {
     /// The client speaks to the governor itself.
     Console(Box<Console>),
     /// The server has been sent a cancel; it closes when that was carried out.
-    Cancel { _held: Aimed },
+    Cancel {
+        _held: Aimed,
+    },
     /// What is left is sent.
-    Closing { is_finished: bool },
-    /// Nothing is left.
+    Closing {
+        is_finished: bool,
+    },
     Over,
 }
 
@@ -169,7 +168,6 @@ impl Pair {
         }
     }
 
-    /// Does what can be done.
     pub(super) fn advance(&mut self, context: &mut Context, now: Instant) -> PairProgress {
         for _ in 0..TURNS_MAX {
             let has_moved = self.step(End::Client, context, now) | self.step(End::Server, context, now);

@@ -46,12 +46,10 @@ fn as_v6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// A header that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// The client, if the header names one.
     pub(super) client: Option<SocketAddr>,
-    /// How many bytes it has.
     pub(super) length: usize,
 }
 

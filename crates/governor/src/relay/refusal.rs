@@ -7,7 +7,6 @@ use crate::session::{Notice, error_response};
 pub(super) struct Refusal {
     /// SQLSTATE.
     pub(super) code: &'static str,
-    /// What is wrong.
     pub(super) message: String,
     /// What to do; empty if there is nothing to say.
     pub(super) hint: String,
@@ -19,7 +18,6 @@ impl Refusal {
         Refusal { code, message: message.into(), hint: String::new() }
     }
 
-    /// What to do.
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Refusal { hint: hint.into(), ..self }
     }

@@ -22,7 +22,6 @@ struct Question {
 pub(super) struct Resolver(Sender<Question>);
 
 impl Resolver {
-    /// Starts the thread.
     pub(super) fn start() -> io::Result<Self> {
         let (sender, questions) = mpsc::channel::<Question>();
         let mut known: HashMap<(String, u16), (Instant, Vec<SocketAddr>)> = HashMap::new();

@@ -27,7 +27,6 @@ const EVENTS_MAX: usize = 1024;
 /// What wants to be woken at once, forever, is woken this often at most; finer than that epoll does not wait.
 const TIMER_MIN: Duration = Duration::from_millis(1);
 
-/// A worker.
 #[derive(Debug)]
 pub(super) struct Worker {
     poll: Poll,

@@ -234,7 +234,6 @@ impl Session {
         }
     }
 
-    /// The transaction that has waited may enter.
     pub(super) fn on_admitted(&mut self, now: Instant) {
         let (since, class, entry) = match &mut self.flow {
             Flow::Queued(Queued { since, class, entry, .. }) => (*since, *class, *entry),
@@ -254,7 +253,6 @@ impl Session {
         }
     }
 
-    /// The transaction has waited for too long.
     pub(super) fn on_queue_timeout(&mut self, now: Instant, out: &mut impl Outbox) {
         self.governor.confirm_expired(self.card.id);
         let Flow::Queued(Queued { since, entry, class, .. }) = self.flow else { return };
@@ -265,7 +263,6 @@ impl Session {
         self.refuse_admission("53300", &why, entry, now, out);
     }
 
-    /// Its client has cancelled the transaction while it waited.
     pub(super) fn on_cancelled_in_queue(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Queued(Queued { entry, .. }) = self.flow else { return };
         if self.governor.abandon(self.card.id) != Abandoned::Waited {

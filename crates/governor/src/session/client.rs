@@ -19,7 +19,6 @@ use crate::statement::{self, End};
 /// What becomes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageAction {
-    /// It is passed on.
     Pass,
     /// It is dropped: we have answered it, or shall.
     Drop,
@@ -35,7 +34,6 @@ pub(super) struct Message<'a> {
     pub body: Option<&'a [u8]>,
     /// Whether that is all that is in it.
     pub is_whole: bool,
-    /// How long it is.
     pub bytes: usize,
 }
 

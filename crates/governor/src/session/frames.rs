@@ -14,7 +14,6 @@ const MESSAGE_MAX: usize = 0x3fff_ffff;
 /// What a client's message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// A simple query.
     Query,
     /// Prepares a statement.
     Parse,
@@ -92,7 +91,6 @@ pub enum Answer {
     ParseComplete,
     /// A statement or a portal was closed.
     CloseComplete,
-    /// A row.
     DataRow,
     /// A statement was carried out.
     CommandComplete,
@@ -151,7 +149,6 @@ impl Status {
         }
     }
 
-    /// As it is sent.
     pub fn byte(self) -> u8 {
         match self {
             Status::Idle => b'I',

@@ -26,7 +26,6 @@ pub struct Note {
     pub class: Option<(ClassIndex, ChosenBy)>,
     /// Its text has a tag, which gave it no class.
     pub has_refused_tag: bool,
-    /// It begins a transaction block.
     pub begins: bool,
     /// It is a BEGIN and nothing else.
     pub is_bare_begin: bool,
@@ -119,7 +118,6 @@ pub enum Change {
     Prepare {
         /// Empty for the unnamed one.
         name: Box<[u8]>,
-        /// What running it means.
         note: Note,
         /// Where the message is among the recorded bytes.
         recorded: Range<usize>,

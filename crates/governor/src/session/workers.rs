@@ -29,7 +29,6 @@ use super::frames::{Answer, Ask, HEAD_BYTES, Head, INSPECT_MAX, Status, text};
 use super::refuse::Refusal;
 use super::{Flow, Gate, Outbox, Session, Unit};
 
-/// The parameter.
 const PARAMETER: &str = "max_parallel_workers_per_gather";
 
 /// For how long the server's own value is believed: a reload of its settings may change it.
@@ -62,7 +61,6 @@ pub(super) struct Limiting {
 /// What such a unit does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkersAction {
-    /// Asks for the value.
     Ask,
     /// Lowers it for the session.
     Lower(u32),

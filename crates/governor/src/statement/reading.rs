@@ -17,7 +17,6 @@ use super::{End, Statement, TextRules};
 /// How many pieces of a statement are kept: `SET SESSION plimsoll . class = 'x'`, and one to see that nothing follows.
 const HEAD_PIECES: usize = 8;
 
-/// A text that is being read.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     found: Statement<'a>,

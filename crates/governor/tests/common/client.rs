@@ -23,7 +23,6 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// A message of the server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its type.
     pub tag: u8,
     /// What follows its length.
     pub body: Vec<u8>,
@@ -76,7 +75,6 @@ pub fn take_message(bytes: &mut BytesMut) -> Option<Message> {
 pub struct Refusal {
     /// SQLSTATE.
     pub state: String,
-    /// In words.
     pub message: String,
 }
 
@@ -85,7 +83,6 @@ pub struct Refusal {
 pub enum Failure {
     /// The server, or the governor, refused; the connection goes on unless it was closed after that.
     Refused(Refusal),
-    /// The connection is gone.
     Lost(io::Error),
 }
 
@@ -136,7 +133,6 @@ impl Answer {
     }
 }
 
-/// Where a connection leads.
 #[derive(Debug, Clone)]
 pub enum Destination {
     /// To a governor.
@@ -179,17 +175,14 @@ impl Destination {
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Client {
     socket: Socket,
     /// Read and not understood yet.
     read: BytesMut,
-    /// Where it leads.
     pub place: Destination,
     /// Process and secret of `BackendKeyData`.
     pub key: Vec<u8>,
-    /// `ParameterStatus`.
     pub parameters: BTreeMap<String, String>,
     /// As whom it logs in, if it has said so by [`Client::log_in`].
     user: String,
@@ -272,14 +265,12 @@ impl Client {
         self.socket.set_read_timeout(Some(patience))
     }
 
-    /// Sends what is built.
     pub fn write(&mut self, build: impl FnOnce(&mut BytesMut) -> io::Result<()>) -> io::Result<()> {
         let mut out = BytesMut::new();
         build(&mut out)?;
         self.send(&out)
     }
 
-    /// Sends bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.socket.write_all(bytes)
     }
@@ -295,7 +286,6 @@ impl Client {
         }
     }
 
-    /// Sends a `Query`.
     pub fn send_query(&mut self, sql: &str) -> io::Result<()> {
         self.write(|out| frontend::query(sql, out))
     }
@@ -312,7 +302,6 @@ impl Client {
         }
     }
 
-    /// Says that nothing more will be sent.
     pub fn close_sending(&self) -> io::Result<()> {
         self.socket.shutdown(Shutdown::Write)
     }
@@ -421,7 +410,6 @@ pub fn cancel_request(key: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], &80_877_102_u32.to_be_bytes(), key].concat()
 }
 
-/// A message with any type and any body.
 pub fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(4 + body.len()).unwrap();
     [&[tag][..], &length.to_be_bytes(), body].concat()

@@ -41,9 +41,7 @@ const ROUNDS_TO_REST: usize = 2_000;
 /// What was done in all, so that a test can tell that it has tried something.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
-    /// Transactions that were acknowledged.
     pub acknowledged: usize,
-    /// Transactions that were refused.
     pub refused: usize,
     /// Replays that nobody noticed.
     pub replayed: u64,
@@ -51,14 +49,12 @@ pub struct Tally {
     pub differed: u64,
     /// Rolled back while their clients were thinking.
     pub idle: u64,
-    /// Waited for admission.
     pub queued: u64,
     /// Waited for it too long.
     pub timed_out: u64,
 }
 
 impl Tally {
-    /// Adds another one's.
     pub fn add(&mut self, other: &Tally) {
         self.acknowledged += other.acknowledged;
         self.refused += other.refused;
@@ -70,7 +66,6 @@ impl Tally {
     }
 }
 
-/// A cancel on its way.
 #[derive(Debug, Clone, Copy)]
 struct Cancel {
     place: usize,
@@ -80,7 +75,6 @@ struct Cancel {
     is_signalled: Option<bool>,
 }
 
-/// A client, its session and the server's process for it.
 struct Seat {
     user: &'static str,
     client: Client,
@@ -158,7 +152,6 @@ impl Society {
         }
     }
 
-    /// One thing more.
     fn happens(&mut self, choices: &mut Choices<'_>) {
         self.now += Duration::from_millis(1);
         let place = choices.below(self.seats.len());

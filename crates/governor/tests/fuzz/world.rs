@@ -41,7 +41,6 @@ pub const LOW: ClassIndex = ClassIndex(1);
 
 /// A governor, and what it says to its one worker.
 pub struct World {
-    /// The governor.
     pub governor: Arc<Governor>,
     /// What it says to sessions.
     pub commands: Receiver<WorkerCommand>,

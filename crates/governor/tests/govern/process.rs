@@ -23,7 +23,6 @@ pub struct Governor {
     pub folder: tempfile::TempDir,
     /// Its settings.
     pub file: PathBuf,
-    /// The process.
     pub child: Process,
     notify: UnixDatagram,
     log: Receiver<serde_json::Value>,
@@ -102,12 +101,10 @@ impl Governor {
         behind.trim_end_matches('/').to_owned()
     }
 
-    /// Its process.
     pub fn process(&self) -> Pid {
         Pid::from_child(&self.child.0)
     }
 
-    /// Sends it a signal.
     pub fn signal(&self, signal: Signal) {
         kill_process(self.process(), signal).unwrap();
     }
@@ -155,7 +152,6 @@ pub struct Predecessor {
 pub struct Process(Child);
 
 impl Process {
-    /// Whether it still lives.
     pub fn lives(&mut self) -> bool {
         self.0.try_wait().unwrap().is_none()
     }
@@ -205,7 +201,6 @@ fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Process, Receiver<ser
 /// The line of its settings for a server that is not there.
 pub const NO_SERVER: &str = "server = \"postgres://nobody@localhost:1/none?sslmode=disable\"";
 
-/// The text of its settings.
 pub fn settings(folder: &Path, policy: &str, clients_max: u32) -> String {
     format!(
         r#"
@@ -260,7 +255,6 @@ pub fn get(page: &str, path: &str) -> String {
     answer
 }
 
-/// A PostgreSQL server.
 pub fn start_server() -> PrivateServer {
     PrivateServer::start(ServerSettings::for_this_machine())
         .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"))

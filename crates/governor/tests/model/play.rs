@@ -61,7 +61,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Both together.
     pub fn add(&mut self, other: Report) {
         self.seeds += other.seeds;
         self.preempted += other.preempted;

@@ -111,7 +111,6 @@ pub struct Side {
 }
 
 impl Side {
-    /// Opens a session.
     fn connect(&self) -> Result<Client, Failure> {
         let own = [("user", USER), ("database", &self.database), ("client_encoding", "UTF8"), ("DateStyle", "ISO")];
         // The governor names the session's class to the server, so that SHOW has an answer.
@@ -126,18 +125,15 @@ impl Side {
         self.observer.query(DATA).unwrap().rows
     }
 
-    /// Changes it.
     pub fn change(&mut self, sql: &str) {
         self.observer.query(sql).unwrap();
     }
 
-    /// How many advisory locks that process has.
     pub fn advisory_locks(&mut self, process: i32) -> String {
         let sql = format!("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {process}");
         self.observer.value(&sql).unwrap()
     }
 
-    /// Waits until that process has ended.
     pub fn until_gone(&mut self, process: i32) -> Result<(), String> {
         let sql = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process}");
         let deadline = Instant::now() + PATIENCE;
@@ -153,15 +149,10 @@ impl Side {
 
 /// Both databases, and what stands in front of one.
 pub struct World {
-    /// The one that is reached through the governor.
     pub governed: Side,
-    /// The other.
     pub plain: Side,
-    /// Between governor and server.
     pub interposer: Interposer,
-    /// The governor.
     pub governor: Arc<Governor>,
-    /// How long an answer may take.
     pub patience: Cell<Duration>,
     _watcher: watch::Watcher,
     _running: Running,
@@ -233,7 +224,6 @@ impl World {
         Ok((governed, self.plain.connect()?))
     }
 
-    /// The card of a session.
     pub fn card(&self, client: &Client) -> Option<Arc<SessionCard>> {
         let process = Some(client.process());
         self.governor.registry.all().into_iter().find(|card| card.process() == process)

@@ -45,7 +45,6 @@ impl World {
         World::with(|_| {})
     }
 
-    /// With other settings.
     pub fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("postgres://nobody@{}/none?sslmode=disable", server.local_addr().unwrap());
@@ -179,7 +178,6 @@ impl Peer {
         [head, self.bytes(length - 4)].concat()
     }
 
-    /// A message, whole.
     pub fn message(&mut self) -> Vec<u8> {
         let head = self.bytes(5);
         let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
@@ -251,17 +249,14 @@ pub fn again_if_interrupted<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Re
     }
 }
 
-/// A message with a tag.
 pub fn tagged(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
 }
 
-/// A query.
 pub fn query(sql: &str) -> Vec<u8> {
     tagged(b'Q', format!("{sql}\0").as_bytes())
 }
 
-/// The server is ready for more.
 pub fn ready(status: u8) -> Vec<u8> {
     tagged(b'Z', &[status])
 }
@@ -277,7 +272,6 @@ pub fn packet(code: [u16; 2], body: &[u8]) -> Vec<u8> {
     [&length[..], &code[0].to_be_bytes(), &code[1].to_be_bytes(), body].concat()
 }
 
-/// A start-up message.
 pub fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
     let mut body: Vec<u8> =
         parameters.iter().flat_map(|(name, value)| format!("{name}\0{value}\0").into_bytes()).collect();

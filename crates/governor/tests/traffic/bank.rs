@@ -46,7 +46,6 @@ const MISFORTUNES_BETWEEN_KILLS: usize = 60;
 /// The same for every run, so that what goes wrong once may go wrong again.
 const SEED: u64 = 20_160_503;
 
-/// How often the governor is killed.
 fn kills() -> usize {
     if env::var_os("PLIMSOLL_LONG").is_some() { 30 } else { 3 }
 }

@@ -89,7 +89,6 @@ pub fn run(mut program: Command, address: SocketAddr, database: &str) -> String 
     said
 }
 
-/// The folder of the programs.
 pub fn programs() -> &'static Path {
     Path::new("tests/drivers")
 }

@@ -82,7 +82,6 @@ impl Beside {
     }
 }
 
-/// A governor under attack.
 struct Attacked {
     server: Arc<Server>,
     governed: Governed,

@@ -82,7 +82,6 @@ impl Server {
         self.own.restart().unwrap();
     }
 
-    /// The server itself.
     pub fn own(&self) -> &PrivateServer {
         &self.own
     }
@@ -94,7 +93,6 @@ impl Server {
         Connection::open(&url).unwrap()
     }
 
-    /// Its socket.
     pub fn socket(&self) -> std::path::PathBuf {
         self.own.socket_folder().join(format!(".s.PGSQL.{}", self.own.port()))
     }
@@ -104,7 +102,6 @@ impl Server {
         self.connection().text(sql).unwrap().expect("asked for a value")
     }
 
-    /// Its database.
     pub fn database(&self) -> &str {
         self.own.database()
     }

@@ -30,7 +30,6 @@ pub(super) struct Story {
     pub is_known: bool,
 }
 
-/// What came out.
 #[derive(Default)]
 pub(super) struct Sent {
     pub server: Vec<u8>,
@@ -83,7 +82,6 @@ impl Story {
         Self::of(self.governor.clone(), user, self.now)
     }
 
-    /// A session of that governor's.
     pub fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
         let session = session(&governor, user, now);
         Story { session, governor, now, held: Vec::new(), has_own: false, step: usize::MAX, is_known: true }

@@ -18,7 +18,6 @@ use super::super::script::{Injection, Settles};
 use super::super::wire::{self, Message, PATIENCE, tagged, take_message};
 use super::{Canary, Shared};
 
-/// The code of a request to cancel.
 const CANCEL_REQUEST: i32 = 80_877_102;
 
 /// How long a client's next unit is waited for; there may be none.

@@ -11,9 +11,7 @@ use super::{ACCOUNTS, OPENING_BALANCE};
 /// How transfers ended.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// Acknowledged.
     pub acknowledged: usize,
-    /// Refused.
     pub refused: usize,
     /// Unknown, and there.
     pub unknown_there: usize,

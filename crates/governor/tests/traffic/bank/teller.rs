@@ -16,15 +16,12 @@ use super::transfer::{End, Transfer, Way};
 
 /// What all share.
 pub struct Bank {
-    /// Where the governor is.
     pub address: Mutex<SocketAddr>,
-    /// The database.
     pub database: String,
     /// When tellers go home.
     pub is_over: AtomicBool,
     /// How many wait for the answer to a COMMIT.
     pub committing: AtomicU64,
-    /// One for each teller.
     pub seats: Vec<Seat>,
 }
 
@@ -92,9 +89,7 @@ pub enum TransferOutcome {
 /// A transfer that was tried; each try has a number of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
-    /// The transfer's number.
     pub id: i64,
-    /// What became of it.
     pub fate: TransferOutcome,
 }
 

@@ -25,7 +25,6 @@ hostssl all all 127.0.0.0/8 scram-sha-256 clientcert=verify-ca
 /// The version whose libpq is the client.
 const NEWEST_LIBPQ: u32 = 18;
 
-/// Checks all of it.
 pub fn check(server: &mut Server, major: u32) {
     let Some(newest) = &postgres_version(NEWEST_LIBPQ) else { return };
     let own = tempfile::tempdir().unwrap();
