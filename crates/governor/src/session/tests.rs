@@ -18,13 +18,7 @@ mod story;
 mod thinking;
 mod workers;
 
-use story::{Story, check, check_as};
-
-/// A governor with classes `high` (priority high, unlimited) and `low` (preemptible, MPL 1, queue of 1), and one session of
-/// user `high_user` or `low_user`.
-fn governor() -> Arc<Governor> {
-    Arc::new(Governor::new(for_tests(), Instant::now()))
-}
+use story::{Story, check, check_as, check_each};
 
 fn session(governor: &Arc<Governor>, user: &str, now: Instant) -> Session {
     let login = Login { user: user.to_owned(), database: "shop".to_owned(), application_name: "test".to_owned() };
@@ -110,10 +104,9 @@ fn while_nobody_less_important_is_inside_it_is_only_seen_now_and_then_whether_so
 /// whenever nothing was under way, and got that of the next transaction up to 50 ms after it had begun.
 #[test]
 fn the_share_of_the_cores_stays_that_of_the_last_transaction_and_changes_with_the_next() {
-    let mut settings = for_tests();
-    (settings.cpu.shares, settings.classes[1].cpu) = (true, crate::settings::CpuShare::Idle);
-    let governor = Arc::new(Governor::new(settings, Instant::now()));
-    let mut story = Story::of(governor, "high_user", Instant::now());
+    let mut story = Story::with("high_user", |settings| {
+        (settings.cpu.shares, settings.classes[1].cpu) = (true, crate::settings::CpuShare::Idle);
+    });
     let changes = |story: &Story| (story.session.card.state().served.0, story.governor.take_changed_shares());
     story.play("= Q:select => C:SELECT Z:I");
     assert_eq!(changes(&story), (0, false));
@@ -127,7 +120,7 @@ fn the_share_of_the_cores_stays_that_of_the_last_transaction_and_changes_with_th
 
 #[test]
 fn ids_are_never_used_twice() {
-    let governor = governor();
+    let governor = Governor::new(for_tests(), Instant::now());
     let ids: Vec<SessionId> = (0..3).map(|_| governor.registry.next_id()).collect();
     assert_eq!(ids, [1, 2, 3].map(SessionId));
 }

@@ -6,6 +6,10 @@ fn class(story: &Story) -> String {
     story.governor.settings().class(story.session.card.state().class).name.clone()
 }
 
+fn immune(story: &Story) -> Option<&'static str> {
+    story.session.card.state().immune.map(|immunity| immunity.name())
+}
+
 /// A client set a class that there is not within a block, and was told that it is out of the block, which the server kept open. Its driver
 /// skipped the ROLLBACK, and the next COMMIT committed what it had given up.
 #[test]
@@ -14,11 +18,9 @@ fn a_setting_that_is_refused_fails_the_block_it_is_in() {
         check(&format!(
             "= Q:begin => C:BEGIN Z:T
              = Q:savepoint_a => C:SAVEPOINT Z:T
-             > {unit} => S[!fail S]
-             < E:42601 Z:E => C[E:22023 Z:E]
+             > {unit} => failed C[E:22023 Z:E]
              = Q:rollback_to_a => C:ROLLBACK Z:T
-             > {unit} => S[!fail S]
-             < E:42601 Z:E => C[E:22023 Z:E]
+             > {unit} => failed C[E:22023 Z:E]
              = {unit} => E:25P02 Z:E
              = Q:commit => C:ROLLBACK Z:I"
         ));
@@ -31,12 +33,9 @@ fn a_setting_that_is_refused_fails_the_block_it_is_in() {
 fn what_was_refused_is_not_forgotten_by_a_replay() {
     check(
         "= Q:begin => C:BEGIN Z:T
-         > Q:set_plimsoll.class='none' => S[!fail S]
-         < E:42601 Z:E => C[E:22023 Z:E]
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > Q:commit => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => C[E:40001 Z:I]",
+         > Q:set_plimsoll.class='none' => failed C[E:22023 Z:E]
+         ! idle => chained
+         > Q:commit => rolled-back C[E:40001 Z:I]",
     );
 }
 
@@ -71,8 +70,7 @@ fn the_first_statement_after_a_begin_may_give_the_class() {
         assert_eq!(class(&story), "low");
         // It can be rolled back and run again, though its BEGIN was none of its class's.
         story.play(&format!(
-            "! preempted => S[!ROLLBACK_AND_CHAIN S]
-             < C:ROLLBACK Z:T => S[{statement}]
+            "! preempted => chained S[{statement}]
              < C:UPDATE Z:T => C[C:UPDATE Z:T]
              = Q:commit => C:COMMIT Z:I"
         ));
@@ -100,8 +98,7 @@ fn a_class_that_is_asked_for_after_a_begin_is_waited_for_and_may_be_full() {
     let mut third = first.beside("high_user");
     third.play(&format!(
         "{begin}
-         > {tagged} => S[!fail S]
-         < E:42601 Z:E => C[E:53300 Z:E]
+         > {tagged} => failed C[E:53300 Z:E]
          = Q:rollback => C:ROLLBACK Z:I"
     ));
     first.play("< C:SELECT Z:I => C[C:SELECT Z:I]");
@@ -127,11 +124,7 @@ fn a_tag_without_effect_is_told_once_and_counted() {
 /// An application without a loop around its transactions must not get 40001 where that can be helped.
 #[test]
 fn a_class_that_does_not_retry_loses_only_what_can_be_run_again() {
-    let mut settings = for_tests();
-    settings.classes[1].retries = false;
-    let governor = Arc::new(Governor::new(settings, Instant::now()));
-    let mut story = Story::of(governor, "low_user", Instant::now());
-    let immune = |story: &Story| story.session.card.state().immune.map(|immunity| immunity.name());
+    let mut story = Story::with("low_user", |settings| settings.classes[1].retries = false);
     story.play("= Q:begin => C:BEGIN Z:T\n> Q:update => S[Q:update]\n! aim =>\n! lost =>");
     story.play("< C:UPDATE Z:T => C[C:UPDATE Z:T]");
     assert_eq!(immune(&story), Some("no-retry"), "its client thinks");
@@ -141,7 +134,6 @@ fn a_class_that_does_not_retry_loses_only_what_can_be_run_again() {
 
 #[test]
 fn it_is_told_why_a_transaction_is_left_alone() {
-    let immune = |story: &Story| story.session.card.state().immune.map(|immunity| immunity.name());
     let check = |lines: &str, expect: &str| {
         let mut story = Story::new("low_user");
         story.play(lines);
@@ -161,8 +153,7 @@ fn it_is_told_why_a_transaction_is_left_alone() {
         &format!(
             "{begun}
              > Q:listen_x => S[Q:listen_x]
-             ! preempted => S[!ROLLBACK_AND_CHAIN !fail S]
-             < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]"
+             ! preempted => chained-and-failed C[E:40001 Z:E]"
         ),
         "failed",
     );
@@ -172,11 +163,9 @@ fn it_is_told_why_a_transaction_is_left_alone() {
 /// one more than the mpl got in.
 #[test]
 fn who_leaves_as_his_time_is_up_gives_back_nothing() {
-    let mut settings = for_tests();
-    settings.classes[1].limits.timeout = Some(Duration::from_secs(1));
-    let now = Instant::now();
-    let governor = Arc::new(Governor::new(settings, now));
-    let mut first = Story::of(governor, "low_user", now);
+    let mut first =
+        Story::with("low_user", |settings| settings.classes[1].limits.timeout = Some(Duration::from_secs(1)));
+    let now = first.now;
     first.play("> Q:begin => S[Q:begin]");
     let mut second = first.beside("low_user");
     second.play("> Q:one =>");
@@ -201,8 +190,7 @@ fn errors_are_counted_when_clients_get_them() {
     story.play(
         "= Q:begin => C:BEGIN Z:T
          > Q:listen_x => S[Q:listen_x]
-         ! preempted => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]
+         ! preempted => chained-and-failed C[E:40001 Z:E]
          = Q:select => E:25P02 Z:E",
     );
     assert_eq!(errors(&story), 2);

@@ -15,12 +15,8 @@ fn message(from_client: bool) -> impl Strategy<Value = Vec<u8>> {
     };
     let words = words.split(' ').collect::<Vec<_>>();
     let sound = proptest::sample::select(words).prop_map(move |word| story::write(word, from_client));
-    let garbled = (any::<u8>(), proptest::collection::vec(any::<u8>(), 0..12)).prop_map(|(tag, body)| {
-        let mut bytes = vec![tag];
-        bytes.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-        bytes.extend_from_slice(&body);
-        bytes
-    });
+    let garbled = (any::<u8>(), proptest::collection::vec(any::<u8>(), 0..12));
+    let garbled = garbled.prop_map(|(tag, body)| story::framed(tag, &body));
     prop_oneof![8 => sound, 1 => garbled, 1 => proptest::collection::vec(any::<u8>(), 0..8)]
 }
 

@@ -139,15 +139,13 @@ fn who_only_closes_neither_waits_nor_is_refused() {
     // A client whose transaction was rolled back while it was thinking hears of that when it asks for something.
     let closed = "= Q:begin => C:BEGIN Z:T
          = Q:listen_x => C:LISTEN Z:T
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
+         ! idle => chained
          = C:s S => 3 Z:T";
-    let failed =
-        "=> S[!ROLLBACK_AND_CHAIN !fail S]\n< C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]\n> Q:rollback => S[Q:rollback]";
+    let failed = "=> chained-and-failed C[E:40001 Z:E]\n> Q:rollback => S[Q:rollback]";
     check(&format!("{closed}\n> P::select B:: E S {failed}"));
-    let flushed = "=> S[!ROLLBACK_AND_CHAIN !fail S]\n< C:ROLLBACK E:42601 Z:E => C[E:40001]\n> S => C[Z:E]";
+    let flushed = "=> chained-and-failed C[E:40001]\n> S => C[Z:E]";
     check(&format!("{closed}\n> P::select H {flushed}"));
     // After a COMMIT there is no transaction, and a ROLLBACK is always carried out.
-    check(&format!("{closed}\n> Q:commit => S[!ROLLBACK S]\n< C:ROLLBACK Z:I => C[E:40001 Z:I]"));
+    check(&format!("{closed}\n> Q:commit => rolled-back C[E:40001 Z:I]"));
     check(&format!("{closed}\n= Q:rollback => C:ROLLBACK Z:I"));
 }

@@ -10,8 +10,7 @@ pub(super) const BEGUN: &str = "= Q:begin => C:BEGIN Z:T
 pub(super) fn rolled_back() -> String {
     format!(
         "{BEGUN}
-         ! preempted => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]"
+         ! preempted => rolled-back S[Q:begin]"
     )
 }
 
@@ -41,8 +40,7 @@ fn what_the_client_sends_meanwhile_waits() {
          ! aim =>
          > Q:commit =>
          < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
+         ! arrived => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[Q:select_a]
          < N:00000 D:1 C:SELECT Z:T => S[Q:update Q:commit]
          < C:UPDATE Z:T C:COMMIT Z:I => C[C:UPDATE Z:T C:COMMIT Z:I]",
@@ -89,8 +87,7 @@ fn the_clients_own_cancel_is_its_own() {
          < C:BEGIN Z:T => S[Q:select_a]
          ! cancel =>
          < D:1 C:SELECT Z:T =>
-         ! client_arrived => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:57014 Z:E]",
+         ! client_arrived => chained-and-failed C[E:57014 Z:E]",
         rolled_back()
     ));
 }
@@ -100,8 +97,7 @@ fn an_answer_that_differs_is_told_and_the_transaction_has_failed() {
     check(&format!(
         "{}
          < C:BEGIN Z:T => S[Q:select_a]
-         < D:2 C:SELECT Z:T => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]
+         < D:2 C:SELECT Z:T => chained-and-failed C[E:40001 Z:E]
          = Q:rollback => C:ROLLBACK Z:I",
         rolled_back()
     ));
@@ -109,8 +105,7 @@ fn an_answer_that_differs_is_told_and_the_transaction_has_failed() {
     check(&format!(
         "{}
          < C:BEGIN Z:T => S[Q:select_a]
-         < E:40P01 Z:E => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]",
+         < E:40P01 Z:E => chained-and-failed C[E:40001 Z:E]",
         rolled_back()
     ));
 }
@@ -119,8 +114,7 @@ fn an_answer_that_differs_is_told_and_the_transaction_has_failed() {
 fn of_the_unit_in_flight_the_client_gets_only_what_is_new() {
     let halfway = "= Q:begin => C:BEGIN Z:T
          = P::update B:: E S => 1 2 D:one
-         ! preempted => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
+         ! preempted => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[P::update B:: E S]";
     let fails = "S[!ROLLBACK_AND_CHAIN !fail S]\n< C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]";
     check(&format!("{halfway}\n< 1 2 D:one D:two C:UPDATE Z:T => C[D:two C:UPDATE Z:T]"));
@@ -166,8 +160,7 @@ fn statements_prepared_on_the_way_are_closed_before() {
     check(
         "= Q:begin => C:BEGIN Z:T
          = P:s:update B::s E S => 1 2
-         ! preempted => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[C:s S]
+         ! preempted => rolled-back S[C:s S]
          < 3 Z:I => S[Q:begin]
          < C:BEGIN Z:T => S[P:s:update B::s E S]
          < 1 2 C:UPDATE Z:T => C[C:UPDATE Z:T]",
@@ -183,12 +176,10 @@ fn statements_prepared_on_the_way_are_there_again_after_a_replay_that_failed() {
          > P:b:update B::b E S => S[P:b:update B::b E S]
          ! aim =>
          < 1 2 E:57014 Z:E => C[1 2]
-         ! arrived => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[C:a C:b S]
+         ! arrived => rolled-back S[C:a C:b S]
          < 3 3 Z:I => S[Q:begin]
          < C:BEGIN Z:T => S[P:a:select B::a E S]
-         < 1 2 D:2 Z:T => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[C:a P:a:select S C:b P:b:update S]
+         < 1 2 D:2 Z:T => rolled-back S[C:a P:a:select S C:b P:b:update S]
          < 3 1 Z:I =>
          < 3 1 Z:I => S[!BEGIN !fail S]
          < C:BEGIN E:42601 Z:E => C[E:40001 Z:E]
@@ -207,8 +198,7 @@ fn a_statement_that_was_not_prepared_is_not_closed_for_the_replay() {
          = P:s:delete_from_t S => E:42P05 Z:E
          = Q:rollback_to_a => C:ROLLBACK Z:T
          > Q:update => S[Q:update]
-         ! preempted => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
+         ! preempted => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[Q:savepoint_a]
          < C:SAVEPOINT Z:T => S[P:s:delete_from_t S]
          < E:42P05 Z:E => S[Q:rollback_to_a]
@@ -226,8 +216,7 @@ fn a_replay_may_be_preempted_in_its_turn_until_it_is_promoted() {
             "< C:BEGIN Z:T => S[Q:select_a]
              ! aim =>
              ! arrived =>
-             < E:57014 Z:E => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => S[Q:begin]",
+             < E:57014 Z:E => rolled-back S[Q:begin]",
         );
     }
     assert_eq!(story.session.card.state().rollbacks, 4);

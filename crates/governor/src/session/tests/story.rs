@@ -6,7 +6,9 @@
 //! `cancelled` (in the queue), `time`.
 //!
 //! Two lines stand for several: `= asked => answered` is what the client sends and the server answers, both of which pass as they are;
-//! `! preempted => …` is `aim`, the error of the cancelled unit, of which nothing passes, and `arrived`.
+//! `! preempted => …` is `aim`, the error of the cancelled unit, of which nothing passes, and `arrived`; `! broken => …` the same
+//! with `aim_at_cycle`. One of [`EXCHANGES`] behind `=>` is what the session asks the server by itself and what the server answers;
+//! what comes of that stands behind it.
 //!
 //! Messages: a tag, and after a colon what is in it. `Q:select_1`, `P:name:sql`, `B:portal:name`, `E`, `D`, `C:name`, `S`, `H`,
 //! `d`, `c`, `X` from clients; `1`, `2`, `3`, `D:row`, `R:value` (one column), `C:tag`, `Z:T`, `E:57014`, `N:00000`, `S:name=value`, `G`, `A` from servers.
@@ -15,6 +17,14 @@
 use super::*;
 use crate::effects::{Inquiry, Next};
 use plimsoll_policy::Abandoned;
+
+/// Words for what a session asks by itself, and what the server answers.
+const EXCHANGES: [(&str, &str, &str); 4] = [
+    ("rolled-back", "S[!ROLLBACK S]", "C:ROLLBACK Z:I"),
+    ("chained", "S[!ROLLBACK_AND_CHAIN S]", "C:ROLLBACK Z:T"),
+    ("failed", "S[!fail S]", "E:42601 Z:E"),
+    ("chained-and-failed", "S[!ROLLBACK_AND_CHAIN !fail S]", "C:ROLLBACK E:42601 Z:E"),
+];
 
 pub(super) struct Story {
     pub session: Session,
@@ -65,16 +75,30 @@ pub(super) fn check(lines: &str) {
 
 /// Plays a story for a session of `user`, whole and byte by byte.
 pub(super) fn check_as(user: &str, lines: &str) {
-    for step in [usize::MAX, 1, 3] {
-        let mut story = Story::new(user);
+    check_each(|| Story::new(user), lines);
+}
+
+/// Plays a story whole and byte by byte, and returns how each has ended.
+pub(super) fn check_each(begin: impl Fn() -> Story, lines: &str) -> [Story; 3] {
+    [usize::MAX, 1, 3].map(|step| {
+        let mut story = begin();
         story.step = step;
         story.play(lines);
-    }
+        story
+    })
 }
 
 impl Story {
+    /// A session of `high_user` or `low_user`; classes `high` (priority high, unlimited) and `low` (preemptible, MPL 1, queue of 1).
     pub fn new(user: &str) -> Self {
-        Self::of(governor(), user, Instant::now())
+        Self::with(user, |_| {})
+    }
+
+    /// A session of a governor with other settings than usual.
+    pub fn with(user: &str, change: impl FnOnce(&mut Settings)) -> Self {
+        let (mut settings, now) = (for_tests(), Instant::now());
+        change(&mut settings);
+        Self::of(Arc::new(Governor::new(settings, now)), user, now)
     }
 
     /// Another session of the same governor.
@@ -82,7 +106,7 @@ impl Story {
         Self::of(self.governor.clone(), user, self.now)
     }
 
-    pub fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
+    fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
         let session = session(&governor, user, now);
         Story { session, governor, now, held: Vec::new(), has_own: false, step: usize::MAX, is_known: true }
     }
@@ -94,9 +118,9 @@ impl Story {
             if let Some(asked) = act.strip_prefix("= ") {
                 self.play_act(&format!("> {asked}"), &format!("S[{asked}]"));
                 self.play_act(&format!("< {expect}"), &format!("C[{expect}]"));
-            } else if act == "! preempted" {
+            } else if matches!(act, "! preempted" | "! broken") {
                 let status = if self.session.status == Status::Idle { "I" } else { "E" };
-                self.play_act("! aim", "");
+                self.play_act(if act == "! broken" { "! aim_at_cycle" } else { "! aim" }, "");
                 self.play_act(&format!("< E:57014 Z:{status}"), "");
                 self.play_act("! arrived", expect);
             } else {
@@ -106,6 +130,11 @@ impl Story {
     }
 
     fn play_act(&mut self, act: &str, expect: &str) {
+        let (word, rest) = expect.split_once(' ').unwrap_or((expect, ""));
+        if let Some((_, asked, answered)) = EXCHANGES.iter().find(|exchange| exchange.0 == word) {
+            self.play_act(act, asked);
+            return self.play_act(&format!("< {answered}"), rest);
+        }
         let sent = self.act(act);
         let mut found = Vec::new();
         for (side, bytes) in [("S", &sent.server), ("C", &sent.client)] {
@@ -254,14 +283,16 @@ pub(super) fn write(message: &str, from_client: bool) -> Vec<u8> {
         _ => part(0).as_bytes().to_vec(),
     };
     // `F` from a server is an error that ends the session, and `R` a row that can be read.
-    let mut bytes = vec![match (tag, from_client) {
+    let tag = match (tag, from_client) {
         (b'F', false) => b'E',
         (b'R', false) => b'D',
         _ => tag,
-    }];
-    bytes.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-    bytes.extend_from_slice(&body);
-    bytes
+    };
+    framed(tag, &body)
+}
+
+pub(super) fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
+    [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
 }
 
 /// Messages to their text.

@@ -12,8 +12,7 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
     check(&format!(
         "{thinking}
          < C:ROLLBACK Z:T =>
-         > Q:commit => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
+         > Q:commit => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[Q:update]
          < C:UPDATE Z:T => S[Q:commit]
          < C:COMMIT Z:I => C[C:COMMIT Z:I]",
@@ -23,19 +22,16 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
          > Q:select =>
          < C:ROLLBACK Z:I => S[Q:begin]
          < C:BEGIN Z:T => S[Q:update]
-         < C:UPDATE_2 Z:T => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]
+         < C:UPDATE_2 Z:T => chained-and-failed C[E:40001 Z:E]
          > Q:rollback => S[Q:rollback]",
     ));
     // A COMMIT that fails leaves no transaction behind.
     check(&format!(
         "{thinking}
          > Q:commit =>
-         < C:ROLLBACK Z:T => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:ROLLBACK Z:T => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[Q:update]
-         < C:UPDATE_2 Z:T => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => C[E:40001 Z:I]
+         < C:UPDATE_2 Z:T => rolled-back C[E:40001 Z:I]
          > Q:select => S[Q:select]",
     ));
     // For a ROLLBACK nothing is run again; nor for one that goes on with a transaction like it.
@@ -46,10 +42,8 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
     check(
         "= Q:begin => C:BEGIN Z:T
          = Q:listen_x => C:LISTEN Z:T
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > P::select B:: H => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:40001]
+         ! idle => chained
+         > P::select B:: H => chained-and-failed C[E:40001]
          > E S => C[Z:E]
          > Q:rollback => S[Q:rollback]",
     );
@@ -61,8 +55,7 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
 fn preparing_a_rollback_is_none() {
     let thinking = "= Q:begin => C:BEGIN Z:T
          = Q:update => C:UPDATE Z:T
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>";
+         ! idle => chained";
     for unit in ["P:r:rollback S", "P::rollback B:: S", "P::rollback B:: E B:: E S", "P::rollback D H"] {
         let rest = "< C:ROLLBACK Z:I => S[Q:begin]\n< C:BEGIN Z:T => S[Q:update]";
         check(&format!("{thinking}\n> {unit} => S[!ROLLBACK S]\n{rest}\n< C:UPDATE Z:T => S[{unit}]"));
@@ -76,19 +69,16 @@ fn what_is_chained_to_a_transaction_that_was_rolled_back_is_like_it() {
     check(
         "= Q:begin_isolation_level_serializable => C:BEGIN Z:T
          = Q:update => C:UPDATE Z:T
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
+         ! idle => chained
          = Q:rollback_and_chain => C:ROLLBACK Z:T
          > Q:update => S[Q:update]
-         ! preempted => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T => S[Q:update]
+         ! preempted => chained S[Q:update]
          < C:UPDATE Z:T => C[C:UPDATE Z:T]
          > Q:commit_and_chain => S[Q:commit_and_chain]
          ! no_aim =>
          < C:COMMIT Z:T => C[C:COMMIT Z:T]
          > Q:update => S[Q:update]
-         ! preempted => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T => S[Q:update]
+         ! preempted => chained S[Q:update]
          < C:UPDATE Z:T => C[C:UPDATE Z:T]",
     );
 }
@@ -98,10 +88,8 @@ fn who_thinks_and_cannot_be_run_again_hears_of_it_upon_his_commit() {
     check(
         "= Q:begin => C:BEGIN Z:T
          = Q:listen_x => C:LISTEN Z:T
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > P::commit B:: E S => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => C[E:40001 Z:I]
+         ! idle => chained
+         > P::commit B:: E S => rolled-back C[E:40001 Z:I]
          > Q:select => S[Q:select]",
     );
 }
@@ -116,10 +104,8 @@ fn a_clients_cancel_that_met_nothing_is_forgotten() {
          ! cancel =>
          < C:UPDATE Z:T => C[C:UPDATE Z:T]
          ! client_arrived =>
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > Q:select => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]",
+         ! idle => chained
+         > Q:select => rolled-back S[Q:begin]",
     );
 }
 
@@ -137,10 +123,8 @@ fn who_thinks_after_a_copy_or_a_failure_is_no_more_immune_than_others() {
         "= Q:begin => C:BEGIN Z:T
          = Q:savepoint_a => C:SAVEPOINT Z:T
          = Q:insert => E:23505 Z:E
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > Q:rollback_to_a => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
+         ! idle => chained
+         > Q:rollback_to_a => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[Q:savepoint_a]
          < C:SAVEPOINT Z:T => S[Q:insert]
          < E:23505 Z:E => S[Q:rollback_to_a]
@@ -158,10 +142,8 @@ fn who_thinks_is_run_again_as_often_as_he_may_be_rolled_back() {
     );
     for before in 0..5 {
         story.play(
-            "! idle => S[!ROLLBACK_AND_CHAIN S]
-             < C:ROLLBACK Z:T =>
-             > Q:select => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => S[Q:begin]
+            "! idle => chained
+             > Q:select => rolled-back S[Q:begin]
              < C:BEGIN Z:T => S[Q:update]
              < C:UPDATE Z:T => S[Q:select]",
         );
@@ -177,8 +159,7 @@ fn who_thinks_is_run_again_as_often_as_he_may_be_rolled_back() {
 fn what_comes_behind_a_unit_that_does_nothing_waits_for_its_answer() {
     check(
         "= Q:begin => C:BEGIN Z:T
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
+         ! idle => chained
          > S P:e:commit S => S[S]
          < Z:T => S[!ROLLBACK S] C[Z:T]
          < C:ROLLBACK Z:I => S[Q:begin]

@@ -6,18 +6,12 @@ use crate::settings::Held;
 
 /// A story of a session in class low, whose workers are limited to 1.
 fn limited() -> Story {
-    let mut settings = for_tests();
-    settings.classes[1].workers_max = Some(1);
-    Story::of(Arc::new(Governor::new(settings, Instant::now())), "low_user", Instant::now())
+    Story::with("low_user", |settings| settings.classes[1].workers_max = Some(1))
 }
 
 /// Plays a story whole and byte by byte.
 fn check(lines: &str) {
-    for step in [usize::MAX, 1, 3] {
-        let mut story = limited();
-        story.step = step;
-        story.play(lines);
-    }
+    check_each(limited, lines);
 }
 
 const SHOW: &str = "S[!SHOW_max%parallel%workers%per%gather S]";
@@ -162,23 +156,21 @@ fn a_cancel_that_meets_our_unit_ends_the_clients() {
 
 #[test]
 fn a_replay_sets_the_limit_where_it_was_set() {
-    for step in [usize::MAX, 1, 3] {
-        let mut story = limited();
-        story.step = step;
-        story.play(&format!(
+    let stories = check_each(
+        limited,
+        &format!(
             "{}
              < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
              > Q:update => S[Q:update]
-             ! preempted => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => S[Q:begin]
+             ! preempted => rolled-back S[Q:begin]
              < C:BEGIN Z:T => {LOWER}
              < 3 1 2 C:SET Z:T => S[Q:select_a]
              < D:1 C:SELECT Z:T => S[Q:update]
              < C:UPDATE Z:T => C[C:UPDATE Z:T]",
             begun()
-        ));
-        assert_eq!(verified(&story), 1);
-    }
+        ),
+    );
+    stories.iter().for_each(|story| assert_eq!(verified(story), 1));
 }
 
 /// Nobody knows what a client has set before a reload brought the first limit.
