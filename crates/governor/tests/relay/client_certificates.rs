@@ -1,10 +1,7 @@
 //! Clients that must show a certificate, and what it proves.
 
-use std::fs;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use plimsoll_governor::config::{Surroundings, parse};
@@ -12,32 +9,15 @@ use plimsoll_governor::settings::Settings;
 use plimsoll_postgres::connection::PROTOCOL;
 use rustls::{ServerConnection, StreamOwned};
 
+use crate::certificates::{self_signed, signed};
 use crate::tls::{certificate, encrypted, server};
 use crate::world::*;
 
-fn openssl(folder: &Path, arguments: &str) {
-    let mut command = Command::new("openssl");
-    command.current_dir(folder).args(arguments.split_whitespace());
-    if arguments.starts_with("req") {
-        command.args(["-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    }
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
 /// Two authorities, and a certificate of each for `ann`.
 fn certify(folder: &Path) {
-    fs::write(folder.join("extensions"), "basicConstraints=CA:FALSE\n").unwrap();
     for authority in ["ours", "strange"] {
-        openssl(
-            folder,
-            &format!("req -x509 -days 2 -subj /CN={authority} -keyout {authority}.key -out {authority}.crt"),
-        );
-        let name = format!("ann-of-{authority}");
-        openssl(folder, &format!("req -subj /CN=ann -keyout {name}.key -out {name}.csr"));
-        let sign = format!("-days 2 -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -extfile extensions");
-        openssl(folder, &format!("x509 -req {sign} -in {name}.csr -out {name}.crt"));
-        fs::set_permissions(folder.join(format!("{name}.key")), fs::Permissions::from_mode(0o600)).unwrap();
+        self_signed(folder, authority, authority);
+        signed(folder, &format!("ann-of-{authority}"), "ann", authority, "basicConstraints=CA:FALSE\n");
     }
 }
 

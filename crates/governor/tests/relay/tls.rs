@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
+use crate::certificates::self_signed;
 use crate::world::*;
 
 /// What clients connect to.
@@ -22,11 +22,7 @@ const URL: &str = "postgres://ann@localhost/shop?sslmode=require";
 /// A certificate that signs itself, for `localhost`, and the folder where it is.
 pub fn certificate() -> (tempfile::TempDir, Arc<ServerConfig>) {
     let folder = tempfile::tempdir().unwrap();
-    let arguments = "req -x509 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -newkey ec \
-                     -pkeyopt ec_paramgen_curve:prime256v1 -keyout server.key -out server.crt";
-    let output =
-        Command::new("openssl").current_dir(folder.path()).args(arguments.split_whitespace()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    self_signed(folder.path(), "server", "localhost");
     let certificate = CertificateDer::from_pem_file(folder.path().join("server.crt")).unwrap();
     let key = PrivateKeyDer::from_pem_file(folder.path().join("server.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -56,20 +56,18 @@ pub fn assert_told(said: &str, checks: &str) {
     }
 }
 
+/// Has a program that uses libpq, or its variables, log in there as `low`.
+pub fn connecting_to<'c>(program: &'c mut Command, address: SocketAddr, database: &str) -> &'c mut Command {
+    program.env("PGHOST", address.ip().to_string()).env("PGPORT", address.port().to_string());
+    program.env("PGUSER", "low").env("PGPASSWORD", PASSWORD).env("PGDATABASE", database)
+}
+
 /// Runs a program to its end and returns what it said.
 pub fn run(mut program: Command, address: SocketAddr, database: &str) -> String {
     let said = tempfile::NamedTempFile::new().unwrap();
     // Both append to one file; each with a place of its own would write over the other.
     let output = || fs::File::options().append(true).open(said.path()).unwrap();
-    program
-        .env("PGHOST", address.ip().to_string())
-        .env("PGPORT", address.port().to_string())
-        .env("PGUSER", "low")
-        .env("PGPASSWORD", PASSWORD)
-        .env("PGDATABASE", database)
-        .stdin(Stdio::null())
-        .stdout(output())
-        .stderr(output());
+    connecting_to(&mut program, address, database).stdin(Stdio::null()).stdout(output()).stderr(output());
     let mut child = program.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}"));
     let began = Instant::now();
     let ended = loop {

@@ -9,6 +9,8 @@
 
 mod bank;
 mod canary;
+#[path = "../common/certificates.rs"]
+mod certificates;
 #[path = "../common/client.rs"]
 #[allow(dead_code, reason = "shared with the model's tests")]
 mod client;
