@@ -139,23 +139,22 @@ fn who_does_not_read_is_not_written_for() {
         let rest = (bytes.len() - sent % bytes.len()) % bytes.len();
         let count = (sent + rest) / bytes.len();
         let mut remainder = bytes[bytes.len() - rest..].to_vec();
-        if bytes[0] != b'Q' {
+        let is_query = bytes[0] == b'Q';
+        if !is_query {
             // A server keeps the end of its answers to itself until it is asked for it.
             remainder.extend(sync());
         }
         let mut reader = client.second_handle();
         let writer = thread::spawn(move || reader.send(&remainder));
-        if bytes[0] == b'Q' {
-            for _ in 0..count {
+        for _ in 0..count {
+            if is_query {
                 assert_eq!(client.answer().unwrap().commands, ["SELECT 1"]);
+            } else {
+                assert_eq!(&[(); 3].map(|()| client.message().unwrap().tag), b"1tT");
             }
-            writer.join().unwrap().unwrap();
-        } else {
-            for _ in 0..count {
-                let tags = [(); 3].map(|()| client.message().unwrap().tag);
-                assert_eq!(&tags, b"1tT");
-            }
-            writer.join().unwrap().unwrap();
+        }
+        writer.join().unwrap().unwrap();
+        if !is_query {
             assert_eq!(client.answer().unwrap().tags, b"Z");
         }
         assert_eq!(client.value("SELECT 1").unwrap(), "1");
