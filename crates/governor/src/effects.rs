@@ -80,7 +80,6 @@ pub enum Next<'a> {
     Known(Result<(), Unsafe>),
 }
 
-/// The subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum QuestionSubject {
     /// The texts of prepared statements.

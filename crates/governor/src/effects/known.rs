@@ -53,7 +53,6 @@ pub(super) struct Function<'a> {
     pub is_parsed: bool,
 }
 
-/// A judgement of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judgement {
     Safe,

@@ -48,7 +48,6 @@ impl fmt::Display for Address {
     }
 }
 
-/// One open door.
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener, SocketAddr),
@@ -159,7 +158,6 @@ impl Listener {
         }
     }
 
-    /// The next client, and where it comes from.
     pub(super) fn accept(&self) -> io::Result<(Socket, Peer)> {
         match self {
             Listener::Tcp(listener, _) => {

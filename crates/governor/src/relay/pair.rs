@@ -57,14 +57,12 @@ pub(super) fn whose(token: Token) -> (u64, End) {
     (token.0 as u64 >> 1, if token.0 & 1 == 0 { End::Client } else { End::Server })
 }
 
-/// One end of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     Client = 0,
     Server = 1,
 }
 
-/// What is to become of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PairProgress {
     Waits,
@@ -73,7 +71,6 @@ pub(super) enum PairProgress {
     Over,
 }
 
-/// A client and its server.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) id: u64,
@@ -96,7 +93,6 @@ pub(super) struct Pair {
     has_said_goodbye: bool,
 }
 
-/// How far a pair is.
 #[derive(Debug)]
 enum Phase {
     /// The client has not said what it wants.
@@ -252,7 +248,6 @@ impl Pair {
         }
     }
 
-    /// How many bytes may be read at once.
     fn read_max(&self) -> usize {
         // What follows the answer to a request for TLS in plain text was not said by the server.
         if matches!(self.phase, Phase::Dialling(_)) { 1 } else { READ_MAX }
@@ -310,7 +305,6 @@ impl Pair {
         !matches!(self.phase, Phase::Greeting(_) | Phase::Console(_))
     }
 
-    /// Whether it is amid an important transaction.
     pub(super) fn is_at_important_work(&self) -> bool {
         matches!(&self.phase, Phase::Session(session) if session.is_at_important_work())
     }

@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 /// For how long an answer is used again; a name whose server has moved is found within that time.
 const KEPT: Duration = Duration::from_secs(15);
 
-/// What is asked, and what is done with the answer.
 struct Question {
     host: String,
     port: u16,

@@ -213,9 +213,7 @@ impl Joined {
 
 /// Where a step puts what it sends.
 pub(super) struct Out<'a> {
-    /// The client, if it is there.
     pub(super) client: Option<&'a mut Side>,
-    /// The server, if it is there.
     pub(super) server: Option<&'a mut Side>,
     pub(super) joined: &'a mut Joined,
     pub(super) spare: &'a mut Spare,

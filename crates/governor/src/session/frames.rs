@@ -40,7 +40,6 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// What a tag says.
     pub fn of(tag: u8) -> Ask {
         match tag {
             b'Q' => Ask::Query,
@@ -103,7 +102,6 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// What a tag says.
     pub fn of(tag: u8) -> Answer {
         match tag {
             b'Z' => Answer::Ready,
@@ -139,7 +137,6 @@ pub enum Status {
 }
 
 impl Status {
-    /// What a byte says.
     pub fn of(byte: u8) -> Option<Status> {
         match byte {
             b'I' => Some(Status::Idle),

@@ -44,7 +44,6 @@ impl Outstanding {
         self.asked.len()
     }
 
-    /// Whether all has been answered.
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty()
     }

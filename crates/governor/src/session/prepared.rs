@@ -52,11 +52,9 @@ pub struct Note {
 /// Cursors and prepared statements that a statement names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Cursors that it declares.
     pub declares: Vec<Box<[u8]>>,
     /// Cursors that it moves or closes.
     pub moves: Vec<Box<[u8]>>,
-    /// Prepared statements that it executes.
     pub executes: Vec<Box<[u8]>>,
 }
 

@@ -13,7 +13,6 @@ const KEPT_BYTES: usize = 16 * 1024;
 /// How many names of statements prepared within a transaction are kept.
 const NAMES_MAX: usize = 100;
 
-/// A hash of an answer.
 pub type AnswerHash = [u8; 32];
 
 /// What a transaction has asked and been answered.

@@ -261,7 +261,6 @@ impl Session {
 struct Speech {
     /// They may read or set the parameter.
     of_workers: bool,
-    /// They may make a savepoint.
     of_savepoints: bool,
     /// They reset the settings of the session.
     of_session: bool,
@@ -300,7 +299,6 @@ impl Speech {
         }
     }
 
-    /// Of a message's text.
     fn of(ask: Ask, body: &[u8]) -> Speech {
         let sql = match ask {
             Ask::Query => sql_of(body),

@@ -121,7 +121,6 @@ fn before(server: &TcpListener) -> impl FnOnce(String) -> String {
     }
 }
 
-/// A start-up message of a user.
 fn startup(user: &str) -> Vec<u8> {
     let body = format!("user\0{user}\0\0");
     [&(body.len() as u32 + 8).to_be_bytes()[..], &[0, 3, 0, 0], body.as_bytes()].concat()

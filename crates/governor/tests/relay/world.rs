@@ -54,7 +54,6 @@ impl World {
         World { governor, running, server }
     }
 
-    /// Where clients come in.
     pub fn address(&self) -> SocketAddr {
         tcp_address(&self.running)
     }

@@ -162,7 +162,6 @@ impl Governed {
         body.to_owned()
     }
 
-    /// Fails if it has ended.
     pub fn assert_alive(&mut self) {
         let ended = self.child.try_wait().unwrap();
         assert!(ended.is_none(), "the governor ended: {ended:?}\n{}", self.said());

@@ -133,7 +133,6 @@ impl Dial {
 }
 
 impl Pair {
-    /// Begins to reach the server.
     pub(super) fn dial(&mut self, mut dial: Dial, context: &mut Context, now: Instant) {
         let url = &dial.settings.server;
         match &url.host {

@@ -27,7 +27,6 @@ pub struct Bank {
 
 /// What others know of a teller.
 pub struct Seat {
-    /// As whom it logs in.
     pub user: &'static str,
     /// Address and key of its session.
     key: Mutex<Option<(SocketAddr, Vec<u8>)>>,
@@ -108,7 +107,6 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// Who sits there.
     pub fn new(bank: Arc<Bank>, seat: usize, seed: u64) -> Teller {
         Teller {
             bank,

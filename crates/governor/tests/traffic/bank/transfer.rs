@@ -18,7 +18,6 @@ const NOTE: &str = "INSERT INTO transfer VALUES ($1, $2, $3, $4)";
 
 #[derive(Debug, Clone, Copy)]
 pub struct Transfer {
-    /// A number of its own.
     pub id: i64,
     pub source: i32,
     /// To where; another account.
