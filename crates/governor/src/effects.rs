@@ -80,7 +80,6 @@ pub enum Next<'a> {
     Known(Result<(), Unsafe>),
 }
 
-/// The subject of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum QuestionSubject {
     /// The texts of prepared statements.
@@ -124,7 +123,6 @@ pub struct Inquiry {
     relations: Objects,
     functions: Objects,
     types: Objects,
-    /// Whether event triggers were asked for.
     has_asked_events: bool,
     /// Whether casts, operators and index support functions were asked for.
     has_asked_unnamed: bool,
@@ -137,7 +135,6 @@ pub struct Inquiry {
     verdict: Option<Verdict>,
     /// Whether a question has failed. The verdict must not be cached then.
     has_failed: bool,
-    /// Whether a cache was asked.
     has_looked_up: bool,
     /// The generation of the cache when it was asked.
     generation: u64,
@@ -149,11 +146,9 @@ pub type Key = [u8; 16];
 /// A verdict that holds for every session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
-    /// The transaction may run twice.
     Safe,
     /// The transaction may run twice if no cursor is older than the transaction.
     SafeWithoutCursors,
-    /// The transaction must not run twice.
     Unsafe(Unsafe),
 }
 

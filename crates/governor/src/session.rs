@@ -416,8 +416,7 @@ impl Session {
     /// Ends the session, and tells its client why if that can be said between two messages.
     fn end(&mut self, sqlstate: &'static str, why: &str, out: &mut impl Outbox) {
         if !self.has_ended() && self.from_server.left == 0 {
-            let notice = Notice { severity: "FATAL", sqlstate, message: why, detail: None, hint: None };
-            out.to_client(&error_response(&notice));
+            out.to_client(&error_response(&Notice::new("FATAL", sqlstate, why)));
         }
         self.give_up();
     }

@@ -38,7 +38,6 @@ const REPORT: &str = "SELECT sum(number::numeric) FROM generate_series(1, 200000
 /// One statement of a chain, in the words of pgbench.
 const STATEMENT: &str = "\\set aid random(1, 100000)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n";
 
-/// What a run came to.
 #[derive(Debug, Clone, Copy)]
 pub struct Ran {
     pub per_s: f64,

@@ -31,7 +31,6 @@ use proxy::Proxy;
 use report::{Table, spread};
 use server::{Link, Server};
 
-/// How much is measured.
 struct Extent {
     rounds: usize,
     seconds: u32,
@@ -52,7 +51,6 @@ const GOVERNORS: [(&str, Link, &str); 3] = [
     ("governor, socket", Link::Socket, ""),
 ];
 
-/// The peers.
 const PGBOUNCERS: [(&str, Link); 2] = [("pgbouncer", Link::Tcp), ("pgbouncer, socket", Link::Socket)];
 
 fn main() -> ExitCode {

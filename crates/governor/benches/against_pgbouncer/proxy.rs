@@ -129,7 +129,6 @@ impl Proxy {
         }
     }
 
-    /// The number of its process.
     pub fn process(&self) -> i32 {
         self.child.id().cast_signed()
     }

@@ -10,7 +10,6 @@ pub fn spread(figures: impl Iterator<Item = f64>, decimals: usize) -> String {
     format!("{:.decimals$} ({least:.decimals$}-{most:.decimals$})", median(&figures))
 }
 
-/// The median of sorted figures.
 pub fn median(sorted: &[f64]) -> f64 {
     let middle = sorted.len() / 2;
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }

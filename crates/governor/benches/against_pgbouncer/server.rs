@@ -20,13 +20,11 @@ const OTHERS_MAX: usize = 60;
 pub enum Link {
     /// Over TCP on this machine, as clients reach the proxy.
     Tcp,
-    /// By the server's Unix socket.
     Socket,
 }
 
 pub struct Server {
     pub private: PrivateServer,
-    /// Its port on this machine.
     pub port: u16,
 }
 

@@ -25,7 +25,6 @@ const SCRIPT: &str = "\\set aid random(1, 100000 * :scale)\n\\set bid random(1, 
     INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);\n\
     END;\n";
 
-/// What is run.
 pub struct Trial {
     pub warmup_s: u64,
     pub seconds: u64,

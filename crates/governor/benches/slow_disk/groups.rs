@@ -22,7 +22,6 @@ impl Group {
         Ok(Group(folder))
     }
 
-    /// Sets one of its files.
     pub fn set(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.0.join(file);
         fs::write(&path, text).map_err(|error| format!("{text:?} cannot be written to {}: {error}", path.display()))

@@ -29,7 +29,6 @@ const TABLE_PAGES: u64 = 163_000;
 const BYTES_PER_SCAN: f64 = SCAN_PAGES as f64 * 8192.0;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a round has shown.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     pub p50_ms: f64,
@@ -95,14 +94,7 @@ impl Stage {
             command
         };
         run(at_server("pgbench").args(["-i", "-q", "-s", SCALE, server.database()]));
-        run(at_server("psql").args([
-            "-q",
-            "-c",
-            "VACUUM FREEZE pgbench_accounts",
-            "-c",
-            "CHECKPOINT",
-            server.database(),
-        ]));
+        run(at_server("psql").args(["-qc", "VACUUM FREEZE pgbench_accounts", "-c", "CHECKPOINT", server.database()]));
         memory.set("memory.limit_in_bytes", &MEMORY_BYTES.to_string())?;
         all.limit_reading(&disk, DISK_BYTES_PER_S)?;
         let off = "[disk]\nlimits = false\n";
@@ -113,7 +105,6 @@ impl Stage {
         Ok(Stage { governed, with_groups, limiting, server, folder, disk, all, scans, _others: [idle, memory] })
     }
 
-    /// One round of one.
     pub fn measure(&self, way: Way, has_scans: bool, seconds: usize) -> Measured {
         let whole = if way == Way::WithGroups { DISK_BYTES_PER_S - SCANS_BYTES_PER_S } else { DISK_BYTES_PER_S };
         self.all.limit_reading(&self.disk, whole).unwrap();

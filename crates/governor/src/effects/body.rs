@@ -36,14 +36,11 @@ const UNSAFE_WORDS: &[(&str, Unsafe)] = &[
     ("vacuum", Unsafe::OutsideEffect),
 ];
 
-/// The language of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     /// An expression or a query, or a statement that was judged elsewhere.
     Expression,
-    /// Statements of SQL.
     Sql,
-    /// PL/pgSQL.
     Plpgsql,
 }
 

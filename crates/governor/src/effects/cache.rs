@@ -75,12 +75,8 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::effects::tests::inquiry;
     use crate::effects::{Next, Question};
-    use crate::statement::TextRules;
-
-    fn inquiry(text: &str) -> Inquiry {
-        Inquiry::new([text.as_bytes()], TextRules::default(), [], &[], 150_000)
-    }
 
     fn is_asked(cache: &Cache, text: &str, now: Instant) -> bool {
         let mut inquiry = inquiry(text);

@@ -53,12 +53,9 @@ pub(super) struct Function<'a> {
     pub is_parsed: bool,
 }
 
-/// A judgement of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Judgement {
-    /// The function may run twice.
     Safe,
-    /// The function must not run twice.
     Unsafe(Unsafe),
     /// Its body decides.
     Read(Language),
@@ -83,7 +80,6 @@ pub(super) fn judge_function(function: &Function<'_>, allowed: &[String]) -> Jud
     }
 }
 
-/// Judges a foreign-data wrapper.
 pub(super) fn judge_wrapper(name: &[u8], runs_program: bool, allowed: &[String]) -> Result<(), Unsafe> {
     let is_known = KNOWN_WRAPPERS.iter().any(|known| known.as_bytes() == name) && !runs_program;
     if is_known || is_allowed(name, allowed) { Ok(()) } else { Err(Unsafe::Function) }

@@ -8,75 +8,12 @@ use plimsoll_policy::Unsafe;
 use crate::statement::name::folded;
 use crate::statement::{Encoding, TextRules};
 
-/// Key words that are reserved in every version, in alphabetical order. They are names only in quotes or after a dot. Leaving
+/// Key words that are reserved in every version. They are names only in quotes or after a dot. Leaving
 /// them out keeps questions short.
-const RESERVED: &[&str] = &[
-    "all",
-    "and",
-    "any",
-    "array",
-    "as",
-    "asc",
-    "both",
-    "case",
-    "cast",
-    "check",
-    "collate",
-    "column",
-    "constraint",
-    "create",
-    "default",
-    "deferrable",
-    "desc",
-    "distinct",
-    "do",
-    "else",
-    "end",
-    "except",
-    "false",
-    "fetch",
-    "for",
-    "foreign",
-    "from",
-    "grant",
-    "group",
-    "having",
-    "in",
-    "initially",
-    "intersect",
-    "into",
-    "lateral",
-    "leading",
-    "limit",
-    "not",
-    "null",
-    "offset",
-    "on",
-    "only",
-    "or",
-    "order",
-    "placing",
-    "primary",
-    "references",
-    "returning",
-    "select",
-    "some",
-    "symmetric",
-    "table",
-    "then",
-    "to",
-    "trailing",
-    "true",
-    "union",
-    "unique",
-    "user",
-    "using",
-    "variadic",
-    "when",
-    "where",
-    "window",
-    "with",
-];
+const RESERVED: &str = "all and any array as asc both case cast check collate column constraint create default deferrable desc \
+    distinct do else end except false fetch for foreign from grant group having in initially intersect into \
+    lateral leading limit not null offset on only or order placing primary references returning select some \
+    symmetric table then to trailing true union unique user using variadic when where window with";
 
 /// Adds the name that a piece stands for, unless it is known. Adds two where the server may fold letters in two ways.
 pub(super) fn add(
@@ -98,7 +35,7 @@ pub(super) fn add(
     }
     if token.text.is_ascii() {
         let name = folded(token).ok_or(Unsafe::Function)?;
-        let is_reserved = std::str::from_utf8(&name).is_ok_and(|name| RESERVED.binary_search(&name).is_ok());
+        let is_reserved = RESERVED.split(' ').any(|word| word.as_bytes() == &*name);
         if is_after_dot || !is_reserved {
             add(&name);
         }
@@ -194,7 +131,6 @@ mod tests {
         assert_eq!(names_of(b"select \"\xc4\"", "LATIN1").unwrap(), [b"\xc4".to_vec()]);
         assert_eq!(names_of(b"select A\x83AB()", "SJIS").unwrap(), [b"a\x83Ab".to_vec()]);
         assert_eq!(names_of(b"select U&\"a\"()", "UTF8"), Err(Unsafe::Function));
-        assert!(RESERVED.is_sorted());
     }
 
     #[test]

@@ -11,6 +11,11 @@ use plimsoll_postgres::url::ServerUrl;
 
 use super::*;
 
+/// Of a transaction of one text.
+pub(super) fn inquiry(text: &str) -> Inquiry {
+    Inquiry::new([text.as_bytes()], TextRules::default(), [], &[], 150_000)
+}
+
 /// One server for all tests, each of which has a database of its own. It ends with the last of them.
 fn server() -> Arc<PrivateServer> {
     static SHARED: Mutex<Weak<PrivateServer>> = Mutex::new(Weak::new());
@@ -240,6 +245,15 @@ fn what_runs_without_a_name_is_followed() {
     client.is_safe("insert into t values (1)");
 }
 
+/// Of a transaction that binds one older statement, which the server says was prepared with that text.
+fn prepared(name: &str, sql: &str) -> Inquiry {
+    let mut inquiry = Inquiry::new([&b"select 1"[..]], TextRules::default(), [name.as_bytes()], &[], 150_000);
+    assert!(matches!(inquiry.next(), Next::Ask(_)));
+    inquiry.on_row(&[Some(name.as_bytes()), Some(sql.as_bytes())]);
+    inquiry.on_answered(true);
+    inquiry
+}
+
 /// A client runs by EXECUTE, or by a Bind, what it has prepared before its transaction.
 #[test]
 fn prepared_statements_are_read() {
@@ -267,19 +281,11 @@ fn prepared_statements_are_read() {
     for (name, sql) in
         [("ending", "commit"), ("dropping", "deallocate safe"), ("setting", "set client_encoding = sjis")]
     {
-        let mut inquiry = Inquiry::new([&b"select 1"[..]], TextRules::default(), [name.as_bytes()], &[], 150_000);
-        assert!(matches!(inquiry.next(), Next::Ask(_)));
-        inquiry.on_row(&[Some(name.as_bytes()), Some(sql.as_bytes())]);
-        inquiry.on_answered(true);
-        assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::PreparedStatement)), "{sql}");
+        assert_eq!(prepared(name, sql).next(), Next::Known(Err(Unsafe::PreparedStatement)), "{sql}");
     }
     // pgbench and JDBC drivers keep a prepared BEGIN. While that was taken for unsafe, nothing of theirs was replayed.
     for sql in ["begin", "start transaction isolation level serializable read write"] {
-        let mut inquiry = Inquiry::new([&b"select 1"[..]], TextRules::default(), [&b"b"[..]], &[], 150_000);
-        assert!(matches!(inquiry.next(), Next::Ask(_)));
-        inquiry.on_row(&[Some(b"b"), Some(sql.as_bytes())]);
-        inquiry.on_answered(true);
-        assert!(matches!(inquiry.next(), Next::Ask(_)), "what it runs is asked for next: {sql}");
+        assert!(matches!(prepared("b", sql).next(), Next::Ask(_)), "what it runs is asked for next: {sql}");
     }
     client.executed = vec!["safe", "Unsafe"];
     client.is_unsafe("select 1", Unsafe::SessionLock);
@@ -323,9 +329,8 @@ fn older_servers_are_asked_in_their_way() {
 fn large_transactions_are_not_inquired_about() {
     let words: Vec<String> = (0..NAMES_MAX + 10).map(|number| format!("w{number}")).collect();
     let text = format!("select {}", words.join(", "));
-    let mut inquiry = Inquiry::new([text.as_bytes()], TextRules::default(), [], &[], 150_000);
-    assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::Function)));
-    let mut inquiry = Inquiry::new([&b"select f()"[..]], TextRules::default(), [], &[], 150_000);
+    assert_eq!(inquiry(&text).next(), Next::Known(Err(Unsafe::Function)));
+    let mut inquiry = inquiry("select f()");
     let mut oid = 20_000;
     while matches!(inquiry.next(), Next::Ask(_)) {
         oid += 1;
@@ -340,12 +345,12 @@ fn large_transactions_are_not_inquired_about() {
 #[test]
 fn without_an_answer_nothing_is_proved() {
     for sql in ["select 1", "fetch c"] {
-        let mut inquiry = Inquiry::new([sql.as_bytes()], TextRules::default(), [], &[], 150_000);
+        let mut inquiry = inquiry(sql);
         assert!(matches!(inquiry.next(), Next::Ask(_)));
         inquiry.on_answered(false);
         assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::Function)));
     }
-    let mut inquiry = Inquiry::new([&b"select 1"[..]], TextRules::default(), [], &[], 150_000);
+    let mut inquiry = inquiry("select 1");
     assert!(matches!(inquiry.next(), Next::Ask(_)));
     inquiry.on_row(&[Some(b"X"), None]);
     assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::Function)));

@@ -43,11 +43,9 @@ pub(super) struct Visitor {
 pub(super) struct Context {
     pub(super) governor: Arc<Governor>,
     pub(super) shared: Arc<Shared>,
-    /// The worker's place.
     pub(super) worker: usize,
     /// Where sockets are watched.
     pub(super) poll: mio::Registry,
-    /// How others reach this worker.
     pub(super) inbox: WorkerInbox,
     /// What is read; taken out by whoever reads, and put back.
     pub(super) buffer: Box<[u8]>,
@@ -68,7 +66,6 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// What a worker begins with.
     pub(super) fn new(shared: Arc<Shared>, worker: usize, poll: mio::Registry, inbox: WorkerInbox) -> Self {
         Context {
             governor: Arc::clone(&shared.governor),

@@ -51,7 +51,6 @@ fn keep_a_file() -> Option<File> {
 }
 
 impl Door {
-    /// A door that deals out to these workers.
     pub(super) fn new(
         mut listeners: Vec<Listener>,
         workers: Vec<WorkerInbox>,

@@ -48,10 +48,8 @@ impl fmt::Display for Address {
     }
 }
 
-/// One open door.
 #[derive(Debug)]
 pub(super) enum Listener {
-    /// TCP.
     Tcp(TcpListener, SocketAddr),
     /// A Unix socket; its file goes with it.
     Unix(UnixListener, SocketFile),
@@ -153,7 +151,6 @@ fn is_abandoned(path: &Path) -> io::Result<bool> {
 }
 
 impl Listener {
-    /// Where it is.
     pub(super) fn address(&self) -> Address {
         match self {
             Listener::Tcp(_, address) => Address::Tcp(*address),
@@ -161,7 +158,6 @@ impl Listener {
         }
     }
 
-    /// The next client, and where it comes from.
     pub(super) fn accept(&self) -> io::Result<(Socket, Peer)> {
         match self {
             Listener::Tcp(listener, _) => {
@@ -180,7 +176,6 @@ impl Listener {
         Ok((SocketRole::Clients(self.address()), descriptor?))
     }
 
-    /// Watches for clients no more.
     pub(super) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         match self {
             Listener::Tcp(listener, _) => listener.deregister(registry),
@@ -188,7 +183,6 @@ impl Listener {
         }
     }
 
-    /// Watches for clients.
     pub(super) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Listener::Tcp(listener, _) => listener.register(registry, token, Interest::READABLE),
@@ -200,7 +194,6 @@ impl Listener {
 /// Where a client comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
-    /// By TCP.
     Tcp(SocketAddr),
     /// By a Unix socket.
     Local,

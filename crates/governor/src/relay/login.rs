@@ -54,11 +54,8 @@ pub(super) struct Login {
     is_binding_hidden: bool,
     /// The client's next message chooses a mechanism.
     is_mechanism_due: bool,
-    /// Whether the server has said anything.
     pub(super) has_heard_server: bool,
-    /// What cancels.
     pub(super) key: Option<BackendKey>,
-    /// What the server has reported of the session.
     pub(super) reported: Reported,
     /// Why the server refuses every client for now.
     pub(super) not_ready: Option<String>,
@@ -67,14 +64,12 @@ pub(super) struct Login {
 /// What a step of a login has come to.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stepped {
-    /// Bytes taken.
     pub(super) taken: usize,
     /// The session begins with the next byte.
     pub(super) is_done: bool,
 }
 
 impl Login {
-    /// A login of which nothing is known.
     pub(super) fn new(terms: Terms) -> Self {
         Login { terms, ..Login::default() }
     }
@@ -95,7 +90,6 @@ impl Login {
         Ok(taken)
     }
 
-    /// Bytes from the server.
     pub(super) fn on_server(&mut self, bytes: &[u8], out: &mut impl Outbox) -> Result<Stepped, Refusal> {
         self.has_heard_server |= !bytes.is_empty();
         let mut taken = 0;

@@ -57,27 +57,20 @@ pub(super) fn whose(token: Token) -> (u64, End) {
     (token.0 as u64 >> 1, if token.0 & 1 == 0 { End::Client } else { End::Server })
 }
 
-/// One end of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// The client.
     Client = 0,
-    /// The server.
     Server = 1,
 }
 
-/// What is to become of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PairProgress {
-    /// It waits for something.
     Waits,
     /// It could go on, and it is the others' turn.
     Again,
-    /// It has ended.
     Over,
 }
 
-/// A client and its server.
 #[derive(Debug)]
 pub(super) struct Pair {
     pub(super) id: u64,
@@ -100,7 +93,6 @@ pub(super) struct Pair {
     has_said_goodbye: bool,
 }
 
-/// How far a pair is.
 #[derive(Debug)]
 enum Phase {
     /// The client has not said what it wants.
@@ -116,10 +108,13 @@ enum Phase {
     /// The client speaks to the governor itself.
     Console(Box<Console>),
     /// The server has been sent a cancel; it closes when that was carried out.
-    Cancel { _held: Aimed },
+    Cancel {
+        _held: Aimed,
+    },
     /// What is left is sent.
-    Closing { is_finished: bool },
-    /// Nothing is left.
+    Closing {
+        is_finished: bool,
+    },
     Over,
 }
 
@@ -169,7 +164,6 @@ impl Pair {
         }
     }
 
-    /// Does what can be done.
     pub(super) fn advance(&mut self, context: &mut Context, now: Instant) -> PairProgress {
         for _ in 0..TURNS_MAX {
             let has_moved = self.step(End::Client, context, now) | self.step(End::Server, context, now);
@@ -254,7 +248,6 @@ impl Pair {
         }
     }
 
-    /// How many bytes may be read at once.
     fn read_max(&self) -> usize {
         // What follows the answer to a request for TLS in plain text was not said by the server.
         if matches!(self.phase, Phase::Dialling(_)) { 1 } else { READ_MAX }
@@ -312,7 +305,6 @@ impl Pair {
         !matches!(self.phase, Phase::Greeting(_) | Phase::Console(_))
     }
 
-    /// Whether it is amid an important transaction.
     pub(super) fn is_at_important_work(&self) -> bool {
         matches!(&self.phase, Phase::Session(session) if session.is_at_important_work())
     }

@@ -4,7 +4,6 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// What a header begins with.
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// Signature, command, family, length.
@@ -46,12 +45,10 @@ fn as_v6(address: IpAddr) -> Ipv6Addr {
     }
 }
 
-/// A header that was read.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
     /// The client, if the header names one.
     pub(super) client: Option<SocketAddr>,
-    /// How many bytes it has.
     pub(super) length: usize,
 }
 

@@ -1,11 +1,12 @@
 //! What clients are told before they have a session, in PostgreSQL's own form.
 
+use crate::session::{Notice, error_response};
+
 /// An error that ends a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refusal {
     /// SQLSTATE.
     pub(super) code: &'static str,
-    /// What is wrong.
     pub(super) message: String,
     /// What to do; empty if there is nothing to say.
     pub(super) hint: String,
@@ -17,25 +18,14 @@ impl Refusal {
         Refusal { code, message: message.into(), hint: String::new() }
     }
 
-    /// What to do.
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Refusal { hint: hint.into(), ..self }
     }
 
     /// As an ErrorResponse.
     pub(super) fn bytes(&self) -> Vec<u8> {
-        let fields = [(b'S', "FATAL"), (b'V', "FATAL"), (b'C', self.code), (b'M', &self.message), (b'H', &self.hint)];
-        let mut bytes = vec![b'E', 0, 0, 0, 0];
-        for (field, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
-            bytes.push(field);
-            // A zero would end the value early.
-            bytes.extend(value.bytes().filter(|byte| *byte != 0));
-            bytes.push(0);
-        }
-        bytes.push(0);
-        let length = u32::try_from(bytes.len() - 1).expect("messages are short");
-        bytes[1..5].copy_from_slice(&length.to_be_bytes());
-        bytes
+        let hint = Some(&*self.hint).filter(|hint| !hint.is_empty());
+        error_response(&Notice { hint, ..Notice::new("FATAL", self.code, &self.message) })
     }
 }
 

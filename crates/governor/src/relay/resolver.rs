@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 /// For how long an answer is used again; a name whose server has moved is found within that time.
 const KEPT: Duration = Duration::from_secs(15);
 
-/// What is asked, and what is done with the answer.
 struct Question {
     host: String,
     port: u16,
@@ -22,7 +21,6 @@ struct Question {
 pub(super) struct Resolver(Sender<Question>);
 
 impl Resolver {
-    /// Starts the thread.
     pub(super) fn start() -> io::Result<Self> {
         let (sender, questions) = mpsc::channel::<Question>();
         let mut known: HashMap<(String, u16), (Instant, Vec<SocketAddr>)> = HashMap::new();

@@ -66,7 +66,6 @@ impl Side {
         })
     }
 
-    /// The connection.
     pub(super) fn wire(&mut self) -> &mut Wire {
         &mut self.wire
     }
@@ -150,7 +149,6 @@ impl Side {
         self.held.extend_from_slice(bytes);
     }
 
-    /// Forgets what is held.
     pub(super) fn drop_held(&mut self, spare: &mut Spare) {
         spare.put(std::mem::take(&mut self.held));
     }
@@ -165,7 +163,6 @@ impl Side {
         self.pending_len() > PENDING_MAX
     }
 
-    /// Whether all was sent.
     pub(super) fn is_flushed(&self) -> bool {
         self.is_deaf || (self.pending.is_empty() && !self.wire.has_unsent())
     }
@@ -216,13 +213,9 @@ impl Joined {
 
 /// Where a step puts what it sends.
 pub(super) struct Out<'a> {
-    /// The client, if it is there.
     pub(super) client: Option<&'a mut Side>,
-    /// The server, if it is there.
     pub(super) server: Option<&'a mut Side>,
-    /// Pieces.
     pub(super) joined: &'a mut Joined,
-    /// Buffers.
     pub(super) spare: &'a mut Spare,
 }
 

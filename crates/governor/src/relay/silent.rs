@@ -33,7 +33,6 @@ pub(super) struct SilentPlace {
 /// One that is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GivesWay {
-    /// Its worker.
     pub(super) worker: usize,
     /// Its [`SilentPlace::number`].
     pub(super) number: u64,

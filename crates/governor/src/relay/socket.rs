@@ -16,12 +16,9 @@ use socket2::{SockRef, TcpKeepalive};
 /// vanished without a word holds its session, and with it locks, for about three minutes instead of two hours.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(15));
 
-/// A socket.
 #[derive(Debug)]
 pub(super) enum Socket {
-    /// TCP.
     Tcp(TcpStream),
-    /// A Unix socket.
     Unix(UnixStream),
 }
 

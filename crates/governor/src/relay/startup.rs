@@ -23,18 +23,14 @@ const fn code(high: u32, low: u32) -> u32 {
 /// What a first packet asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Packet {
-    /// TLS.
     Tls,
     /// Encryption by Kerberos.
     Gss,
     /// Cancelling what a session does.
     Cancel {
-        /// Its server process.
         process: i32,
-        /// Its secret.
         secret: Box<[u8]>,
     },
-    /// A session.
     Session(Startup),
 }
 

@@ -12,12 +12,10 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Adds a moment for a connection.
     pub(super) fn add(&mut self, at: Instant, connection: u64) {
         self.moments.push(Reverse((at, connection)));
     }
 
-    /// The next that is due, with its moment.
     pub(super) fn pop_due(&mut self, now: Instant) -> Option<(Instant, u64)> {
         let Reverse((at, _)) = self.moments.peek()?;
         if *at > now {

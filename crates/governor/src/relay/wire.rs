@@ -31,7 +31,6 @@ pub(super) struct Taken {
 }
 
 impl Wire {
-    /// A socket that speaks plainly.
     pub(super) fn plain(socket: Socket) -> Self {
         Wire { socket, tls: None, must_agree: false }
     }
@@ -73,7 +72,6 @@ impl Wire {
         self.flush()
     }
 
-    /// Whether TLS is spoken.
     pub(super) fn is_encrypted(&self) -> bool {
         self.tls.is_some()
     }
@@ -83,7 +81,6 @@ impl Wire {
         self.tls.as_ref()?.peer_certificates()?.first()
     }
 
-    /// The socket below.
     pub(super) fn socket(&self) -> &Socket {
         &self.socket
     }

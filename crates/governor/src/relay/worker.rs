@@ -21,13 +21,11 @@ use crate::registry::SessionId;
 /// Rung by other threads.
 pub(super) const WAKER: Token = Token(usize::MAX);
 
-/// Events taken at once.
 const EVENTS_MAX: usize = 1024;
 
 /// What wants to be woken at once, forever, is woken this often at most; finer than that epoll does not wait.
 const TIMER_MIN: Duration = Duration::from_millis(1);
 
-/// A worker.
 #[derive(Debug)]
 pub(super) struct Worker {
     poll: Poll,
@@ -288,7 +286,6 @@ impl Worker {
         }
     }
 
-    /// Lets clients in.
     fn accept(&mut self, listener: Option<Token>, now: Instant) {
         let Some(door) = &mut self.door else { return };
         let own = door.accept(listener, &self.context, now);
@@ -307,7 +304,6 @@ impl Worker {
         });
     }
 
-    /// Takes a pair in.
     fn add(&mut self, now: Instant, make: impl FnOnce(u64, &mut Context) -> io::Result<Pair>) {
         // Generations have 31 bits, for a token has one bit more; two pairs of one place are 2^31 pairs apart at least.
         self.generation = (self.generation + 1) & 0x3fff_ffff;

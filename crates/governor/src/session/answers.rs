@@ -17,7 +17,13 @@ pub struct Notice<'a> {
     pub hint: Option<&'a str>,
 }
 
-/// An `ErrorResponse`.
+impl<'a> Notice<'a> {
+    /// A message without more of it.
+    pub(crate) fn new(severity: &'static str, sqlstate: &'static str, message: &'a str) -> Self {
+        Notice { severity, sqlstate, message, detail: None, hint: None }
+    }
+}
+
 pub(crate) fn error_response(notice: &Notice<'_>) -> Vec<u8> {
     fields(b'E', notice)
 }
@@ -27,12 +33,10 @@ pub(crate) fn error_with_body(body: &[u8]) -> Vec<u8> {
     message(b'E', &[body])
 }
 
-/// A `NoticeResponse`.
 pub(crate) fn notice_response(notice: &Notice<'_>) -> Vec<u8> {
     fields(b'N', notice)
 }
 
-/// A `ReadyForQuery` with the status of the transaction.
 pub(crate) fn ready_for_query(status: Status) -> [u8; 6] {
     [b'Z', 0, 0, 0, 5, status.byte()]
 }
@@ -79,12 +83,10 @@ pub fn end() -> Vec<u8> {
 /// How often the server is ready after [`end`].
 pub const END_ANSWERS: usize = 2;
 
-/// A `Close` of a prepared statement.
 pub(crate) fn close_statement(name: &[u8]) -> Vec<u8> {
     message(b'C', &[b"S", name, b"\0"])
 }
 
-/// A `Sync`.
 pub(crate) const SYNC: [u8; 5] = [b'S', 0, 0, 0, 4];
 
 fn message(tag: u8, parts: &[&[u8]]) -> Vec<u8> {

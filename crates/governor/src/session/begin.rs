@@ -77,13 +77,12 @@ impl Session {
                 (MessageAction::Pass, note)
             }
             Asked::Wait { .. } => {
-                let entry = if self.begins_block(&note, ask, body) { Entry::Block } else { Entry::Statement };
-                self.queue(class, chosen_by, entry, now);
+                self.queue(class, chosen_by, self.entry(&note, ask, body), now);
                 (MessageAction::Stay, note)
             }
             Asked::Refused(reason) => {
+                let entry = self.entry(&note, ask, body);
                 count(&self.statistics(class).refused_full);
-                let entry = if self.begins_block(&note, ask, body) { Entry::Block } else { Entry::Statement };
                 let why = refusal_message(&reason, &self.settings.class(class).name);
                 self.refuse_admission("53300", &why, entry, now, out);
                 (if entry == Entry::Block { MessageAction::Stay } else { MessageAction::Drop }, note)
@@ -91,11 +90,9 @@ impl Session {
         }
     }
 
-    fn begins_block(&self, note: &Option<Note>, ask: Ask, body: Option<&[u8]>) -> bool {
-        match note {
-            Some(note) => note.begins,
-            None => self.note_of_message(ask, body).begins,
-        }
+    fn entry(&self, note: &Option<Note>, ask: Ask, body: Option<&[u8]>) -> Entry {
+        let begins = note.as_ref().map_or_else(|| self.note_of_message(ask, body).begins, |note| note.begins);
+        if begins { Entry::Block } else { Entry::Statement }
     }
 
     fn queue(&mut self, class: ClassIndex, chosen_by: ChosenBy, entry: Entry, now: Instant) {
@@ -116,8 +113,7 @@ impl Session {
         now: Instant,
         out: &mut impl Outbox,
     ) {
-        let notice = Notice { severity: "ERROR", sqlstate, message: why, detail: None, hint: None };
-        let error = error_response(&notice);
+        let error = error_response(&Notice::new("ERROR", sqlstate, why));
         match entry {
             Entry::Statement => self.flow = Flow::Refusing(Refusal::new(error, Status::Idle)),
             Entry::Block | Entry::WithinBlock => self.fail_block(error, now, out),
@@ -238,7 +234,6 @@ impl Session {
         }
     }
 
-    /// The transaction that has waited may enter.
     pub(super) fn on_admitted(&mut self, now: Instant) {
         let (since, class, entry) = match &mut self.flow {
             Flow::Queued(Queued { since, class, entry, .. }) => (*since, *class, *entry),
@@ -258,7 +253,6 @@ impl Session {
         }
     }
 
-    /// The transaction has waited for too long.
     pub(super) fn on_queue_timeout(&mut self, now: Instant, out: &mut impl Outbox) {
         self.governor.confirm_expired(self.card.id);
         let Flow::Queued(Queued { since, entry, class, .. }) = self.flow else { return };
@@ -269,7 +263,6 @@ impl Session {
         self.refuse_admission("53300", &why, entry, now, out);
     }
 
-    /// Its client has cancelled the transaction while it waited.
     pub(super) fn on_cancelled_in_queue(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Queued(Queued { entry, .. }) = self.flow else { return };
         if self.governor.abandon(self.card.id) != Abandoned::Waited {
@@ -289,9 +282,7 @@ impl Session {
         let class = queued.class;
         let message = format!("waiting to be admitted: class \"{}\" is full", self.settings.class(class).name);
         let hint = format!("SHOW QUEUE in the database \"{}\" has the reason.", self.settings.admin.database);
-        let notice =
-            Notice { severity: "NOTICE", sqlstate: "00000", message: &message, detail: None, hint: Some(&hint) };
-        out.to_client(&notice_response(&notice));
+        out.to_client(&notice_response(&Notice { hint: Some(&hint), ..Notice::new("NOTICE", "00000", &message) }));
     }
 }
 

@@ -52,13 +52,7 @@ impl Session {
         let message = "the class in a statement's comment has no effect: there is no such class or rule, or this user may not \
                        choose it";
         let hint = format!("Classes are {names}. A class lists in `settable_by` who may choose it beyond the rules.");
-        out.to_client(&notice_response(&Notice {
-            severity: "WARNING",
-            sqlstate: "01000",
-            message,
-            detail: None,
-            hint: Some(&hint),
-        }));
+        out.to_client(&notice_response(&Notice { hint: Some(&hint), ..Notice::new("WARNING", "01000", message) }));
     }
 
     fn class_names(&self) -> String {
@@ -102,13 +96,7 @@ impl Session {
         }
         match self.on_set_class(set.class.as_deref()) {
             Ok(()) => Setting::Done,
-            Err((sqlstate, why)) => Setting::Refused(error_response(&Notice {
-                severity: "ERROR",
-                sqlstate,
-                message: &why,
-                detail: None,
-                hint: None,
-            })),
+            Err((sqlstate, why)) => Setting::Refused(error_response(&Notice::new("ERROR", sqlstate, &why))),
         }
     }
 

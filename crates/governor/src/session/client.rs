@@ -11,7 +11,7 @@ use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
 use super::prepared::{Change, Names, Note};
 use super::refuse::Refusal;
 use super::transaction::Began;
-use super::unit::{only_closes, shape};
+use super::unit::{Shape, only_closes, shape};
 use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, Unit};
 use crate::registry::Held;
 use crate::statement::{self, End};
@@ -19,7 +19,6 @@ use crate::statement::{self, End};
 /// What becomes of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageAction {
-    /// It is passed on.
     Pass,
     /// It is dropped: we have answered it, or shall.
     Drop,
@@ -35,7 +34,6 @@ pub(super) struct Message<'a> {
     pub body: Option<&'a [u8]>,
     /// Whether that is all that is in it.
     pub is_whole: bool,
-    /// How long it is.
     pub bytes: usize,
 }
 
@@ -113,8 +111,7 @@ impl Session {
                 return MessageAction::Stay;
             }
             Flow::RolledBack(_) => {
-                let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
-                let Some(next) = shape(bytes, &note_of) else { return MessageAction::Stay };
+                let Some(next) = self.shape_of(bytes) else { return MessageAction::Stay };
                 self.client_speaks(next, now, out);
                 match self.flow {
                     // It closes statements.
@@ -369,6 +366,11 @@ impl Session {
             }
             _ => Note::default(),
         }
+    }
+
+    /// The shape of the client's unit that begins here; `None` as of [`shape`].
+    pub(super) fn shape_of(&self, bytes: &[u8]) -> Option<Shape> {
+        shape(bytes, &|ask, body| self.note_of_message(ask, Some(body)))
     }
 
     /// What a statement's text says.

@@ -14,7 +14,6 @@ const MESSAGE_MAX: usize = 0x3fff_ffff;
 /// What a client's message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
-    /// A simple query.
     Query,
     /// Prepares a statement.
     Parse,
@@ -41,7 +40,6 @@ pub enum Ask {
 }
 
 impl Ask {
-    /// What a tag says.
     pub fn of(tag: u8) -> Ask {
         match tag {
             b'Q' => Ask::Query,
@@ -92,7 +90,6 @@ pub enum Answer {
     ParseComplete,
     /// A statement or a portal was closed.
     CloseComplete,
-    /// A row.
     DataRow,
     /// A statement was carried out.
     CommandComplete,
@@ -105,7 +102,6 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// What a tag says.
     pub fn of(tag: u8) -> Answer {
         match tag {
             b'Z' => Answer::Ready,
@@ -141,7 +137,6 @@ pub enum Status {
 }
 
 impl Status {
-    /// What a byte says.
     pub fn of(byte: u8) -> Option<Status> {
         match byte {
             b'I' => Some(Status::Idle),
@@ -151,7 +146,6 @@ impl Status {
         }
     }
 
-    /// As it is sent.
     pub fn byte(self) -> u8 {
         match self {
             Status::Idle => b'I',

@@ -44,7 +44,6 @@ impl Outstanding {
         self.asked.len()
     }
 
-    /// Whether all has been answered.
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty()
     }
@@ -131,7 +130,6 @@ impl Outstanding {
         self.extended_done += u64::from(matches!(tag, b'1' | b'2' | b'3' | b'C' | b'I' | b's' | b'T' | b'n'));
     }
 
-    /// Whether the server ignores what comes until a `Sync`.
     pub fn is_skipping(&self) -> bool {
         self.is_skipping
     }

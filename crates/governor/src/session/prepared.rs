@@ -26,7 +26,6 @@ pub struct Note {
     pub class: Option<(ClassIndex, ChosenBy)>,
     /// Its text has a tag, which gave it no class.
     pub has_refused_tag: bool,
-    /// It begins a transaction block.
     pub begins: bool,
     /// It is a BEGIN and nothing else.
     pub is_bare_begin: bool,
@@ -53,11 +52,9 @@ pub struct Note {
 /// Cursors and prepared statements that a statement names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Names {
-    /// Cursors that it declares.
     pub declares: Vec<Box<[u8]>>,
     /// Cursors that it moves or closes.
     pub moves: Vec<Box<[u8]>>,
-    /// Prepared statements that it executes.
     pub executes: Vec<Box<[u8]>>,
 }
 
@@ -119,7 +116,6 @@ pub enum Change {
     Prepare {
         /// Empty for the unnamed one.
         name: Box<[u8]>,
-        /// What running it means.
         note: Note,
         /// Where the message is among the recorded bytes.
         recorded: Range<usize>,

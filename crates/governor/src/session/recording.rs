@@ -13,7 +13,6 @@ const KEPT_BYTES: usize = 16 * 1024;
 /// How many names of statements prepared within a transaction are kept.
 const NAMES_MAX: usize = 100;
 
-/// A hash of an answer.
 pub type AnswerHash = [u8; 32];
 
 /// What a transaction has asked and been answered.
@@ -39,7 +38,6 @@ pub struct Recording {
 /// The name of a prepared statement and where its message lies.
 type Prepared = (Box<[u8]>, Option<Range<usize>>);
 
-/// A unit that was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RecordedUnit {
     /// Where its last byte is.
@@ -53,7 +51,6 @@ struct RecordedUnit {
 pub struct Lost;
 
 impl Recording {
-    /// Forgets everything: another transaction begins.
     pub fn clear(&mut self) {
         self.abandon();
         (self.size, self.is_abandoned) = (0, false);
@@ -147,7 +144,6 @@ impl Recording {
         }
     }
 
-    /// How many units were answered.
     pub fn unit_count(&self) -> usize {
         self.units.len()
     }
@@ -158,7 +154,6 @@ impl Recording {
         begin..self.units.get(unit).map_or(self.bytes.len(), |unit| unit.end)
     }
 
-    /// Some of the bytes.
     pub fn bytes(&self, range: Range<usize>) -> &[u8] {
         &self.bytes[range]
     }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use super::answers::ready_for_query;
 use super::client::{Message, MessageAction};
 use super::frames::{Ask, Status};
-use super::unit::{only_closes, shape};
+use super::unit::only_closes;
 use super::{Flow, Gate, Outbox, Session};
 use crate::statistics::count;
 
@@ -62,8 +62,7 @@ impl Session {
         let is_first = !refusal.is_said && matches!(ask, Ask::Query | Ask::Parse | Ask::Bind);
         if is_first && refusal.status == Status::Failed {
             let error = refusal.error.clone();
-            let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
-            let Some(next) = shape(bytes, &note_of) else { return MessageAction::Stay };
+            let Some(next) = self.shape_of(bytes) else { return MessageAction::Stay };
             if next.runs.as_ref().is_some_and(|runs| runs.rolls_back()) {
                 self.flow = Flow::Relay;
                 return self.read_message(message, bytes, now, out);

@@ -97,7 +97,6 @@ enum Safety {
     Proved,
 }
 
-/// An inquiry and its question.
 #[derive(Debug)]
 struct Question {
     inquiry: Inquiry,

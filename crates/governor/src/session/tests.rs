@@ -18,13 +18,7 @@ mod story;
 mod thinking;
 mod workers;
 
-use story::{Story, check};
-
-/// A governor with classes `high` (priority high, unlimited) and `low` (preemptible, MPL 1, queue of 1), and one session of
-/// user `high_user` or `low_user`.
-fn governor() -> Arc<Governor> {
-    Arc::new(Governor::new(for_tests(), Instant::now()))
-}
+use story::{Story, check, check_as, check_each};
 
 fn session(governor: &Arc<Governor>, user: &str, now: Instant) -> Session {
     let login = Login { user: user.to_owned(), database: "shop".to_owned(), application_name: "test".to_owned() };
@@ -55,14 +49,14 @@ fn a_transaction_that_waits_is_told_after_a_while_and_leaves_the_queue_with_its_
     assert_eq!(second.governor.waiting().len(), 1);
     second.session.close(second.now);
     assert_eq!(second.governor.waiting().len(), 0);
-    first.play("< C:BEGIN Z:T => C[C:BEGIN Z:T]\n> Q:commit => S[Q:commit]\n< C:COMMIT Z:I => C[C:COMMIT Z:I]");
+    first.play("< C:BEGIN Z:T => C[C:BEGIN Z:T]\n= Q:commit => C:COMMIT Z:I");
     assert_eq!(first.governor.inside(first.session.session_class), 0);
 }
 
 #[test]
 fn a_client_that_thinks_for_too_long_is_ended() {
     let mut story = Story::new("low_user");
-    story.play("> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]");
+    story.play("= Q:begin => C:BEGIN Z:T");
     story.now += Duration::from_secs(60);
     story.play("! time => C[E:25P03]");
     assert!(story.session.has_ended());
@@ -72,7 +66,7 @@ fn a_client_that_thinks_for_too_long_is_ended() {
 fn the_watcher_hears_of_urgent_units_only_when_they_are_late() {
     let mut story = Story::new("high_user");
     let mut low = story.beside("low_user");
-    low.play("> Q:begin => S[Q:begin]\n< C:BEGIN Z:T => C[C:BEGIN Z:T]\n> Q:update => S[Q:update]");
+    low.play("= Q:begin => C:BEGIN Z:T\n> Q:update => S[Q:update]");
     let low_wakes_at = low.session.wakes_at();
     assert!(low_wakes_at.is_none_or(|at| at > low.now + Duration::from_secs(1)), "nobody is less important than low");
     story.play("> Q:select => S[Q:select]");
@@ -110,16 +104,15 @@ fn while_nobody_less_important_is_inside_it_is_only_seen_now_and_then_whether_so
 /// whenever nothing was under way, and got that of the next transaction up to 50 ms after it had begun.
 #[test]
 fn the_share_of_the_cores_stays_that_of_the_last_transaction_and_changes_with_the_next() {
-    let mut settings = for_tests();
-    (settings.cpu.shares, settings.classes[1].cpu) = (true, crate::settings::CpuShare::Idle);
-    let governor = Arc::new(Governor::new(settings, Instant::now()));
-    let mut story = Story::of(governor, "high_user", Instant::now());
+    let mut story = Story::with("high_user", |settings| {
+        (settings.cpu.shares, settings.classes[1].cpu) = (true, crate::settings::CpuShare::Idle);
+    });
     let changes = |story: &Story| (story.session.card.state().served.0, story.governor.take_changed_shares());
-    story.play("> Q:select => S[Q:select]\n< C:SELECT Z:I => C[C:SELECT Z:I]");
+    story.play("= Q:select => C:SELECT Z:I");
     assert_eq!(changes(&story), (0, false));
-    story.play("> Q:select_1_/*class='low'*/ => S[Q:select_1_/*class='low'*/]\n< C:SELECT Z:I => C[C:SELECT Z:I]");
+    story.play("= Q:select_1_/*class='low'*/ => C:SELECT Z:I");
     assert_eq!(changes(&story), (1, true));
-    story.play("> Q:select_2_/*class='low'*/ => S[Q:select_2_/*class='low'*/]\n< C:SELECT Z:I => C[C:SELECT Z:I]");
+    story.play("= Q:select_2_/*class='low'*/ => C:SELECT Z:I");
     assert_eq!(changes(&story), (1, false));
     story.play("> Q:select_3 => S[Q:select_3]");
     assert_eq!(changes(&story), (0, true));
@@ -127,7 +120,7 @@ fn the_share_of_the_cores_stays_that_of_the_last_transaction_and_changes_with_th
 
 #[test]
 fn ids_are_never_used_twice() {
-    let governor = governor();
+    let governor = Governor::new(for_tests(), Instant::now());
     let ids: Vec<SessionId> = (0..3).map(|_| governor.registry.next_id()).collect();
     assert_eq!(ids, [1, 2, 3].map(SessionId));
 }

@@ -13,7 +13,6 @@ use crate::registry::{ChosenBy, Immunity};
 /// How many cursors of its own a transaction's are kept apart from those of others; one more counts as another's.
 const CURSORS_MAX: usize = 100;
 
-/// How a transaction began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Began {
     /// By a statement that does something.
@@ -53,7 +52,6 @@ pub(super) struct Transaction {
     pub unsafe_because: Option<Unsafe>,
     /// It has made, released or gone back to a savepoint.
     pub has_savepoint: bool,
-    /// Cursors that it has declared.
     pub declared: Vec<Box<[u8]>>,
     /// It has prepared the unnamed statement that it runs.
     pub has_unnamed: bool,

@@ -27,10 +27,8 @@ use super::answers::{self, END_ANSWERS, columns};
 use super::client::{MessageAction, sql_of};
 use super::frames::{Answer, Ask, HEAD_BYTES, Head, INSPECT_MAX, Status, text};
 use super::refuse::Refusal;
-use super::unit::shape;
 use super::{Flow, Gate, Outbox, Session, Unit};
 
-/// The parameter.
 const PARAMETER: &str = "max_parallel_workers_per_gather";
 
 /// For how long the server's own value is believed: a reload of its settings may change it.
@@ -63,7 +61,6 @@ pub(super) struct Limiting {
 /// What such a unit does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkersAction {
-    /// Asks for the value.
     Ask,
     /// Lowers it for the session.
     Lower(u32),
@@ -117,8 +114,7 @@ impl Limiting {
 
     /// Its error, as it is to be passed on.
     pub(super) fn fails(&mut self, body: &[u8]) {
-        let length = (body.len() as u32 + 4).to_be_bytes();
-        self.error = Some([b"E", &length[..], body].concat());
+        self.error = Some(answers::error_with_body(body));
     }
 }
 
@@ -168,9 +164,8 @@ impl Session {
     }
 
     fn step_at_rest(&self, bytes: &[u8], speech: Speech, now: Instant) -> Option<WorkersAction> {
-        let note_of = |ask, body: &[u8]| self.note_of_message(ask, Some(body));
         let is_single = || {
-            let runs = shape(bytes, &note_of).and_then(|shape| shape.runs);
+            let runs = self.shape_of(bytes).and_then(|shape| shape.runs);
             runs.is_some_and(|runs| !runs.begins && !runs.may_end) && !speech.of_session
         };
         let may = !self.workers.has_spoken && !self.transaction.as_ref()?.keeps_workers;
@@ -266,7 +261,6 @@ impl Session {
 struct Speech {
     /// They may read or set the parameter.
     of_workers: bool,
-    /// They may make a savepoint.
     of_savepoints: bool,
     /// They reset the settings of the session.
     of_session: bool,
@@ -305,7 +299,6 @@ impl Speech {
         }
     }
 
-    /// Of a message's text.
     fn of(ask: Ask, body: &[u8]) -> Speech {
         let sql = match ask {
             Ask::Query => sql_of(body),

@@ -93,7 +93,6 @@ pub fn normalised(sql: &[u8]) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// A piece of the normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Piece<'a> {
     Value,

@@ -17,7 +17,6 @@ use super::{End, Statement, TextRules};
 /// How many pieces of a statement are kept: `SET SESSION plimsoll . class = 'x'`, and one to see that nothing follows.
 const HEAD_PIECES: usize = 8;
 
-/// A text that is being read.
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     found: Statement<'a>,
@@ -26,7 +25,6 @@ pub(super) struct Reading<'a> {
     head: Head<'a>,
     /// The two pieces before, within the statement; the later one first.
     before: [Option<Token<'a>>; 2],
-    /// Parentheses that are open.
     parentheses: usize,
     /// How many BEGIN ATOMIC and CASE are open in the body of a function.
     blocks: usize,
@@ -36,7 +34,6 @@ pub(super) struct Reading<'a> {
     executes: bool,
     /// Whether the next piece is the first argument of `set_config`.
     sets: bool,
-    /// Whether the statement contains CONCURRENTLY.
     is_concurrent: bool,
     /// Whether the statement begins with ALTER and contains a word of a form of ALTER TABLE that changes code.
     alters_code: bool,

@@ -27,7 +27,6 @@ impl<'a> Choices<'a> {
         self.0.is_empty()
     }
 
-    /// One of them.
     pub fn of_these<T: Copy>(&mut self, these: &[T]) -> T {
         these[self.below(these.len())]
     }

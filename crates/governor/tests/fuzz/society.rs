@@ -41,9 +41,7 @@ const ROUNDS_TO_REST: usize = 2_000;
 /// What was done in all, so that a test can tell that it has tried something.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
-    /// Transactions that were acknowledged.
     pub acknowledged: usize,
-    /// Transactions that were refused.
     pub refused: usize,
     /// Replays that nobody noticed.
     pub replayed: u64,
@@ -51,14 +49,12 @@ pub struct Tally {
     pub differed: u64,
     /// Rolled back while their clients were thinking.
     pub idle: u64,
-    /// Waited for admission.
     pub queued: u64,
     /// Waited for it too long.
     pub timed_out: u64,
 }
 
 impl Tally {
-    /// Adds another one's.
     pub fn add(&mut self, other: &Tally) {
         self.acknowledged += other.acknowledged;
         self.refused += other.refused;
@@ -70,7 +66,6 @@ impl Tally {
     }
 }
 
-/// A cancel on its way.
 #[derive(Debug, Clone, Copy)]
 struct Cancel {
     place: usize,
@@ -80,7 +75,6 @@ struct Cancel {
     is_signalled: Option<bool>,
 }
 
-/// A client, its session and the server's process for it.
 struct Seat {
     user: &'static str,
     client: Client,
@@ -158,7 +152,6 @@ impl Society {
         }
     }
 
-    /// One thing more.
     fn happens(&mut self, choices: &mut Choices<'_>) {
         self.now += Duration::from_millis(1);
         let place = choices.below(self.seats.len());
@@ -384,34 +377,35 @@ impl Seat {
         self.to_session.extend(said);
         self.offer(now);
         let count = self.backend.answers.len().min(count_max.max(1));
-        // What is not taken is the beginning of a message, and is offered again with more of it.
-        let offered = self.backend.answers[..count].to_vec();
-        let mut out = Out { backend: &mut self.backend, client: &mut self.client.inbox };
-        let taken = self.session.on_server(&offered, now, &mut out).expect("the server keeps to the protocol");
-        self.backend.answers.drain(..taken);
+        let taken = self.answer(count, now);
         if taken < count && count < self.backend.answers.len() + taken {
-            self.pass_message(now);
+            // That was less than a message.
+            self.answer(self.backend.answers.len(), now);
         }
         self.offer(now);
     }
 
-    /// Offers all that the server has said: a smaller piece was less than a message.
-    fn pass_message(&mut self, now: Instant) {
-        let offered = self.backend.answers.clone();
-        let mut out = Out { backend: &mut self.backend, client: &mut self.client.inbox };
-        let taken = self.session.on_server(&offered, now, &mut out).expect("the server keeps to the protocol");
+    /// Offers so many bytes of what the server has said. What is not taken is the beginning of a message, and is offered again
+    /// with more of it.
+    fn answer(&mut self, count: usize, now: Instant) -> usize {
+        let offered = self.backend.answers[..count].to_vec();
+        let taken = self.act(|session, out| session.on_server(&offered, now, out));
+        let taken = taken.expect("the server keeps to the protocol");
         self.backend.answers.drain(..taken);
+        taken
+    }
+
+    fn act<T>(&mut self, act: impl FnOnce(&mut Session, &mut Out<'_>) -> T) -> T {
+        act(&mut self.session, &mut Out { backend: &mut self.backend, client: &mut self.client.inbox })
     }
 
     fn command(&mut self, command: SessionCommand, now: Instant) {
-        let mut out = Out { backend: &mut self.backend, client: &mut self.client.inbox };
-        self.session.on_command(command, now, &mut out);
+        self.act(|session, out| session.on_command(command, now, out));
         self.offer(now);
     }
 
     fn on_time(&mut self, now: Instant) {
-        let mut out = Out { backend: &mut self.backend, client: &mut self.client.inbox };
-        self.session.on_time(now, &mut out);
+        self.act(|session, out| session.on_time(now, out));
         self.offer(now);
     }
 

@@ -36,12 +36,10 @@ const SETTINGS: &str = r#"
     policy = "pow"
 "#;
 
-/// Class low.
 pub const LOW: ClassIndex = ClassIndex(1);
 
 /// A governor, and what it says to its one worker.
 pub struct World {
-    /// The governor.
     pub governor: Arc<Governor>,
     /// What it says to sessions.
     pub commands: Receiver<WorkerCommand>,
@@ -58,7 +56,6 @@ fn settings() -> Settings {
 }
 
 impl World {
-    /// One without sessions.
     pub fn new(now: Instant) -> World {
         let governor = Arc::new(Governor::new(settings(), now));
         let poll = Poll::new().expect("a poll");

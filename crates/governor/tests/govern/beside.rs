@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::governor::{GovernorMode, GovernorProcess, GovernorSettings};
-use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::server::PrivateServer;
 use plimsoll_postgres::url::ServerUrl;
-use plimsoll_testing::{Need, skip};
-use rustix::process::Signal;
+use plimsoll_testing::{Need, skip, until};
 
-use super::process::{Governor, pairs, value};
-use super::{nice, wait_until};
+use super::nice;
+use super::process::{self, Governor, rows, socket, start_server, url, value};
 
 /// `shop` is important; statements of `batch` may be cancelled, those of everybody else are only counted.
 const CLASSES: &str = r#"
@@ -41,8 +40,7 @@ tag = "nightly"
 
 /// A server with a table and the users of the tests.
 fn server() -> (PrivateServer, Connection) {
-    let server = PrivateServer::start(ServerSettings::for_this_machine())
-        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
+    let server = start_server();
     let mut own = open(&server, server.user());
     own.run("create role shop login; create role batch login; create role analyst login; create role timid login")
         .unwrap();
@@ -52,18 +50,13 @@ fn server() -> (PrivateServer, Connection) {
     (server, own)
 }
 
-fn url(server: &PrivateServer, user: &str) -> ServerUrl {
-    ServerUrl::of_socket(server.socket_folder(), server.port(), user, server.database())
-}
-
 fn open(server: &PrivateServer, user: &str) -> Connection {
-    Connection::open(&url(server, user)).unwrap_or_else(|error| panic!("{error}"))
+    process::open(&url(server, user))
 }
 
 /// Settings of a governor beside that server, whose control role is that user.
 fn beside(server: &PrivateServer, role: &str, more: &str) -> impl FnOnce(String) -> String + use<> {
-    let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
-    let control = format!("postgres://{role}@/{}?{socket}", server.database());
+    let control = format!("postgres://{role}@/{}?{}", server.database(), socket(server));
     let more = more.to_owned();
     move |text| {
         let folder = text.split("socket_folders = [\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
@@ -96,29 +89,15 @@ fn start(server: &PrivateServer, more: &str) -> Governor {
 
 /// What `SHOW CLIENTS` has of a process: class, chosen by, state.
 fn client(console: &mut Connection, process: i32) -> Option<(String, String, String)> {
-    let mut found = None;
-    console
-        .text_rows("SHOW CLIENTS", &mut |row| {
-            let cell = |place: usize| row.get(place).copied().flatten().unwrap_or_default().to_owned();
-            if cell(13) == process.to_string() {
-                found = Some((cell(5), cell(6), cell(7)));
-            }
-        })
-        .unwrap();
-    found
+    let row = rows(console, "SHOW CLIENTS").into_iter().find(|row| row[13] == process.to_string())?;
+    Some((row[5].clone(), row[6].clone(), row[7].clone()))
 }
 
 /// The state of a lever and why.
 fn lever(console: &mut Connection, name: &str) -> (bool, String) {
-    let mut found = None;
-    console
-        .text_rows("SHOW LEVERS", &mut |row| {
-            if row[0] == Some(name) {
-                found = Some((row[1] == Some("t"), row[2].unwrap_or_default().to_owned()));
-            }
-        })
-        .unwrap();
-    found.unwrap_or_else(|| panic!("there is no lever {name}"))
+    let row = rows(console, "SHOW LEVERS").into_iter().find(|row| row[0] == name);
+    let row = row.unwrap_or_else(|| panic!("there is no lever {name}"));
+    (row[1] == "t", row[2].clone())
 }
 
 /// A statement that runs on a thread of its own.
@@ -138,10 +117,10 @@ fn sessions_that_others_open_are_seen_and_classified() {
     let (server, _own) = server();
     let governor = start(&server, CLASSES);
     let mut admin = governor.console("admin");
-    assert_eq!(value(&pairs(&mut admin, "SHOW STATE"), "mode"), "beside the server");
+    assert_eq!(value(&rows(&mut admin, "SHOW STATE"), "mode"), "beside the server");
     let (mut shop, analyst) = (open(&server, "shop"), open(&server, "analyst"));
     let (shop_process, analyst_process) = (shop.process_id(), analyst.process_id());
-    wait_until("both to be seen", || {
+    until("both to be seen", || {
         client(&mut admin, shop_process).is_some() && client(&mut admin, analyst_process).is_some()
     });
     assert_eq!(client(&mut admin, shop_process).unwrap().0, "high");
@@ -149,12 +128,12 @@ fn sessions_that_others_open_are_seen_and_classified() {
     assert_eq!((class.as_str(), chosen_by.as_str(), state.as_str()), ("report", "default", "idle"));
     // A tag lowers a transaction, and the next one is what its login is again.
     shop.run("begin; select 1 /*class='nightly'*/").unwrap();
-    wait_until("the tag to count", || client(&mut admin, shop_process).is_some_and(|(class, ..)| class == "batch"));
+    until("the tag to count", || client(&mut admin, shop_process).is_some_and(|(class, ..)| class == "batch"));
     assert_eq!(client(&mut admin, shop_process).unwrap().2, "idle in transaction");
     shop.run("commit").unwrap();
-    wait_until("the login to count", || client(&mut admin, shop_process).is_some_and(|(class, ..)| class == "high"));
+    until("the login to count", || client(&mut admin, shop_process).is_some_and(|(class, ..)| class == "high"));
     drop(analyst);
-    wait_until("a session that has ended to be forgotten", || client(&mut admin, analyst_process).is_none());
+    until("a session that has ended to be forgotten", || client(&mut admin, analyst_process).is_none());
 
     // Nobody comes through, and what needs that is refused.
     let through = ServerUrl::of_socket(governor.folder.path(), 6432, "shop", "shop");
@@ -164,12 +143,11 @@ fn sessions_that_others_open_are_seen_and_classified() {
         let error = admin.run(statement).expect_err(statement).to_string();
         assert!(error.contains("works beside its server") || error.contains("no session"), "{statement}: {error}");
     }
-    assert_eq!(value(&pairs(&mut admin, "SHOW STATS_TOTALS"), "high"), "", "what is not counted is null");
+    assert_eq!(value(&rows(&mut admin, "SHOW STATS_TOTALS"), "high"), "", "what is not counted is null");
     let (is_on, why) = lever(&mut admin, "admission");
     assert!(!is_on && why.contains("beside"), "{why}");
     drop((admin, shop));
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    governor.end();
 }
 
 /// Whoever opted in is cancelled for an important waiter, and whoever did not is only counted.
@@ -193,14 +171,8 @@ fn only_classes_that_opted_in_are_cancelled() {
 
     // The other goes on, and is counted.
     let waiting = running(shop, "update account set money = money + 1 where id = 2");
-    wait_until("the other to be counted", || {
-        let mut tracked = false;
-        admin
-            .text_rows("SHOW PREEMPTIONS", &mut |row| {
-                tracked |= row.iter().flatten().any(|cell| cell.contains("would be cancelled"));
-            })
-            .unwrap();
-        tracked
+    until("the other to be counted", || {
+        rows(&mut admin, "SHOW PREEMPTIONS").iter().flatten().any(|cell| cell.contains("would be cancelled"))
     });
     let active = format!("select state from pg_stat_activity where pid = {analyst_process}");
     assert_eq!(own.text(&active).unwrap().as_deref(), Some("active"));
@@ -208,8 +180,7 @@ fn only_classes_that_opted_in_are_cancelled() {
     own.run(&format!("select pg_terminate_backend({analyst_process})")).unwrap();
     assert!(analyst.join().unwrap().1.is_err());
     waiting.join().unwrap().1.unwrap();
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    governor.end();
 }
 
 #[test]
@@ -223,8 +194,7 @@ fn a_transaction_that_waits_for_its_client_for_too_long_is_ended() {
     governor.logged("its transaction waited for its client");
     assert!(analyst.run("select 1").is_err());
     shop.run("commit").unwrap();
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    governor.end();
 }
 
 /// What the role may not see it leaves alone, and says what would help.
@@ -236,7 +206,7 @@ fn a_role_without_rights_says_what_is_missing() {
     governor.logged("are governed from now on");
     let batch = open(&server, "batch");
     let mut admin = governor.console("admin");
-    wait_until("the levers to be known", || {
+    until("the levers to be known", || {
         !lever(&mut admin, "sessions").0 && lever(&mut admin, "sessions").1.contains("GRANT")
     });
     let (is_on, why) = lever(&mut admin, "preemption");
@@ -251,11 +221,10 @@ fn a_role_without_rights_says_what_is_missing() {
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'plimsoll governor beside'",
     )
     .unwrap();
-    wait_until("the levers to work", || lever(&mut admin, "sessions").0 && lever(&mut admin, "preemption").0);
-    wait_until("the session to be seen", || client(&mut admin, batch.process_id()).is_some());
+    until("the levers to work", || lever(&mut admin, "sessions").0 && lever(&mut admin, "preemption").0);
+    until("the session to be seen", || client(&mut admin, batch.process_id()).is_some());
     drop(admin);
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    governor.end();
 }
 
 #[test]
@@ -268,10 +237,9 @@ fn a_server_that_comes_back_is_governed_again() {
     governor.logged("are governed from now on");
     let shop = open(&server, "shop");
     let mut admin = governor.console("admin");
-    wait_until("a new session to be seen", || client(&mut admin, shop.process_id()).is_some());
+    until("a new session to be seen", || client(&mut admin, shop.process_id()).is_some());
     drop(admin);
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    governor.end();
 }
 
 /// Two governors beside one server do not change the same processes: the younger one waits until the older has ended.
@@ -286,13 +254,11 @@ fn only_one_governor_works_beside_a_server() {
     let (is_on, why) = lever(&mut admin, "preemption");
     assert!(!is_on && why.contains("another governor works beside this server"), "{why}");
     assert_eq!(client(&mut admin, shop.process_id()), None);
-    first.signal(Signal::TERM);
-    assert!(first.ended());
+    first.end();
     second.logged("are governed from now on");
-    wait_until("it to take over", || client(&mut admin, shop.process_id()).is_some());
+    until("it to take over", || client(&mut admin, shop.process_id()).is_some());
     drop(admin);
-    second.signal(Signal::TERM);
-    assert!(second.ended());
+    second.end();
 }
 
 /// Sessions outlive a governor that is killed, with the shares that it gave them. The next one gives them back.
@@ -305,31 +271,30 @@ fn a_killed_governor_leaves_no_share_that_the_next_does_not_restore() {
     let mut governor = start(&server, CLASSES);
     let (batch, shop) = (open(&server, "batch"), open(&server, "shop"));
     let has = |process: i32, expect: i32| nice(process) == Some(expect);
-    wait_until("batch to have its share", || has(batch.process_id(), 10));
+    until("batch to have its share", || has(batch.process_id(), 10));
     assert!(has(shop.process_id(), 0));
     // The next one has no share for anybody, and the one after that ends as it is told.
     let text = std::fs::read_to_string(&governor.file).unwrap();
     std::fs::write(&governor.file, text.replace("cpu = \"nice 10\"", "cpu = \"untouched\"")).unwrap();
     governor.kill_and_start();
     assert!(has(batch.process_id(), 10) || has(batch.process_id(), 0));
-    wait_until("the share to be restored", || has(batch.process_id(), 0));
+    until("the share to be restored", || has(batch.process_id(), 0));
     std::fs::write(&governor.file, &text).unwrap();
     governor.kill_and_start();
-    wait_until("batch to have its share again", || has(batch.process_id(), 10));
+    until("batch to have its share again", || has(batch.process_id(), 10));
     // A holder inherits the share of the important session that waits for it.
     let mut holder = batch;
     let process = holder.process_id();
     holder.run("begin; update account set money = 1 where id = 5").unwrap();
     let holder = running(holder, "select pg_sleep(3)");
     let waiting = running(shop, "update account set money = 2 where id = 5");
-    wait_until("the holder to inherit", || has(process, 0));
+    until("the holder to inherit", || has(process, 0));
     let (mut holder, outcome) = holder.join().unwrap();
     outcome.unwrap();
     holder.run("commit").unwrap();
     waiting.join().unwrap().1.unwrap();
-    wait_until("the holder to have its own share", || has(process, 10));
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    until("the holder to have its own share", || has(process, 10));
+    governor.end();
     assert!(has(process, 0), "an end puts everything back");
 }
 
@@ -370,8 +335,8 @@ fn experiments_have_one_beside_their_server() {
     }
     let (mut low, high) = (open(&server, "batch"), open(&server, "shop"));
     low.run("set application_name = 'plimsoll low'").unwrap();
-    wait_until("the low session to have its share", || nice(low.process_id()) == Some(10));
+    until("the low session to have its share", || nice(low.process_id()) == Some(10));
     assert_eq!(nice(high.process_id()), Some(0));
     low.run("set application_name = 'plimsoll high'").unwrap();
-    wait_until("the session to be high", || nice(low.process_id()) == Some(0));
+    until("the session to be high", || nice(low.process_id()) == Some(0));
 }

@@ -13,11 +13,9 @@ use plimsoll_machine::limiter::Limiter;
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
-use plimsoll_testing::{Need, skip};
-use rustix::process::Signal;
+use plimsoll_testing::{Need, skip, until};
 
-use super::process::Governor;
-use super::wait_until;
+use super::process::{Governor, in_front_of, open, url};
 
 /// What the disk gives, MB/s.
 const SLOW: f64 = 4.0;
@@ -58,8 +56,7 @@ fn slow_server() -> Option<Slow> {
     }
     let server =
         PrivateServer::start(settings).unwrap_or_else(|error| panic!("no PostgreSQL server to test on: {error}"));
-    let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
-    let mut own = Connection::open(&url).unwrap();
+    let mut own = open(&url(&server, server.user()));
     own.run("create role shop superuser login").unwrap();
     // Workers would share the reading, and end before anybody looks at them here.
     own.run(&format!("alter database {} set max_parallel_workers_per_gather = 0", server.database())).unwrap();
@@ -92,7 +89,7 @@ fn slow_server() -> Option<Slow> {
 
 /// Keeps scanning until told to stop, and survives a governor that is killed.
 fn keep_scanning(url: ServerUrl, table: &'static str, files: Vec<PathBuf>, stop: Arc<AtomicBool>) -> i32 {
-    let mut connection = Connection::open(&url).unwrap_or_else(|error| panic!("{error}"));
+    let mut connection = open(&url);
     let process = connection.process_id();
     std::thread::spawn(move || while !stop.load(Ordering::Relaxed) && scan(&mut connection, table, &files) {});
     process
@@ -104,25 +101,16 @@ fn scans_are_limited_on_a_slow_disk_and_a_kill_leaves_nothing_for_good() {
     let home = group(slow.server.postmaster()).unwrap();
     let whole = limit(&home);
     let (user, database) = (slow.server.user().to_owned(), slow.server.database().to_owned());
-    let socket = format!("host={}&port={}", slow.server.socket_folder().display(), slow.server.port());
-    let mut governor = Governor::start_with(
-        |text| {
-            let lines =
-                format!("server = \"postgres:///?{socket}\"\ncontrol = \"postgres://{user}@/{database}?{socket}\"");
-            let text = text.replace("server = \"postgres://nobody@localhost:1/none?sslmode=disable\"", &lines);
-            text.replace("[http]", "[admin]\ndatabase = \"console\"\n[http]")
-        },
-        false,
-    );
+    let mut governor = Governor::start_with(in_front_of(&slow.server), false);
     let stop = Arc::new(AtomicBool::new(false));
     let url = |user: &str| ServerUrl::of_socket(governor.folder.path(), 6432, user, &database);
     let _important = keep_scanning(url("shop"), "one", slow.files[0].clone(), stop.clone());
     let low = keep_scanning(url(&user), "other", slow.files[1].clone(), stop.clone());
-    wait_until("the scan of class low to be in a group of its own", || {
+    until("the scan of class low to be in a group of its own", || {
         group(low).is_some_and(|group| group.starts_with(&home) && group != home)
     });
     let below = group(low).unwrap();
-    wait_until("the limit to be divided", || limit(&below) > 0 && limit(&below) + limit(&home) == whole);
+    until("the limit to be divided", || limit(&below) > 0 && limit(&below) + limit(&home) == whole);
     assert!(limit(&below) < whole);
     assert_eq!(group(slow.server.postmaster()).as_ref(), Some(&home), "the server itself is not moved");
     let verdict = slow.limiter.verify(&slow.limiter.observe());
@@ -135,7 +123,6 @@ fn scans_are_limited_on_a_slow_disk_and_a_kill_leaves_nothing_for_good() {
     assert!(!below.exists() && limit(&home) == whole, "{}", limit(&home));
     stop.store(true, Ordering::Relaxed);
     slow.own.run("select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and backend_type = 'client backend'").unwrap();
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    governor.end();
     assert_eq!(limit(&home), whole);
 }

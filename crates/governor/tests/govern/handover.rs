@@ -1,20 +1,18 @@
 //! A new governor takes over from the old one under load: no client is refused, and none is cut off.
 
 use std::fs;
-use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_postgres::server::PrivateServer;
 use plimsoll_postgres::url::ServerUrl;
+use plimsoll_testing::until;
 
-use super::PATIENCE;
-use super::process::Governor;
+use super::process::{Governor, NO_SERVER, get, open, socket, start_server, url};
 
 /// A server, and a governor in front of it that can be taken over from.
 struct Stage {
@@ -27,15 +25,12 @@ struct Stage {
 
 /// `addresses` and other lines of `[listen]`.
 fn stage(low: &str) -> Stage {
-    let server = PrivateServer::start(ServerSettings::for_this_machine())
-        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
-    let own = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
-    Connection::open(&own).unwrap().run("create role shop login").unwrap();
-    let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
+    let server = start_server();
+    open(&url(&server, server.user())).run("create role shop login").unwrap();
     let governor = Governor::start_with(
         |text| {
-            let lines = format!("server = \"postgres:///?{socket}\"\ntrust_clients = true");
-            let text = text.replace("server = \"postgres://nobody@localhost:1/none?sslmode=disable\"", &lines);
+            let lines = format!("server = \"postgres:///?{}\"\ntrust_clients = true", socket(&server));
+            let text = text.replace(NO_SERVER, &lines);
             let text = text.replace("addresses = []", "addresses = [\"127.0.0.1:0\"]\nhandover = \"handover\"");
             let text = text.replace("workers = 1", "workers = 2");
             let classes = format!(
@@ -45,10 +40,8 @@ fn stage(low: &str) -> Stage {
         },
         false,
     );
-    let address = governor.logged("clients come in at 127.")["message"].as_str().unwrap().to_owned();
-    let address = address.trim_start_matches("clients come in at ").to_owned();
-    let page = governor.logged("the live page is at http://")["message"].as_str().unwrap().to_owned();
-    let page = page.trim_start_matches("the live page is at http://").trim_end_matches('/').to_owned();
+    let address = format!("127.{}", governor.logged_behind("clients come in at 127."));
+    let page = governor.logged_behind("the live page is at http://");
     Stage { server, governor, address, page }
 }
 
@@ -59,16 +52,11 @@ impl Stage {
     }
 
     fn open(&self) -> Connection {
-        Connection::open(&self.url()).unwrap_or_else(|error| panic!("{error}"))
+        open(&self.url())
     }
 
     fn is_alive(&self) -> bool {
-        let mut stream = TcpStream::connect(&self.page).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.starts_with("HTTP/1.1 200")
+        get(&self.page, "/livez").starts_with("HTTP/1.1 200")
     }
 }
 
@@ -101,14 +89,11 @@ impl Load {
 
     /// Waits until that many more have come and gone.
     fn wait_for(&self, more: u64) {
-        let (from, deadline) = (self.done.load(Ordering::Relaxed), Instant::now() + PATIENCE);
-        while self.done.load(Ordering::Relaxed) < from + more {
-            assert!(
-                Instant::now() < deadline && !self.threads.iter().any(thread::JoinHandle::is_finished),
-                "a client failed"
-            );
-            thread::sleep(Duration::from_millis(5));
-        }
+        let from = self.done.load(Ordering::Relaxed);
+        until("clients to come and go", || {
+            assert!(!self.threads.iter().any(thread::JoinHandle::is_finished), "a client failed");
+            self.done.load(Ordering::Relaxed) >= from + more
+        });
     }
 
     fn end(self) {
@@ -138,21 +123,20 @@ fn a_successor_takes_over_and_nobody_is_refused_or_cut_off() {
     let second = stage.governor.succeed();
     load.wait_for(50);
     assert!(stage.is_alive(), "the page has moved, too");
-    assert!(first.lives(), "it still has a session");
+    assert!(first.child.lives(), "it still has a session");
 
     // A session stays where it began, with its transaction.
     assert_eq!(old_session.text("select x from mine").unwrap().as_deref(), Some("7"));
     old_session.run("commit").unwrap();
     assert_eq!(middle_session.text("select 1").unwrap().as_deref(), Some("1"));
     drop((old_session, middle_session));
-    assert!(first.ended() && second.ended(), "each ends with its last session");
+    assert!(first.child.ended() && second.child.ended(), "each ends with its last session");
 
     // Those that have ended took nothing with them.
     load.wait_for(50);
-    Connection::open(&by_socket).unwrap_or_else(|error| panic!("the file of the socket: {error}"));
+    drop(open(&by_socket));
     load.end();
-    stage.governor.signal(rustix::process::Signal::TERM);
-    assert!(stage.governor.ended());
+    stage.governor.end();
 }
 
 /// Clients cancel at the address that they know, and that is the successor's.
@@ -165,35 +149,24 @@ fn a_cancel_finds_the_session_that_is_elsewhere() {
     let first = stage.governor.succeed();
     let second = stage.governor.succeed();
     let running = thread::spawn(move || running.run("select pg_sleep(600)").unwrap_err().to_string());
-    let own = ServerUrl::of_socket(
-        stage.server.socket_folder(),
-        stage.server.port(),
-        stage.server.user(),
-        stage.server.database(),
-    );
-    let mut own = Connection::open(&own).unwrap();
+    let mut own = open(&url(&stage.server, stage.server.user()));
     let mut wait_for = |count: &str| {
-        let deadline = Instant::now() + PATIENCE;
         let sleeping = "select count(*) from pg_stat_activity where query like 'select pg_sleep%' and state = 'active'";
-        while own.text(sleeping).unwrap().as_deref() != Some(count) {
-            assert!(Instant::now() < deadline);
-            thread::sleep(Duration::from_millis(5));
-        }
+        until("statements to sleep or to end", || own.text(sleeping).unwrap().as_deref() == Some(count));
     };
     wait_for("1");
     let queued = thread::spawn(move || queued.run("select pg_sleep(601)").unwrap_err().to_string());
     // It waits for admission, and no server knows of it: one that comes too early is tried again.
-    let deadline = Instant::now() + PATIENCE;
-    while !queued.is_finished() {
-        assert!(Instant::now() < deadline, "nobody has heard of the cancel");
+    until("somebody to hear of the cancel", || {
         cancels[1].deliver().unwrap();
         thread::sleep(Duration::from_millis(20));
-    }
+        queued.is_finished()
+    });
     assert!(queued.join().unwrap().contains("canceling statement due to user request"));
     cancels[0].deliver().unwrap();
     wait_for("0");
     assert!(running.join().unwrap().contains("canceling statement due to user request"));
-    assert!(first.ended() && second.ended());
+    assert!(first.child.ended() && second.child.ended());
 }
 
 /// The new program does not start, for its settings are wrong, or it ends before it serves. The old one goes on.
@@ -214,5 +187,5 @@ fn a_successor_that_fails_changes_nothing() {
     fs::write(&stage.governor.file, text).unwrap();
     let before = stage.governor.succeed();
     assert_eq!(stage.open().text("select 1").unwrap().as_deref(), Some("1"));
-    assert!(before.ended());
+    assert!(before.child.ended());
 }

@@ -17,10 +17,9 @@ use std::time::Duration;
 
 use plimsoll_governor::run::{End, govern};
 use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
-use plimsoll_testing::{Need, skip};
-use process::{Governor, pairs, settings, value};
+use plimsoll_testing::{Need, skip, until};
+use process::{Governor, get, in_front_of, open, rows, settings, start_server, url, value};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 
 /// Names the settings in the process that is the governor.
@@ -42,10 +41,9 @@ fn governor() {
 #[test]
 fn a_governor_lives_and_ends_as_it_is_told() {
     let governor = Governor::start();
-    let address = governor.logged("the live page is at http://")["message"].as_str().unwrap().to_owned();
-    let address = address.trim_start_matches("the live page is at http://").trim_end_matches('/').to_owned();
+    let page = governor.logged_behind("the live page is at http://");
     let mut admin = governor.console("admin");
-    assert_eq!(value(&pairs(&mut admin, "SHOW CONFIG"), "preemption.policy"), "pow");
+    assert_eq!(value(&rows(&mut admin, "SHOW CONFIG"), "preemption.policy"), "pow");
 
     // A file that is wrong changes nothing; whoever asked is told why.
     fs::write(&governor.file, settings(governor.folder.path(), "powe", 2000)).unwrap();
@@ -55,15 +53,15 @@ fn a_governor_lives_and_ends_as_it_is_told() {
     governor.logged("settings stay as they are");
     let error = admin.run("RELOAD").unwrap_err().to_string();
     assert!(error.contains("there is no policy `powe` (did you mean `pow`?)"), "{error}");
-    assert_eq!(value(&pairs(&mut admin, "SHOW STATE"), "reloads_failed"), "2");
-    assert_eq!(value(&pairs(&mut admin, "SHOW CONFIG"), "preemption.policy"), "pow");
+    assert_eq!(value(&rows(&mut admin, "SHOW STATE"), "reloads_failed"), "2");
+    assert_eq!(value(&rows(&mut admin, "SHOW CONFIG"), "preemption.policy"), "pow");
 
     fs::write(&governor.file, settings(governor.folder.path(), "never", 100)).unwrap();
     governor.signal(Signal::HUP);
     assert!(governor.told().starts_with("RELOADING=1"));
     assert_eq!(governor.told(), "READY=1");
     governor.logged("preemption.policy: pow -> never");
-    let state = pairs(&mut admin, "SHOW STATE");
+    let state = rows(&mut admin, "SHOW STATE");
     assert_eq!((value(&state, "reloads"), value(&state, "state")), ("1".to_owned(), "active".to_owned()));
     admin.run("RELOAD").unwrap();
     let notices: Vec<String> = admin.take_notices().iter().map(ToString::to_string).collect();
@@ -72,21 +70,13 @@ fn a_governor_lives_and_ends_as_it_is_told() {
     let mut viewer = governor.console("viewer");
     let error = viewer.run("SHUTDOWN").unwrap_err().to_string();
     assert!(error.contains("permission denied"), "{error}");
-    assert!(page(&address).contains("\"name\":\"high\""));
+    assert!(get(&page, "/state.json").contains("\"name\":\"high\""));
 
     drop((admin, viewer));
     governor.signal(Signal::TERM);
     assert_eq!(governor.told(), "STOPPING=1");
     governor.logged("ended");
     assert!(governor.ended());
-}
-
-fn page(address: &str) -> String {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.write_all(b"GET /state.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
 }
 
 #[test]
@@ -119,8 +109,7 @@ fn psql_shows_it() {
     let output = run(&["-c", "PAUSE"]);
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("permission denied"), "{output:?}");
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    governor.end();
 }
 
 /// Settings with a server that the test plays.
@@ -132,7 +121,6 @@ fn before(server: &TcpListener) -> impl FnOnce(String) -> String {
     }
 }
 
-/// A start-up message of a user.
 fn startup(user: &str) -> Vec<u8> {
     let body = format!("user\0{user}\0\0");
     [&(body.len() as u32 + 8).to_be_bytes()[..], &[0, 3, 0, 0], body.as_bytes()].concat()
@@ -198,7 +186,7 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
     let governor = Governor::start_with(before(&server), false);
     let (mut client, mut played) = session(&governor, &server);
     let limit = |free: u64| {
-        let files = fs::read_dir(format!("/proc/{}/fd", governor.child.id())).unwrap();
+        let files = fs::read_dir(format!("/proc/{}/fd", governor.process())).unwrap();
         let files = files.map(|file| file.unwrap().file_name().to_str().unwrap().parse::<u64>().unwrap());
         let files: std::collections::BTreeSet<u64> = files.collect();
         let lowest = (0..).find(|number| !files.contains(number)).unwrap();
@@ -218,7 +206,7 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
     };
     (0..20).for_each(|_| refused(governor.client()));
     let mut admin = governor.console("admin");
-    assert_eq!(value(&pairs(&mut admin, "SHOW STATE"), "clients"), "1");
+    assert_eq!(value(&rows(&mut admin, "SHOW STATE"), "clients"), "1");
     drop(admin);
     // With none left they are turned away at the door.
     limit(0);
@@ -234,8 +222,7 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
     let (mut second, mut played_second) = session(&governor, &server);
     converse(&mut second, &mut played_second, b'I');
     drop((client, second));
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    governor.end();
 }
 
 /// The nice value of a process; `None` once it has ended.
@@ -245,61 +232,39 @@ fn nice(process: i32) -> Option<i32> {
     fields[16].parse().ok()
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(std::time::Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
 /// A governor is killed (`kill -9`, or for memory) while server processes have the shares of their classes. Those whose
 /// sessions were idle end with it. One that runs a statement keeps its low share until that ends, and disturbs nobody by it;
 /// new sessions have the shares of their classes as soon as there is a governor again.
 #[test]
 fn a_killed_governor_leaves_no_share_behind() {
-    let server = PrivateServer::start(ServerSettings::for_this_machine())
-        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
+    let server = start_server();
     let (user, database) = (server.user(), server.database());
-    let own = ServerUrl::of_socket(server.socket_folder(), server.port(), user, database);
-    let mut own = Connection::open(&own).unwrap();
+    let mut own = open(&url(&server, user));
     if !rustix::process::geteuid().is_root() {
         return skip(Need::Root, "only root may give processes back what others took");
     }
     own.run("create role shop login").unwrap();
-    let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
-    let mut governor = Governor::start_with(
-        |text| {
-            let lines =
-                format!("server = \"postgres:///?{socket}\"\ncontrol = \"postgres://{user}@/{database}?{socket}\"");
-            let text = text.replace("server = \"postgres://nobody@localhost:1/none?sslmode=disable\"", &lines);
-            // The server's database has the console's usual name.
-            text.replace("[http]", "[admin]\ndatabase = \"console\"\n[http]")
-        },
-        false,
-    );
+    let mut governor = Governor::start_with(in_front_of(&server), false);
     let open = |governor: &Governor, user: &str| {
-        let url = ServerUrl::of_socket(governor.folder.path(), 6432, user, database);
-        let mut connection = Connection::open(&url).unwrap_or_else(|error| panic!("{error}"));
+        let mut connection = open(&ServerUrl::of_socket(governor.folder.path(), 6432, user, database));
         connection.run("select 1").unwrap();
         connection
     };
     let (idle, mut busy) = (open(&governor, user), open(&governor, user));
     let processes = [idle.process_id(), busy.process_id()];
-    wait_until("both to have the share of low", || processes.iter().all(|process| nice(*process) == Some(10)));
+    until("both to have the share of low", || processes.iter().all(|process| nice(*process) == Some(10)));
     let sleeper = std::thread::spawn(move || busy.run("select pg_sleep(600)").is_err());
     let active = format!("select count(*) from pg_stat_activity where pid = {} and state = 'active'", processes[1]);
-    wait_until("the statement to run", || own.text(&active).unwrap().as_deref() == Some("1"));
+    until("the statement to run", || own.text(&active).unwrap().as_deref() == Some("1"));
     governor.kill_and_start();
     assert!(sleeper.join().unwrap());
-    wait_until("the idle session's process to end", || nice(processes[0]).is_none());
+    until("the idle session's process to end", || nice(processes[0]).is_none());
     assert_eq!(nice(processes[1]), Some(10));
     let (low, high) = (open(&governor, user), open(&governor, "shop"));
-    wait_until("low to have its share again", || nice(low.process_id()) == Some(10));
+    until("low to have its share again", || nice(low.process_id()) == Some(10));
     assert_eq!(nice(high.process_id()), Some(0));
     own.run(&format!("select pg_terminate_backend({})", processes[1])).unwrap();
-    wait_until("the statement to end", || nice(processes[1]).is_none());
+    until("the statement to end", || nice(processes[1]).is_none());
     drop((idle, low, high));
-    governor.signal(Signal::TERM);
-    assert!(governor.ended());
+    governor.end();
 }

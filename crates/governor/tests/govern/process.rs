@@ -1,16 +1,18 @@
 //! A governor in a process of its own, and those who talk to it.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::Connection;
+use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::{Password, ServerUrl};
+use plimsoll_testing::until;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{EXPECTED_END, PATIENCE, SETTINGS};
@@ -21,8 +23,7 @@ pub struct Governor {
     pub folder: tempfile::TempDir,
     /// Its settings.
     pub file: PathBuf,
-    /// The process.
-    pub child: Child,
+    pub child: Process,
     notify: UnixDatagram,
     log: Receiver<serde_json::Value>,
 }
@@ -48,8 +49,8 @@ impl Governor {
 
     /// Kills it without a word and starts another one with the same settings.
     pub fn kill_and_start(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+        self.child.0.kill().unwrap();
+        self.child.0.wait().unwrap();
         (self.child, self.log) = spawn(self.folder.path(), &self.file, false);
         assert_eq!(self.told(), "READY=1");
     }
@@ -66,8 +67,8 @@ impl Governor {
 
     /// Starts another one with the same settings beside it, which must fail.
     pub fn fail_to_succeed(&self) {
-        let (mut child, _log) = spawn(self.folder.path(), &self.file, false);
-        assert!(!ended(&mut child), "it has started");
+        let (child, _log) = spawn(self.folder.path(), &self.file, false);
+        assert!(!child.ended(), "it has started");
     }
 
     /// What systemd is told next.
@@ -93,12 +94,17 @@ impl Governor {
         }
     }
 
-    /// Its process.
-    pub fn process(&self) -> Pid {
-        Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap()
+    /// What a line of the log says behind those words, which are not said otherwise.
+    pub fn logged_behind(&self, words: &str) -> String {
+        let line = self.logged(words);
+        let (_, behind) = line["message"].as_str().and_then(|message| message.split_once(words)).unwrap();
+        behind.trim_end_matches('/').to_owned()
     }
 
-    /// Sends it a signal.
+    pub fn process(&self) -> Pid {
+        Pid::from_child(&self.child.0)
+    }
+
     pub fn signal(&self, signal: Signal) {
         kill_process(self.process(), signal).unwrap();
     }
@@ -112,7 +118,7 @@ impl Governor {
 
     /// How long it has had a core, in hundredths of a second.
     pub fn cpu_ticks(&self) -> u64 {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.process())).unwrap();
         let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
         fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
     }
@@ -125,58 +131,48 @@ impl Governor {
     }
 
     /// Waits for its end; whether it was the expected one.
-    pub fn ended(mut self) -> bool {
-        ended(&mut self.child)
+    pub fn ended(self) -> bool {
+        self.child.ended()
+    }
+
+    /// Has it drain, and waits for its end.
+    pub fn end(self) {
+        self.signal(Signal::TERM);
+        assert!(self.ended());
     }
 }
 
 /// A governor that another one has taken over from.
 pub struct Predecessor {
-    child: Child,
+    pub child: Process,
     _log: Receiver<serde_json::Value>,
 }
 
-impl Predecessor {
-    /// Whether it still lives.
+/// The process of a governor.
+pub struct Process(Child);
+
+impl Process {
     pub fn lives(&mut self) -> bool {
-        self.child.try_wait().unwrap().is_none()
+        self.0.try_wait().unwrap().is_none()
     }
 
     /// Waits for its end; whether it was the expected one.
     pub fn ended(mut self) -> bool {
-        ended(&mut self.child)
+        until("the governor to end", || !self.lives());
+        self.0.wait().unwrap().success()
     }
 }
 
-impl Drop for Predecessor {
+impl Drop for Process {
     fn drop(&mut self) {
         // Ended already, unless a test has failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn ended(child: &mut Child) -> bool {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.success();
-        }
-        assert!(Instant::now() < deadline, "the governor does not end");
-        thread::sleep(Duration::from_millis(5));
-    }
-}
-
-impl Drop for Governor {
-    fn drop(&mut self) {
-        // Ended already, unless a test has failed.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 /// Starts a governor; its process, and its log line by line.
-fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Child, Receiver<serde_json::Value>) {
+fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Process, Receiver<serde_json::Value>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["governor", "--exact", "--nocapture", "--test-threads=1"])
         .env(SETTINGS, file)
@@ -199,14 +195,16 @@ fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Child, Receiver<serde
             }
         }
     });
-    (child, log)
+    (Process(child), log)
 }
 
-/// The text of its settings.
+/// The line of its settings for a server that is not there.
+pub const NO_SERVER: &str = "server = \"postgres://nobody@localhost:1/none?sslmode=disable\"";
+
 pub fn settings(folder: &Path, policy: &str, clients_max: u32) -> String {
     format!(
         r#"
-server = "postgres://nobody@localhost:1/none?sslmode=disable"
+{NO_SERVER}
 [listen]
 addresses = []
 socket_folders = ["{folder}"]
@@ -233,18 +231,56 @@ password = "viewer's password"
     )
 }
 
-/// The values of one column of an answer, by the values of the first.
-pub fn pairs(console: &mut Connection, statement: &str) -> Vec<(String, String)> {
-    let mut pairs = Vec::new();
-    let mut each = |row: &[Option<&str>]| {
-        let cell = |place: usize| row.get(place).copied().flatten().unwrap_or_default().to_owned();
-        pairs.push((cell(0), cell(1)));
-    };
+/// The rows of an answer; what is null is empty.
+pub fn rows(console: &mut Connection, statement: &str) -> Vec<Vec<String>> {
+    let mut rows = Vec::new();
+    let mut each =
+        |row: &[Option<&str>]| rows.push(row.iter().map(|cell| cell.unwrap_or_default().to_owned()).collect());
     console.text_rows(statement, &mut each).unwrap_or_else(|error| panic!("{statement}: {error}"));
-    pairs
+    rows
 }
 
-/// The value of a key; there must be one.
-pub fn value(pairs: &[(String, String)], key: &str) -> String {
-    pairs.iter().find(|(other, _)| other == key).unwrap_or_else(|| panic!("no {key} in {pairs:?}")).1.clone()
+/// The second cell of the row whose first is that key; there must be one.
+pub fn value(rows: &[Vec<String>], key: &str) -> String {
+    rows.iter().find(|row| row[0] == key).unwrap_or_else(|| panic!("no {key} in {rows:?}"))[1].clone()
+}
+
+/// What its page answers.
+pub fn get(page: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(page).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+pub fn start_server() -> PrivateServer {
+    PrivateServer::start(ServerSettings::for_this_machine())
+        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"))
+}
+
+/// Where a user reaches a server, not through a governor.
+pub fn url(server: &PrivateServer, user: &str) -> ServerUrl {
+    ServerUrl::of_socket(server.socket_folder(), server.port(), user, server.database())
+}
+
+/// Opens a connection that must succeed.
+pub fn open(url: &ServerUrl) -> Connection {
+    Connection::open(url).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The parameters of a URL by which a server's socket is found.
+pub fn socket(server: &PrivateServer) -> String {
+    format!("host={}&port={}", server.socket_folder().display(), server.port())
+}
+
+/// Settings of a governor in front of that server, with a login of its own. The server's database has the console's usual name.
+pub fn in_front_of(server: &PrivateServer) -> impl FnOnce(String) -> String + use<> {
+    let (user, database, socket) = (server.user(), server.database(), socket(server));
+    let lines = format!("server = \"postgres:///?{socket}\"\ncontrol = \"postgres://{user}@/{database}?{socket}\"");
+    move |text| {
+        let text = text.replace(NO_SERVER, &lines);
+        text.replace("[http]", "[admin]\ndatabase = \"console\"\n[http]")
+    }
 }

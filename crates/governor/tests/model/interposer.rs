@@ -34,7 +34,6 @@ pub enum Canary {
 
 /// The listener that the governor takes for its server.
 pub struct Interposer {
-    /// Where it listens.
     pub address: SocketAddr,
     shared: Arc<Shared>,
 }
@@ -57,7 +56,6 @@ struct Shared {
     answered: AtomicUsize,
     /// What the transaction has asked and been answered, for [`Canary::SameAnswers`].
     first_run: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// What was really done.
     done: Mutex<Done>,
     governor: OnceLock<Arc<Governor>>,
     canary: Mutex<Option<Canary>>,
@@ -71,7 +69,6 @@ pub struct Done {
     pub preempted: usize,
     /// Units that their client cancelled.
     pub cancelled: usize,
-    /// Whether the change was made.
     pub changed: bool,
 }
 
@@ -100,7 +97,6 @@ impl Interposer {
         assert!(self.shared.governor.set(governor).is_ok(), "one governor");
     }
 
-    /// Misbehaves.
     pub fn set_canary(&self, canary: Option<Canary>) {
         *self.shared.canary.lock().unwrap() = canary;
     }
@@ -126,12 +122,10 @@ impl Interposer {
         *self.shared.armed.lock().unwrap() = injections.into_iter().collect();
     }
 
-    /// How many units have been answered so far.
     pub fn answered(&self) -> usize {
         self.shared.answered.load(Ordering::SeqCst)
     }
 
-    /// Who changes what transactions have seen.
     pub fn set_somebody(&self, somebody: Client) {
         *self.shared.somebody.lock().unwrap() = Some(somebody);
     }

@@ -10,9 +10,15 @@
 //! Such runs go on after a difference; the ordinary one ends with the first.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
+#[path = "../common/client.rs"]
+#[allow(dead_code, reason = "shared with the tests by traffic")]
+mod client;
 mod generate;
 mod interposer;
 mod play;
+#[path = "../common/requests.rs"]
+#[allow(dead_code, reason = "shared with the tests by traffic")]
+mod requests;
 mod script;
 mod shrink;
 mod wire;

@@ -26,7 +26,6 @@ use units::{completes, failing_at, group_length, may_end, rollback_like, rolls_b
 /// How often a transaction is run again that was rolled back. Nothing is done to it then.
 const RETRIES_MAX: usize = 1;
 
-/// What did not agree.
 #[derive(Debug, Clone)]
 pub struct Difference {
     /// What kind of difference: it stays the same while a script shrinks.
@@ -61,7 +60,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Both together.
     pub fn add(&mut self, other: Report) {
         self.seeds += other.seeds;
         self.preempted += other.preempted;

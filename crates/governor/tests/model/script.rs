@@ -38,9 +38,7 @@ pub const PROBE: &str = "SELECT (SELECT string_agg(format('%s %s', name, CASE WH
 /// Everything that one run does.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Script {
-    /// The story, line by line.
     pub story: Vec<String>,
-    /// The transactions, in order.
     pub transactions: Vec<Transaction>,
 }
 
@@ -51,12 +49,10 @@ pub struct Transaction {
     pub steps: Vec<ScriptStep>,
 }
 
-/// One unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScriptStep {
     /// What is done to it in the governed run.
     pub injections: Vec<Injection>,
-    /// What is sent.
     pub unit: Unit,
     /// Whether the next unit is sent together with it.
     pub ahead: bool,
@@ -130,7 +126,6 @@ pub fn expanded(sql: &str) -> String {
 }
 
 impl Request {
-    /// The message.
     pub fn bytes(&self) -> Vec<u8> {
         match self {
             Request::Parse { name, sql } => wire::parse(name, &expanded(sql)),
@@ -186,7 +181,6 @@ impl Script {
         Ok(script)
     }
 
-    /// How many units it has.
     pub fn unit_count(&self) -> usize {
         self.transactions.iter().map(|transaction| transaction.steps.len()).sum()
     }

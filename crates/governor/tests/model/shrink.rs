@@ -6,7 +6,6 @@ use super::play::{self, Difference};
 use super::script::{Script, ScriptStep, Unit};
 use super::world::World;
 
-/// How long it may take.
 const TIME_MAX: Duration = Duration::from_secs(40);
 
 /// While it shrinks, silence is not waited for as long.

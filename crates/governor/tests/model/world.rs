@@ -1,7 +1,6 @@
 //! A server with two equal databases, one of which is reached through a governor.
 
 use std::cell::Cell;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,7 +15,7 @@ use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
 
 use super::interposer::Interposer;
-use super::wire::{Client, Destination, PATIENCE};
+use super::wire::{Client, Destination, Failure, PASSWORD, PATIENCE};
 
 /// Who the sessions under test are: a user of the lowest class, whose transactions may be rolled back.
 const USER: &str = "report";
@@ -87,13 +86,11 @@ fn server() -> Arc<PrivateServer> {
         let server = PrivateServer::start(settings)
             .unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"));
         let place = Destination::Unix(socket(&server));
-        let mut client = Client::connect(&place, server.user(), server.database(), PATIENCE).unwrap();
+        let connect = |database: &str| Client::connect(&place, server.user(), database).unwrap();
+        let mut client = connect(server.database());
         client.query(&format!("CREATE ROLE {USER} LOGIN")).unwrap();
         client.query("CREATE DATABASE model").unwrap();
-        drop(client);
-        let mut client = Client::connect(&place, server.user(), "model", PATIENCE).unwrap();
-        client.query(SCHEMA).unwrap();
-        drop(client);
+        connect("model").query(SCHEMA).unwrap();
         let server = Arc::new(server);
         *shared = Arc::downgrade(&server);
         server
@@ -114,35 +111,33 @@ pub struct Side {
 }
 
 impl Side {
-    /// Opens a session.
-    fn connect(&self, patience: Duration) -> io::Result<Client> {
+    fn connect(&self) -> Result<Client, Failure> {
+        let own = [("user", USER), ("database", &self.database), ("client_encoding", "UTF8"), ("DateStyle", "ISO")];
         // The governor names the session's class to the server, so that SHOW has an answer.
         let is_plain = matches!(self.place, Destination::Unix(_));
-        let class: &[&str] = if is_plain { &["plimsoll.class", "low"] } else { &[] };
-        Client::connect_with(&self.place, USER, &self.database, class, patience)
+        let class = is_plain.then_some(("plimsoll.class", "low"));
+        let parameters: Vec<_> = own.into_iter().chain(class).collect();
+        Client::log_in(&self.place, &parameters, PASSWORD)
     }
 
     /// What is in it, in no particular order.
     pub fn data(&mut self) -> Vec<Vec<Option<String>>> {
-        self.observer.query(DATA).unwrap()
+        self.observer.query(DATA).unwrap().rows
     }
 
-    /// Changes it.
     pub fn change(&mut self, sql: &str) {
         self.observer.query(sql).unwrap();
     }
 
-    /// How many advisory locks that process has.
     pub fn advisory_locks(&mut self, process: i32) -> String {
         let sql = format!("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = {process}");
-        self.observer.query(&sql).unwrap()[0][0].clone().unwrap()
+        self.observer.value(&sql).unwrap()
     }
 
-    /// Waits until that process has ended.
     pub fn until_gone(&mut self, process: i32) -> Result<(), String> {
         let sql = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process}");
         let deadline = Instant::now() + PATIENCE;
-        while !self.observer.query(&sql).unwrap().is_empty() {
+        while !self.observer.query(&sql).unwrap().rows.is_empty() {
             if Instant::now() > deadline {
                 return Err(format!("the server's process {process} stays though its client has left"));
             }
@@ -154,15 +149,10 @@ impl Side {
 
 /// Both databases, and what stands in front of one.
 pub struct World {
-    /// The one that is reached through the governor.
     pub governed: Side,
-    /// The other.
     pub plain: Side,
-    /// Between governor and server.
     pub interposer: Interposer,
-    /// The governor.
     pub governor: Arc<Governor>,
-    /// How long an answer may take.
     pub patience: Cell<Duration>,
     _watcher: watch::Watcher,
     _running: Running,
@@ -175,18 +165,18 @@ impl World {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let (server, number) = (server(), COUNT.fetch_add(1, Ordering::Relaxed));
         let place = Destination::Unix(socket(&server));
-        let mut client = Client::connect(&place, server.user(), server.database(), PATIENCE).unwrap();
+        let connect = |database: &str| Client::connect(&place, server.user(), database).unwrap();
+        let mut client = connect(server.database());
         let mut side = |name: &str| {
             let database = format!("{name}_{number}");
             client.query(&format!("CREATE DATABASE {database} TEMPLATE model")).unwrap();
-            let mut observer = Client::connect(&place, server.user(), &database, PATIENCE).unwrap();
+            let mut observer = connect(&database);
             observer.query("SET lock_timeout = '10s'").unwrap();
             Side { place: place.clone(), database, observer }
         };
         let (plain, mut governed) = (side("plain"), side("governed"));
         let interposer = Interposer::start(socket(&server));
-        let somebody = Client::connect(&place, server.user(), &governed.database, PATIENCE).unwrap();
-        interposer.set_somebody(somebody);
+        interposer.set_somebody(connect(&governed.database));
         let mut settings = settings(&interposer);
         settings.control =
             Some(ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), &governed.database));
@@ -216,7 +206,7 @@ impl World {
             let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() \
                        AND usename = 'report'";
             let deadline = Instant::now() + PATIENCE;
-            while !side.observer.query(end).unwrap().is_empty() {
+            while !side.observer.query(end).unwrap().rows.is_empty() {
                 assert!(Instant::now() < deadline, "sessions do not end");
                 std::thread::sleep(Duration::from_millis(1));
             }
@@ -225,15 +215,15 @@ impl World {
     }
 
     /// A session on each side: governed, and plain.
-    pub fn connect(&self) -> io::Result<(Client, Client)> {
-        let governed = self.governed.connect(self.patience.get())?;
+    pub fn connect(&self) -> Result<(Client, Client), Failure> {
+        let governed = self.governed.connect()?;
+        governed.set_patience(self.patience.get())?;
         if let Destination::Tcp(address) = self.governed.place {
             self.interposer.set_client(address, governed.key.clone());
         }
-        Ok((governed, self.plain.connect(PATIENCE)?))
+        Ok((governed, self.plain.connect()?))
     }
 
-    /// The card of a session.
     pub fn card(&self, client: &Client) -> Option<Arc<SessionCard>> {
         let process = Some(client.process());
         self.governor.registry.all().into_iter().find(|card| card.process() == process)

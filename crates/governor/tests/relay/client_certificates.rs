@@ -1,45 +1,23 @@
 //! Clients that must show a certificate, and what it proves.
 
-use std::fs;
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 
 use plimsoll_governor::config::{Surroundings, parse};
 use plimsoll_governor::settings::Settings;
-use plimsoll_postgres::connection::client_tls;
-use plimsoll_postgres::url::ServerUrl;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, ServerConnection, StreamOwned};
+use plimsoll_postgres::connection::PROTOCOL;
+use rustls::{ServerConnection, StreamOwned};
 
-use crate::tls::certificate;
+use crate::certificates::{self_signed, signed};
+use crate::tls::{certificate, encrypted, server};
 use crate::world::*;
-
-fn openssl(folder: &Path, arguments: &str) {
-    let mut command = Command::new("openssl");
-    command.current_dir(folder).args(arguments.split_whitespace());
-    if arguments.starts_with("req") {
-        command.args(["-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    }
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-}
 
 /// Two authorities, and a certificate of each for `ann`.
 fn certify(folder: &Path) {
-    fs::write(folder.join("extensions"), "basicConstraints=CA:FALSE\n").unwrap();
     for authority in ["ours", "strange"] {
-        openssl(
-            folder,
-            &format!("req -x509 -days 2 -subj /CN={authority} -keyout {authority}.key -out {authority}.crt"),
-        );
-        let name = format!("ann-of-{authority}");
-        openssl(folder, &format!("req -subj /CN=ann -keyout {name}.key -out {name}.csr"));
-        let sign = format!("-days 2 -CA {authority}.crt -CAkey {authority}.key -CAcreateserial -extfile extensions");
-        openssl(folder, &format!("x509 -req {sign} -in {name}.csr -out {name}.crt"));
-        fs::set_permissions(folder.join(format!("{name}.key")), fs::Permissions::from_mode(0o600)).unwrap();
+        self_signed(folder, authority, authority);
+        signed(folder, &format!("ann-of-{authority}"), "ann", authority, "basicConstraints=CA:FALSE\n");
     }
 }
 
@@ -56,9 +34,7 @@ fn settings_of(folder: &Path, lines: &str) -> Result<Settings, String> {
 fn client(world: &World, folder: &Path, own: Option<&str>, user: &str) -> Peer {
     let own = own.map(|own| format!("&sslcert={0}/{own}.crt&sslkey={0}/{own}.key", folder.display()));
     let url = format!("postgres://ann@localhost/shop?sslmode=require{}", own.unwrap_or_default());
-    let config = client_tls(&ServerUrl::parse_in(&url, &|_| None).unwrap()).unwrap();
-    let connection = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap();
-    let mut client = Peer::new(StreamOwned::new(connection, TcpStream::connect(world.address()).unwrap()));
+    let mut client = encrypted(TcpStream::connect(world.address()).unwrap(), &url, &[PROTOCOL]);
     // One whose certificate was refused may be gone already.
     let _ = client.stream.write_all(&startup(&[("user", user)]));
     client
@@ -68,19 +44,15 @@ fn client(world: &World, folder: &Path, own: Option<&str>, user: &str) -> Peer {
 /// sees the governor's.
 #[test]
 fn a_certificate_proves_who_its_client_is_and_nothing_else() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, servers_own) = certificate();
     let folder = folder.path();
-    let servers_own = certificate(folder);
     certify(folder);
     let listening = settings_of(folder, "client_ca = \"ours.crt\"\nrequired = true").unwrap().listen;
     let world = World::with(|all| {
         (all.listen.tls, all.listen.tls_required) = (listening.tls, true);
         // The governor shows a certificate of its own, so that what the server asks of it proves nothing about clients.
-        let (port, own) = (all.server.port, folder.display());
-        let url = format!(
-            "postgres://x@localhost:{port}/x?sslmode=require&sslnegotiation=direct&sslcert={own}/server.crt&sslkey={own}/server.key"
-        );
-        all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
+        let own = format!("sslcert={0}/server.crt&sslkey={0}/server.key", folder.display());
+        all.server = server(all, &format!("sslmode=require&sslnegotiation=direct&{own}"));
         all.passing_on.trust_clients = false;
     });
     let accept = || {
@@ -103,17 +75,15 @@ fn a_certificate_proves_who_its_client_is_and_nothing_else() {
         assert!(!matches!(refused.read(&mut [0]), Ok(1..)), "{own:?} is let in");
     }
     // Without encryption nothing can be shown.
-    let mut plain = world.client();
-    plain.send(&startup(&[("user", "ann")]));
+    let mut plain = world.start_up(&[("user", "ann")]);
     assert_eq!(plain.error().0, "28000");
     assert!(world.nobody_comes());
 }
 
 #[test]
 fn authorities_of_clients_are_checked() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, _) = certificate();
     let folder = folder.path();
-    certificate(folder);
     certify(folder);
     let check = |lines: &str, expect: &str| {
         let error = settings_of(folder, lines).expect_err(expect);

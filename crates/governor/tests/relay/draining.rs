@@ -3,7 +3,6 @@
 use plimsoll_governor::admin::scram::hash_password;
 use plimsoll_governor::settings::AdminUser;
 use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::url::ServerUrl;
 
 use crate::world::*;
 
@@ -16,8 +15,8 @@ fn with_console() -> World {
 }
 
 fn console(world: &World) -> Connection {
-    let url = format!("postgres://op:secret@{}/console?sslmode=disable", world.address());
-    Connection::open(&ServerUrl::parse_in(&url, &|_| None).unwrap()).unwrap_or_else(|error| panic!("{error}"))
+    let url = url(&format!("postgres://op:secret@{}/console?sslmode=disable", world.address()));
+    Connection::open(&url).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The value of a key in `SHOW STATE`.
@@ -47,7 +46,7 @@ fn operators_see_what_a_drain_waits_for() {
     world.running.drain();
     assert_eq!(idle.error().0, "57P01");
     drop(idle);
-    wait_until("the idle session to end", || world.governor.registry.len() == 1);
+    until("the idle session to end", || world.governor.registry.len() == 1);
     // On either worker.
     let mut late = [console(&world), console(&world)];
     for operator in late.iter_mut().chain([&mut early]) {
@@ -57,8 +56,7 @@ fn operators_see_what_a_drain_waits_for() {
         assert!(waits_for.contains("bob"), "{waits_for}");
     }
     // Clients are still refused.
-    let mut client = world.client();
-    client.send(&startup(&[("user", "carl")]));
+    let mut client = world.start_up(&[("user", "carl")]);
     assert_eq!(client.error().0, "57P03");
     // The last session ends, and the governor with it, whoever looks on.
     busy.send(&query("commit"));

@@ -47,8 +47,7 @@ fn the_servers_last_words_are_passed_on() {
     assert_eq!(client.until(b'E'), words);
     assert!(client.is_closed());
     // Also if they came before the client has said anything, and during a login.
-    let mut client = world.client();
-    client.send(&startup(&[("user", "ann")]));
+    let mut client = world.start_up(&[("user", "ann")]);
     let mut server = world.accept();
     server.packet();
     server.send(&words);
@@ -68,8 +67,7 @@ fn draining_ends_each_session_when_it_is_idle() {
     assert_eq!(idle.error().0, "57P01");
     assert!(idle.is_closed() && idle_server.is_closed_after_leave());
     // Who comes now is told why, and a driver that knows other servers goes there.
-    let mut late = world.client();
-    late.send(&startup(&[("user", "carl")]));
+    let mut late = world.start_up(&[("user", "carl")]);
     assert_eq!(late.error().0, "57P03");
     // A transaction is brought to its end.
     busy_server.send(&[tagged(b'C', b"BEGIN\0"), ready(b'T')].concat());
@@ -101,7 +99,6 @@ impl Peer {
     /// Whether the other end takes its leave, or not, and closes.
     fn is_closed_after_leave(&mut self) -> bool {
         let mut all = Vec::new();
-        use std::io::Read;
         let read = self.stream.read_to_end(&mut all);
         read.is_ok() && (all.is_empty() || all == tagged(b'X', b""))
     }

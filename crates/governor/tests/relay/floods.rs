@@ -17,8 +17,7 @@ fn silent_connections_keep_nobody_out() {
     }
     let _client = world.session("ann", &[1; 4]);
     let _fireman = world.session("fireman", &[2; 4]);
-    let mut console = world.client();
-    console.send(&startup(&[("user", "op"), ("database", "console")]));
+    let mut console = world.start_up(&[("user", "op"), ("database", "console")]);
     assert_eq!(console.message()[0], b'R');
     // The oldest have given way, the newest are still there.
     assert!(silent[0].is_closed());
@@ -29,22 +28,16 @@ fn silent_connections_keep_nobody_out() {
 #[test]
 fn one_address_cannot_take_all_places_with_logins_that_do_not_end() {
     let world = World::with(|settings| settings.listen.logins_max_per_address = 2);
-    let begin = |user: &str| {
-        let mut client = world.client();
-        client.send(&startup(&[("user", user)]));
-        client
-    };
+    let begin = |user: &str| world.start_up(&[("user", user)]);
     let mut hanging = [begin("ann"), begin("ann")].map(|client| (client, world.accept()));
     let mut third = begin("ann");
-    let (code, text) = third.error();
-    assert!(code == "53300" && text.contains("logins_max_per_address"), "{text}");
+    third.refused("53300", "logins_max_per_address");
     assert!(third.is_closed());
     let _fireman = world.session("fireman", &[2; 4]);
     // Those who are in do not count: a pooler has as many connections as it likes.
     for (client, server) in &mut hanging {
         server.packet();
-        server.send(&welcome(&[1; 4]));
-        client.until(b'Z');
+        let_in(client, server, &[1; 4]);
     }
     let _more = [3, 4, 5].map(|key| world.session("ann", &[key; 4]));
 }

@@ -92,8 +92,7 @@ fn whoever_says_nothing_is_shown_out() {
     slow.send(&startup(&[("user", "ann")])[..9]);
     assert!(silent.is_closed() && slow.is_closed());
     // Nor may a password take for ever.
-    let mut client = world.client();
-    client.send(&startup(&[("user", "ann")]));
+    let mut client = world.start_up(&[("user", "ann")]);
     let mut server = world.accept();
     server.packet();
     server.send(&tagged(b'R', &[0, 0, 0, 3]));
@@ -105,14 +104,12 @@ fn whoever_says_nothing_is_shown_out() {
 fn one_client_too_many_is_told_so_unless_it_is_to_break_the_glass() {
     let world = World::with(|settings| settings.listen.clients_max = 1);
     let (first, server) = world.session("ann", &[1; 4]);
-    let mut second = world.client();
-    second.send(&startup(&[("user", "bob")]));
-    let (code, text) = second.error();
-    assert_eq!(code, "53300", "{text}");
+    let mut second = world.start_up(&[("user", "bob")]);
+    assert_eq!(second.error().0, "53300");
     let _fireman = world.session("fireman", &[2; 4]);
     drop((first, server));
     // A place is free again as soon as the relay has seen its client go; the one who broke the glass took none.
-    wait_until("the first client to be gone", || world.governor.registry.len() == 1);
+    until("the first client to be gone", || world.governor.registry.len() == 1);
     let _third = world.session("bob", &[3; 4]);
 }
 
@@ -122,11 +119,9 @@ fn a_server_that_is_not_there_is_named() {
         // A port that is closed again.
         settings.server.port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     });
-    let mut client = world.client();
-    client.send(&startup(&[("user", "ann")]));
-    let (code, text) = client.error();
-    assert_eq!(code, "08001");
-    assert!(text.contains("127.0.0.1") && text.contains("refused"), "{text}");
+    let mut client = world.start_up(&[("user", "ann")]);
+    let text = client.refused("08001", "127.0.0.1");
+    assert!(text.contains("refused"), "{text}");
     assert!(client.is_closed());
     assert!(world.governor.registry.is_empty());
 }
@@ -151,8 +146,7 @@ fn clients_come_by_unix_sockets_too() {
     client.send(&startup(&[("user", "ann")]));
     let mut server = world.accept();
     server.packet();
-    server.send(&welcome(&[3; 32]));
-    assert_eq!(client.until(b'Z'), welcome(&[3; 32]));
+    let_in(&mut client, &mut server, &[3; 32]);
     drop(world);
     assert!(!socket.exists());
 }

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should panic")]
 
 mod cancels;
+#[path = "../common/certificates.rs"]
+mod certificates;
 mod client_certificates;
 mod draining;
 mod endings;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use plimsoll_governor::governor::Governor;
+use plimsoll_governor::relay::Running;
 use plimsoll_governor::settings::Settings;
 use plimsoll_governor::watch;
 use plimsoll_policy::ClassIndex;
@@ -13,7 +15,7 @@ use crate::world::*;
 
 struct Behind {
     server: PrivateServer,
-    world: (std::sync::Arc<plimsoll_governor::governor::Governor>, plimsoll_governor::relay::Running),
+    world: (Arc<Governor>, Running),
 }
 
 impl Behind {
@@ -22,19 +24,18 @@ impl Behind {
     }
 
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
-        let server = PrivateServer::start(ServerSettings::for_this_machine())
-            .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"));
-        let mut settings = settings("postgres://nobody@localhost/none");
-        settings.server = direct(&server);
-        settings.control = Some(direct(&server));
-        change(&mut settings);
-        Behind { world: govern(settings), server }
+        let server = server();
+        let world = governed(direct(&server), |settings| {
+            settings.control = Some(direct(&server));
+            change(settings);
+        });
+        Behind { world, server }
     }
 
     fn url(&self) -> ServerUrl {
         let address = tcp_address(&self.world.1);
         let (user, database) = (self.server.user(), self.server.database());
-        ServerUrl::parse_in(&format!("postgres://{user}@{address}/{database}?sslmode=disable"), &|_| None).unwrap()
+        url(&format!("postgres://{user}@{address}/{database}?sslmode=disable"))
     }
 
     fn open(&self) -> Connection {
@@ -42,8 +43,22 @@ impl Behind {
     }
 }
 
-fn direct(server: &PrivateServer) -> ServerUrl {
+pub fn server() -> PrivateServer {
+    PrivateServer::start(ServerSettings::for_this_machine())
+        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"))
+}
+
+/// Where the server itself is reached by its own user.
+pub fn direct(server: &PrivateServer) -> ServerUrl {
     ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
+}
+
+/// A governor in front of a server that is reached there.
+pub fn governed(server: ServerUrl, change: impl FnOnce(&mut Settings)) -> (Arc<Governor>, Running) {
+    let mut settings = settings("postgres://nobody@localhost/none");
+    settings.server = server;
+    change(&mut settings);
+    govern(settings)
 }
 
 #[test]
@@ -64,7 +79,7 @@ fn a_real_server_is_as_it_was() {
     let sleeper = std::thread::spawn(move || (session.run("select pg_sleep(60)").unwrap_err().to_string(), session));
     let mut own = Connection::open(&direct(&behind.server)).unwrap();
     let active = format!("select count(*) from pg_stat_activity where pid = {pid} and state = 'active'");
-    wait_until("the query to run", || own.text(&active).unwrap().as_deref() == Some("1"));
+    until("the query to run", || own.text(&active).unwrap().as_deref() == Some("1"));
     canceller.send().unwrap();
     let (error, mut session) = sleeper.join().unwrap();
     assert!(error.contains("canceling statement due to user request"), "{error}");
@@ -82,10 +97,10 @@ fn a_real_server_is_as_it_was() {
     raw.send(&query("select pg_sleep(60)"));
     let sleeping = "select count(*) from pg_stat_activity where query like '%pg_sleep(60)%' and state = 'active' \
                     and pid <> pg_backend_pid()";
-    wait_until("it to sleep", || own.text(sleeping).unwrap().as_deref() == Some("1"));
+    until("it to sleep", || own.text(sleeping).unwrap().as_deref() == Some("1"));
     drop(raw);
-    wait_until("it to be gone", || own.text(sleeping).unwrap().as_deref() == Some("0"));
-    wait_until("the registry to be empty", || behind.world.0.registry.is_empty());
+    until("it to be gone", || own.text(sleeping).unwrap().as_deref() == Some("0"));
+    until("the registry to be empty", || behind.world.0.registry.is_empty());
 
     // The whole server goes.
     let mut session = behind.open();
@@ -93,12 +108,8 @@ fn a_real_server_is_as_it_was() {
     drop(behind.server);
     let error = session.run("select 5").unwrap_err().to_string();
     assert!(!error.is_empty());
-    let error = Connection::open(&{
-        let address = tcp_address(&behind.world.1);
-        ServerUrl::parse_in(&format!("postgres://x@{address}/x?sslmode=disable"), &|_| None).unwrap()
-    })
-    .unwrap_err()
-    .to_string();
+    let url = url(&format!("postgres://x@{}/x?sslmode=disable", tcp_address(&behind.world.1)));
+    let error = Connection::open(&url).unwrap_err().to_string();
     assert!(error.contains("cannot be reached"), "{error}");
 }
 
@@ -115,13 +126,13 @@ fn an_unlock_is_admitted_although_the_class_is_full() {
     let waits = std::thread::spawn(move || waiter.run("select pg_advisory_lock(1)").map(|()| waiter));
     let mut own = Connection::open(&direct(&behind.server)).unwrap();
     let is_waiting = "select exists (select from pg_locks where locktype = 'advisory' and not granted)";
-    wait_until("the other to wait", || own.text(is_waiting).unwrap().as_deref() == Some("t"));
+    until("the other to wait", || own.text(is_waiting).unwrap().as_deref() == Some("t"));
     holder.set_timeout(Some(PATIENCE)).unwrap();
     holder.run("select pg_advisory_unlock(1)").unwrap();
     let mut waiter = waits.join().unwrap().unwrap();
     // The limits hold as before.
     assert_eq!(waiter.text("select 1").unwrap().as_deref(), Some("1"));
-    wait_until("all to have left", || governor.inside(low) == 0);
+    until("all to have left", || governor.inside(low) == 0);
     watcher.stop();
     assert_eq!(governor.statistics.class(low).let_in.load(std::sync::atomic::Ordering::Relaxed), 1);
 }

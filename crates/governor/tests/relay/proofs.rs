@@ -5,33 +5,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::process::Command;
 
 use plimsoll_governor::relay::Address;
-use plimsoll_governor::settings::Settings;
 use plimsoll_postgres::connection::Connection;
-use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::{ServerUrl, account_name};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
+use crate::postgres::{direct, governed, server};
 use crate::tls::certificate;
 use crate::world::*;
-
-fn server() -> PrivateServer {
-    PrivateServer::start(ServerSettings::for_this_machine())
-        .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"))
-}
-
-fn own_url(server: &PrivateServer) -> ServerUrl {
-    ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database())
-}
-
-fn governed(url: ServerUrl, change: impl FnOnce(&mut Settings)) -> Governed {
-    let mut settings = settings("postgres://nobody@localhost/none");
-    settings.server = url;
-    change(&mut settings);
-    govern(settings)
-}
-
-type Governed = (std::sync::Arc<plimsoll_governor::governor::Governor>, plimsoll_governor::relay::Running);
 
 /// The governor and its server run on one machine, and pg_hba.conf says `peer` for the Unix socket between them. Whoever
 /// reached the governor's TCP port was the role of the governor's account: no password was ever asked for.
@@ -39,33 +20,31 @@ type Governed = (std::sync::Arc<plimsoll_governor::governor::Governor>, plimsoll
 fn a_client_does_not_become_the_role_of_the_governors_account() {
     let server = server();
     let (account, role) = (account_name().unwrap(), server.user());
-    let mut connection = Connection::open(&own_url(&server)).unwrap();
+    let mut connection = Connection::open(&direct(&server)).unwrap();
     fs::write(server.data_folder().join("pg_ident.conf"), format!("m {account} {role}\n")).unwrap();
     fs::write(server.data_folder().join("pg_hba.conf"), "local all all peer map=m\n").unwrap();
     connection.run("select pg_reload_conf()").unwrap();
     // The postmaster reads it when it has time; the last line is about another role.
-    wait_until("peer to hold", || {
+    until("peer to hold", || {
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), "nobody", server.database());
         Connection::open(&url).unwrap_err().to_string().contains("eer authentication failed")
     });
     for is_trusted in [false, true] {
         let folder = tempfile::tempdir().unwrap();
-        let governed = governed(own_url(&server), |settings| {
+        let governed = governed(direct(&server), |settings| {
             settings.passing_on.trust_clients = is_trusted;
             settings.listen.socket_folders = vec![folder.path().to_owned()];
         });
         let tcp = format!("postgres://{role}@{}/{}?sslmode=disable", tcp_address(&governed.1), server.database());
-        let tcp = Connection::open(&ServerUrl::parse_in(&tcp, &|_| None).unwrap());
-        match (is_trusted, tcp) {
-            (true, outcome) => assert_eq!(outcome.unwrap().text("select 1").unwrap().as_deref(), Some("1")),
-            (false, outcome) => {
-                let error = outcome.unwrap_err().to_string();
-                assert!(error.contains("without asking for a password"), "{error}");
-            }
+        let tcp = Connection::open(&url(&tcp));
+        if is_trusted {
+            assert_eq!(tcp.unwrap().text("select 1").unwrap().as_deref(), Some("1"));
+        } else {
+            let error = tcp.unwrap_err().to_string();
+            assert!(error.contains("without asking for a password"), "{error}");
         }
         // The same account at the governor's socket is what the server would let in as well.
-        let is_socket = |address: &&Address| matches!(address, Address::Socket(_));
-        assert!(governed.1.addresses().iter().any(|address| is_socket(&address)));
+        assert!(governed.1.addresses().iter().any(|address| matches!(address, Address::Socket(_))));
         let port = tcp_address(&governed.1).port();
         let local = ServerUrl::of_socket(folder.path(), port, role, server.database());
         let mut local = Connection::open(&local).unwrap_or_else(|error| panic!("{error}"));
@@ -77,7 +56,7 @@ fn a_client_does_not_become_the_role_of_the_governors_account() {
 #[test]
 fn a_real_server_shows_the_class() {
     let server = server();
-    let governed = governed(own_url(&server), |settings| settings.passing_on.announce_class = true);
+    let governed = governed(direct(&server), |settings| settings.passing_on.announce_class = true);
     let url = |user: &str, options: &str| {
         let address = tcp_address(&governed.1);
         format!(
@@ -86,7 +65,7 @@ fn a_real_server_shows_the_class() {
             address.port()
         )
     };
-    let mut own = Connection::open(&own_url(&server)).unwrap();
+    let mut own = Connection::open(&direct(&server)).unwrap();
     own.run("create role high_1 login superuser").unwrap();
     let show = |user: &str, options: &str| {
         let output = psql(&url(user, options), "show plimsoll.class");
@@ -111,8 +90,7 @@ fn psql(conninfo: &str, sql: &str) -> std::process::Output {
 #[test]
 fn tls_on_both_sides_with_libpqs_defaults() {
     let mut server = server();
-    let folder = tempfile::tempdir().unwrap();
-    let servers_own = certificate(folder.path());
+    let (folder, servers_own) = certificate();
     let data = fs::metadata(server.data_folder()).unwrap();
     for name in ["server.crt", "server.key"] {
         let to = server.data_folder().join(name);
@@ -125,16 +103,14 @@ fn tls_on_both_sides_with_libpqs_defaults() {
     let host = format!("127.{}.{}.{}", 64 + (id >> 14 & 63), id >> 7 & 127, 1 + (id & 127));
     let hba = "local all all trust\nhostssl all all 127.0.0.0/8 scram-sha-256\n";
     fs::write(server.data_folder().join("pg_hba.conf"), hba).unwrap();
-    let mut own = Connection::open(&own_url(&server)).unwrap();
+    let mut own = Connection::open(&direct(&server)).unwrap();
     own.run("create role app login password 'secret'").unwrap();
     own.run(&format!("alter system set listen_addresses = '{host}'")).unwrap();
     own.run("alter system set ssl = on").unwrap();
     drop(own);
     server.restart().unwrap();
-    let url = format!("postgres://x@{host}:{}/x?sslmode=require", server.port());
-    let url = ServerUrl::parse_in(&url, &|_| None).unwrap();
-    let other = tempfile::tempdir().unwrap();
-    let governors_own = certificate(other.path());
+    let url = url(&format!("postgres://x@{host}:{}/x?sslmode=require", server.port()));
+    let (other, governors_own) = certificate();
     let encrypted = "select ssl from pg_stat_ssl where pid = pg_backend_pid()";
     for is_same in [true, false] {
         let (tls, folder) = if is_same { (&servers_own, &folder) } else { (&governors_own, &other) };

@@ -51,10 +51,8 @@ fn a_proxy_in_front_says_where_its_clients_are() {
         assert!(world.governor.registry.all().iter().all(|card| card.peer == "10.1.2.3:4567"));
     }
     // Whoever comes past the proxy is not believed.
-    let mut client = world.client();
-    client.send(&startup(&[("user", "ann")]));
-    let (code, text) = client.error();
-    assert!(code == "08P01" && text.contains("PROXY protocol"), "{text}");
+    let mut client = world.start_up(&[("user", "ann")]);
+    client.refused("08P01", "PROXY protocol");
 }
 
 /// A header from an address that is not listed would let every client choose its address.
@@ -72,14 +70,12 @@ fn a_header_of_anybody_else_is_refused() {
 fn the_server_is_told_the_class() {
     let world = World::with(|settings| settings.passing_on = PassingOn { trust_clients: true, ..PassingOn::default() });
     for (user, class) in [("high1", "high"), ("ann", "low")] {
-        let mut client = world.client();
-        client.send(&startup(&[("user", user)]));
+        let _client = world.start_up(&[("user", user)]);
         assert_eq!(world.accept().packet(), startup(&[("user", user), ("plimsoll.class", class)]));
     }
     // What a client asks for is its own, and who breaks the glass is left alone.
     for parameters in [&[("user", "high1"), ("plimsoll.class", "low")][..], &[("user", "fireman")]] {
-        let mut client = world.client();
-        client.send(&startup(parameters));
+        let _client = world.start_up(parameters);
         assert_eq!(world.accept().packet(), startup(parameters));
     }
 }
@@ -92,19 +88,16 @@ fn a_class_in_the_start_up_message_is_allowed_or_refused_like_one_that_is_set() 
         ([("user", "ann"), ("options", "-c plimsoll.class=high")], "42501"),
         ([("user", "ann"), ("plimsoll.class", "middle")], "22023"),
     ] {
-        let mut client = world.client();
-        client.send(&startup(&parameters));
+        let mut client = world.start_up(&parameters);
         assert_eq!(client.error().0, expected);
         assert!(client.is_closed());
     }
     assert!(world.nobody_comes() && world.governor.registry.is_empty());
     let parameters = [("user", "high1"), ("plimsoll.class", "low")];
-    let mut client = world.client();
-    client.send(&startup(&parameters));
+    let mut client = world.start_up(&parameters);
     let mut server = world.accept();
     server.packet();
-    server.send(&welcome(&[1; 4]));
-    client.until(b'Z');
+    let_in(&mut client, &mut server, &[1; 4]);
     client.send(&query("select 1"));
     server.message();
     let card = world.governor.registry.all().remove(0);

@@ -2,33 +2,34 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::Command;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_governor::settings::Settings;
 use plimsoll_postgres::connection::{PROTOCOL, client_tls};
 use plimsoll_postgres::url::ServerUrl;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConnection, ServerConfig, ServerConnection, StreamOwned};
 
+use crate::certificates::self_signed;
 use crate::world::*;
 
-/// A certificate that signs itself, for `localhost`.
-pub fn certificate(folder: &Path) -> Arc<ServerConfig> {
-    let arguments = "req -x509 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -newkey ec \
-                     -pkeyopt ec_paramgen_curve:prime256v1 -keyout server.key -out server.crt";
-    let output = Command::new("openssl").current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let certificate = CertificateDer::from_pem_file(folder.join("server.crt")).unwrap();
-    let key = PrivateKeyDer::from_pem_file(folder.join("server.key")).unwrap();
+/// What clients connect to.
+const URL: &str = "postgres://ann@localhost/shop?sslmode=require";
+
+/// A certificate that signs itself, for `localhost`, and the folder where it is.
+pub fn certificate() -> (tempfile::TempDir, Arc<ServerConfig>) {
+    let folder = tempfile::tempdir().unwrap();
+    self_signed(folder.path(), "server", "localhost");
+    let certificate = CertificateDer::from_pem_file(folder.path().join("server.crt")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(folder.path().join("server.key")).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let mut config = builder.with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
-    Arc::new(config)
+    (folder, Arc::new(config))
 }
 
 impl Stream for StreamOwned<ClientConnection, TcpStream> {
@@ -43,26 +44,32 @@ impl Stream for StreamOwned<ServerConnection, TcpStream> {
     }
 }
 
-/// Speaks TLS without asking, and says that it speaks those protocols.
-fn encrypt_at_once(address: std::net::SocketAddr, protocols: &[&[u8]]) -> Peer {
-    let url = ServerUrl::parse_in("postgres://ann@localhost/shop?sslmode=require", &|_| None).unwrap();
-    let mut config = client_tls(&url).unwrap();
+/// The URL of the test's server, with those parameters.
+pub fn server(settings: &Settings, parameters: &str) -> ServerUrl {
+    url(&format!("postgres://x@localhost:{}/x?{parameters}", settings.server.port))
+}
+
+/// Speaks TLS on a connection as a client of that URL, and says that it speaks those protocols.
+pub fn encrypted(stream: TcpStream, server: &str, protocols: &[&[u8]]) -> Peer {
+    let mut config = client_tls(&url(server)).unwrap();
     config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
     let connection = ClientConnection::new(Arc::new(config), ServerName::try_from("localhost").unwrap()).unwrap();
-    Peer::new(StreamOwned::new(connection, TcpStream::connect(address).unwrap()))
+    Peer::new(StreamOwned::new(connection, stream))
+}
+
+/// Speaks TLS without asking, and says that it speaks those protocols.
+fn encrypt_at_once(address: SocketAddr, protocols: &[&[u8]]) -> Peer {
+    encrypted(TcpStream::connect(address).unwrap(), URL, protocols)
 }
 
 /// Asks for TLS, and speaks it.
-fn encrypt(address: std::net::SocketAddr) -> Peer {
+fn encrypt(address: SocketAddr) -> Peer {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(&packet([1234, 5679], b"")).unwrap();
     let mut answer = [0];
     stream.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"S");
-    let url = ServerUrl::parse_in("postgres://ann@localhost/shop?sslmode=require", &|_| None).unwrap();
-    let name = ServerName::try_from("localhost").unwrap();
-    let connection = ClientConnection::new(Arc::new(client_tls(&url).unwrap()), name).unwrap();
-    Peer::new(StreamOwned::new(connection, stream))
+    encrypted(stream, URL, &[PROTOCOL])
 }
 
 /// Takes a connection that asks for TLS.
@@ -77,21 +84,17 @@ fn accept_encrypted(world: &World, settings: &Arc<ServerConfig>) -> Peer {
 
 #[test]
 fn both_sides_may_be_encrypted() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = certificate(folder.path());
+    let (folder, settings) = certificate();
     let root = folder.path().join("server.crt");
     let world = World::with(|all| {
         all.listen.tls = Some(Arc::clone(&settings));
-        let port = all.server.port;
-        let url = format!("postgres://x@localhost:{port}/x?sslmode=verify-full&sslrootcert={}", root.display());
-        all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
+        all.server = server(all, &format!("sslmode=verify-full&sslrootcert={}", root.display()));
     });
     let mut client = encrypt(world.address());
     client.send(&startup(&[("user", "ann")]));
     let mut server = accept_encrypted(&world, &settings);
     assert_eq!(server.packet(), startup(&[("user", "ann")]));
-    server.send(&welcome(&[1; 4]));
-    assert_eq!(client.until(b'Z'), welcome(&[1; 4]));
+    let_in(&mut client, &mut server, &[1; 4]);
     // More than TLS takes at once, both ways.
     let long = query(&"x".repeat(3_000_000));
     let reader = std::thread::spawn(move || {
@@ -113,16 +116,13 @@ fn both_sides_may_be_encrypted() {
 
 #[test]
 fn a_client_without_tls_is_refused_where_it_is_required() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = certificate(folder.path());
+    let (_, settings) = certificate();
     let world = World::with(|all| {
         all.listen.tls = Some(settings);
         all.listen.tls_required = true;
     });
-    let mut plain = world.client();
-    plain.send(&startup(&[("user", "ann")]));
-    let (code, text) = plain.error();
-    assert!(code == "28000" && text.contains("sslmode=require"), "{text}");
+    let mut plain = world.start_up(&[("user", "ann")]);
+    plain.refused("28000", "sslmode=require");
     let mut client = encrypt(world.address());
     client.send(&startup(&[("user", "ann")]));
     world.accept();
@@ -132,19 +132,16 @@ fn a_client_without_tls_is_refused_where_it_is_required() {
 fn a_server_without_tls_is_taken_only_if_that_was_said() {
     for (mode, is_taken) in [("prefer", true), ("require", false)] {
         let world = World::with(|all| {
-            let url = format!("postgres://x@127.0.0.1:{}/x?sslmode={mode}", all.server.port);
-            all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
+            all.server = url(&format!("postgres://x@127.0.0.1:{}/x?sslmode={mode}", all.server.port));
         });
-        let mut client = world.client();
-        client.send(&startup(&[("user", "ann")]));
+        let mut client = world.start_up(&[("user", "ann")]);
         let mut server = world.accept();
         assert_eq!(server.packet(), packet([1234, 5679], b""));
         server.send(b"N");
         if is_taken {
             assert_eq!(server.packet(), startup(&[("user", "ann")]));
         } else {
-            let (code, text) = client.error();
-            assert!(code == "08001" && text.contains("sslmode=require"), "{text}");
+            let text = client.refused("08001", "sslmode=require");
             assert!(!text.contains("Is PostgreSQL running"), "it is: {text}");
         }
     }
@@ -152,30 +149,22 @@ fn a_server_without_tls_is_taken_only_if_that_was_said() {
 
 #[test]
 fn a_server_with_another_certificate_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = certificate(folder.path());
-    let other = tempfile::tempdir().unwrap();
-    certificate(other.path());
+    let (_, settings) = certificate();
+    let (other, _) = certificate();
     let root = other.path().join("server.crt");
-    let world = World::with(|all| {
-        let port = all.server.port;
-        let url = format!("postgres://x@localhost:{port}/x?sslmode=verify-full&sslrootcert={}", root.display());
-        all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
-    });
-    let mut client = world.client();
-    client.send(&startup(&[("user", "ann")]));
+    let world =
+        World::with(|all| all.server = server(all, &format!("sslmode=verify-full&sslrootcert={}", root.display())));
+    let mut client = world.start_up(&[("user", "ann")]);
     let mut server = accept_encrypted(&world, &settings);
     assert!(server.read(&mut [0]).is_err(), "the governor said something to a stranger");
-    let (code, text) = client.error();
-    assert!(code == "08001" && text.contains("certificate"), "{text}");
+    let text = client.refused("08001", "certificate");
     assert!(text.contains("sslrootcert") && !text.contains("Is PostgreSQL running"), "{text}");
     assert!(fs::exists(&root).unwrap());
 }
 
 #[test]
 fn garbage_instead_of_tls_ends_the_connection() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = certificate(folder.path());
+    let (_, settings) = certificate();
     let world = World::with(|all| all.listen.tls = Some(settings));
     let mut client = world.client();
     client.send(&packet([1234, 5679], b""));
@@ -189,15 +178,13 @@ fn garbage_instead_of_tls_ends_the_connection() {
 
 #[test]
 fn clients_may_speak_tls_without_asking() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = certificate(folder.path());
+    let (_, settings) = certificate();
     let world = World::with(|all| all.listen.tls = Some(settings));
     let mut client = encrypt_at_once(world.address(), &[PROTOCOL]);
     client.send(&startup(&[("user", "ann")]));
     let mut server = world.accept();
     assert_eq!(server.packet(), startup(&[("user", "ann")]));
-    server.send(&welcome(&[5; 32]));
-    assert_eq!(client.until(b'Z'), welcome(&[5; 32]));
+    let_in(&mut client, &mut server, &[5; 32]);
     client.send(&query("select 1"));
     assert_eq!(server.message(), query("select 1"));
     // Another handshake within this one, or after it was asked for, is no beginning.
@@ -210,8 +197,7 @@ fn clients_may_speak_tls_without_asking() {
 /// have it say that it speaks PostgreSQL's protocol.
 #[test]
 fn who_speaks_tls_without_asking_must_say_which_protocol() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = certificate(folder.path());
+    let (_, settings) = certificate();
     let world = World::with(|all| all.listen.tls = Some(settings));
     for protocols in [&[][..], &[&b"http/1.1"[..]]] {
         let mut client = encrypt_at_once(world.address(), protocols);
@@ -228,72 +214,55 @@ fn who_speaks_tls_without_asking_must_say_which_protocol() {
     assert!(client.is_closed());
 }
 
-/// A connection to a server that is to begin with TLS.
-fn direct_world(root: &Path) -> World {
-    World::with(|all| {
-        let (port, root) = (all.server.port, root.display());
-        let url =
-            format!("postgres://x@localhost:{port}/x?sslmode=verify-full&sslnegotiation=direct&sslrootcert={root}");
-        all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
-    })
-}
-
 #[test]
 fn the_server_may_be_spoken_to_in_tls_without_asking() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = certificate(folder.path());
-    let world = direct_world(&folder.path().join("server.crt"));
-    let mut client = world.client();
-    client.send(&startup(&[("user", "ann")]));
+    let (folder, settings) = certificate();
+    let root = folder.path().join("server.crt");
+    let world = World::with(|all| {
+        let parameters = format!("sslmode=verify-full&sslnegotiation=direct&sslrootcert={}", root.display());
+        all.server = server(all, &parameters);
+    });
+    let mut client = world.start_up(&[("user", "ann")]);
     let (stream, _) = world.server.accept().unwrap();
     let connection = ServerConnection::new(Arc::clone(&settings)).unwrap();
     let mut server = Peer::new(StreamOwned::new(connection, stream));
     assert_eq!(server.packet(), startup(&[("user", "ann")]));
-    server.send(&welcome(&[1; 4]));
-    assert_eq!(client.until(b'Z'), welcome(&[1; 4]));
+    let_in(&mut client, &mut server, &[1; 4]);
 
     // Another server with the same certificate, to which somebody has led the connection.
     let mut other = ServerConfig::clone(&settings);
     other.alpn_protocols.clear();
-    let mut client = world.client();
-    client.send(&startup(&[("user", "ann")]));
+    let mut client = world.start_up(&[("user", "ann")]);
     let (stream, _) = world.server.accept().unwrap();
     let mut server = Peer::new(StreamOwned::new(ServerConnection::new(Arc::new(other)).unwrap(), stream));
     let _ = server.read(&mut [0; 100]);
-    let (code, text) = client.error();
-    assert!(code == "08001" && text.contains("sslnegotiation=direct"), "{text}");
+    client.refused("08001", "sslnegotiation=direct");
 
     // One of before version 17 sees a packet of an impossible length, and closes.
-    let mut client = world.client();
-    client.send(&startup(&[("user", "ann")]));
+    let mut client = world.start_up(&[("user", "ann")]);
     drop(world.server.accept().unwrap());
-    let (code, text) = client.error();
-    assert!(code == "08001" && text.contains("needs PostgreSQL 17"), "{text}");
+    client.refused("08001", "needs PostgreSQL 17");
 }
 
 /// The server lets in whom the certificate names, and that is the governor.
 #[test]
 fn the_governors_certificate_proves_nothing_about_its_clients() {
-    let folder = tempfile::tempdir().unwrap();
-    let settings = certificate(folder.path());
+    let (folder, settings) = certificate();
     for (trust_clients, is_let_in) in [(false, false), (true, true)] {
         let world = World::with(|all| {
-            let (port, folder) = (all.server.port, folder.path().display());
+            let folder = folder.path().display();
             let own = format!("sslcert={folder}/server.crt&sslkey={folder}/server.key");
-            let url = format!("postgres://x@localhost:{port}/x?sslmode=require&{own}");
-            all.server = ServerUrl::parse_in(&url, &|_| None).unwrap();
+            all.server = server(all, &format!("sslmode=require&{own}"));
             all.passing_on.trust_clients = trust_clients;
         });
-        let mut client = world.client();
-        client.send(&startup(&[("user", "ann")]));
+        let mut client = world.start_up(&[("user", "ann")]);
         let mut server = accept_encrypted(&world, &settings);
         assert_eq!(server.packet(), startup(&[("user", "ann")]));
         server.send(&welcome(&[1; 4]));
         if is_let_in {
             client.until(b'Z');
         } else {
-            let (code, text) = client.error();
-            assert!(code == "28000" && text.contains("trust_clients"), "{text}");
+            client.refused("28000", "trust_clients");
         }
     }
 }

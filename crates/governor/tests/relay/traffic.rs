@@ -128,8 +128,7 @@ fn replication_and_break_glass_pass_untouched() {
 #[test]
 fn what_the_client_sends_before_it_is_let_in_is_passed_on_afterwards() {
     let world = World::new();
-    let mut client = world.client();
-    client.send(&startup(&[("user", "ann")]));
+    let mut client = world.start_up(&[("user", "ann")]);
     client.send(&query("select early"));
     let mut server = world.accept();
     server.packet();

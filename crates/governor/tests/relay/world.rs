@@ -10,6 +10,8 @@ use plimsoll_governor::config::{self, Surroundings};
 use plimsoll_governor::governor::Governor;
 use plimsoll_governor::relay::{self, Address, Running};
 use plimsoll_governor::settings::*;
+use plimsoll_postgres::url::ServerUrl;
+pub use plimsoll_testing::until;
 
 /// Longer than anything here takes; only what is broken waits that long.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -43,7 +45,6 @@ impl World {
         World::with(|_| {})
     }
 
-    /// With other settings.
     pub fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("postgres://nobody@{}/none?sslmode=disable", server.local_addr().unwrap());
@@ -53,7 +54,6 @@ impl World {
         World { governor, running, server }
     }
 
-    /// Where clients come in.
     pub fn address(&self) -> SocketAddr {
         tcp_address(&self.running)
     }
@@ -61,6 +61,13 @@ impl World {
     /// A client that has said nothing.
     pub fn client(&self) -> Peer {
         Peer::new(TcpStream::connect(self.address()).unwrap())
+    }
+
+    /// A client that has sent a start-up message.
+    pub fn start_up(&self, parameters: &[(&str, &str)]) -> Peer {
+        let mut client = self.client();
+        client.send(&startup(parameters));
+        client
     }
 
     /// The next connection that the server gets.
@@ -91,23 +98,23 @@ impl World {
 
     /// A client that was let in as that user, and its connection at the server, whose key is that.
     pub fn session(&self, user: &str, key: &[u8]) -> (Peer, Peer) {
-        let mut client = self.client();
-        client.send(&startup(&[("user", user)]));
+        let mut client = self.start_up(&[("user", user)]);
         let mut server = self.accept();
         assert_eq!(server.packet(), startup(&[("user", user)]));
-        server.send(&welcome(key));
-        assert_eq!(client.until(b'Z'), welcome(key));
+        let_in(&mut client, &mut server, key);
         (client, server)
     }
 }
 
-/// Waits until it is so.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+/// Lets a client in whose start-up message the server has read.
+pub fn let_in(client: &mut Peer, server: &mut Peer, key: &[u8]) {
+    server.send(&welcome(key));
+    assert_eq!(client.until(b'Z'), welcome(key));
+}
+
+/// A URL that depends on nothing but its text.
+pub fn url(text: &str) -> ServerUrl {
+    ServerUrl::parse_in(text, &|_| None).unwrap()
 }
 
 /// Starts a governor's relay.
@@ -170,7 +177,6 @@ impl Peer {
         [head, self.bytes(length - 4)].concat()
     }
 
-    /// A message, whole.
     pub fn message(&mut self) -> Vec<u8> {
         let head = self.bytes(5);
         let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
@@ -200,6 +206,14 @@ impl Peer {
         let text = String::from_utf8_lossy(&message[5..]).into_owned();
         let code = text.split('\0').find_map(|field| field.strip_prefix('C')).unwrap_or_default().to_owned();
         (code, text)
+    }
+
+    /// Reads an error with that SQLSTATE and that in its text.
+    #[track_caller]
+    pub fn refused(&mut self, expect: &str, part: &str) -> String {
+        let (code, text) = self.error();
+        assert!(code == expect && text.contains(part), "{text}");
+        text
     }
 
     /// Reads what there is, waiting for it if need be.
@@ -234,17 +248,14 @@ pub fn again_if_interrupted<T>(mut act: impl FnMut() -> io::Result<T>) -> io::Re
     }
 }
 
-/// A message with a tag.
 pub fn tagged(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
 }
 
-/// A query.
 pub fn query(sql: &str) -> Vec<u8> {
     tagged(b'Q', format!("{sql}\0").as_bytes())
 }
 
-/// The server is ready for more.
 pub fn ready(status: u8) -> Vec<u8> {
     tagged(b'Z', &[status])
 }
@@ -260,7 +271,6 @@ pub fn packet(code: [u16; 2], body: &[u8]) -> Vec<u8> {
     [&length[..], &code[0].to_be_bytes(), &code[1].to_be_bytes(), body].concat()
 }
 
-/// A start-up message.
 pub fn startup(parameters: &[(&str, &str)]) -> Vec<u8> {
     let mut body: Vec<u8> =
         parameters.iter().flat_map(|(name, value)| format!("{name}\0{value}\0").into_bytes()).collect();

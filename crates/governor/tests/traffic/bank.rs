@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use plimsoll_testing::until;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use rustix::process::{Pid, Signal, kill_process};
@@ -45,7 +46,6 @@ const MISFORTUNES_BETWEEN_KILLS: usize = 60;
 /// The same for every run, so that what goes wrong once may go wrong again.
 const SEED: u64 = 20_160_503;
 
-/// How often the governor is killed.
 fn kills() -> usize {
     if env::var_os("PLIMSOLL_LONG").is_some() { 30 } else { 3 }
 }
@@ -152,10 +152,7 @@ fn crash(server: &mut Server, bank: &Bank) {
         let _ = kill_process(process, Signal::KILL);
     }
     // As long as one of them is there, the server refuses to start.
-    while processes.iter().any(|process| is_running(*process)) {
-        assert!(began.elapsed() < 2 * PATIENCE, "a process outlives SIGKILL");
-        thread::sleep(Duration::from_millis(2));
-    }
+    until("processes end", || !processes.iter().any(|process| is_running(*process)));
     // A process whose end nobody has read looks to the server as if it ran.
     let _ = fs::remove_file(server.own().data_folder().join("postmaster.pid"));
     let _ = fs::remove_file(server.socket().with_file_name(format!(".s.PGSQL.{}.lock", server.own().port())));

@@ -8,9 +8,10 @@
 mod meddler;
 
 use std::thread;
-use std::time::{Duration, Instant};
 
-use super::client::{Client, PATIENCE, cancel};
+use plimsoll_testing::until;
+
+use super::client::{Client, cancel};
 use super::governed::Governed;
 use super::server::Server;
 use meddler::Meddler;
@@ -37,14 +38,7 @@ fn check_replay(heard: &Heard, was_the_same: bool) -> Result<(), String> {
 /// something else.
 fn replay(server: &Server, is_changed: bool) -> Heard {
     let meddler = Meddler::start(server.socket());
-    let own = server.own();
-    let control = format!(
-        "control = \"postgres://{}@/{}?host={}&port={}\"",
-        own.user(),
-        own.database(),
-        own.socket_folder().display(),
-        own.port()
-    );
+    let (_, control) = Governed::places(server);
     let governed = Governed::start_at(&meddler.url(), &control, "", "");
     let mut low = governed.client("low", server.database());
     low.query("BEGIN").unwrap();
@@ -123,14 +117,10 @@ fn late_cancel(server: &Server, is_governed: bool) -> Result<String, String> {
 
 /// Waits until that statement is under way, and waits for its lock.
 fn wait_for_statement(server: &Server, name: &str) {
-    let began = Instant::now();
     let sql = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'SELECT ''{name}''%'"
     );
-    while server.value(&sql) == "0" {
-        assert!(began.elapsed() < PATIENCE, "the statement `{name}` does not begin");
-        thread::sleep(Duration::from_millis(1));
-    }
+    until(&format!("the statement `{name}` begins"), || server.value(&sql) != "0");
 }
 
 #[test]

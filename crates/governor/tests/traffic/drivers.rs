@@ -23,25 +23,13 @@ use super::governed::Governed;
 use super::server::{PASSWORD, Server};
 
 /// What every program checks, or says why not.
-pub const CHECKS: [&str; 11] = [
-    "connect",
-    "simple",
-    "prepared",
-    "pipeline",
-    "copy",
-    "cancel",
-    "notify",
-    "rollback",
-    "large",
-    "notice",
-    "contended",
-];
+pub const CHECKS: &str = "connect simple prepared pipeline copy cancel notify rollback large notice contended";
 
 /// The programs take a few seconds; what takes this long hangs.
 const PROGRAM_MAX: Duration = Duration::from_secs(180);
 
 /// Runs a program through a governor while others of a higher class are busy with the same rows.
-fn check(program: Command, checks: &[&str]) {
+fn check(program: Command, checks: &str) {
     // One at a time: they count in the same rows.
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -49,18 +37,29 @@ fn check(program: Command, checks: &[&str]) {
 }
 
 /// The same before a server on which nobody else counts.
-pub fn check_before(server: &Server, program: Command, checks: &[&str]) {
+pub fn check_before(server: &Server, program: Command, checks: &str) {
     // Few places, so that six contenders wait for them, even if each is a program that must start first.
     let mut governed = Governed::start_with(server, "", "mpl = 2");
     let load = Load::start(governed.address, server.database(), 2);
     let said = run(program, governed.address, server.database());
-    for check in checks {
-        let is_told = |line: &str| line == format!("ok {check}") || line.starts_with(&format!("none {check}: "));
-        assert!(said.lines().any(is_told), "nothing is said of {check}:\n{said}");
-    }
+    assert_told(&said, checks);
     load.stop();
     assert!(governed.count(Some("low"), "queued") > 0, "nobody was queued: admission was not tested");
     governed.assert_alive();
+}
+
+/// Checks that a program has said of each of these checks that it passed, or why it has none.
+pub fn assert_told(said: &str, checks: &str) {
+    for check in checks.split(' ') {
+        let is_told = |line: &str| line == format!("ok {check}") || line.starts_with(&format!("none {check}: "));
+        assert!(said.lines().any(is_told), "nothing is said of {check}:\n{said}");
+    }
+}
+
+/// Has a program that uses libpq, or its variables, log in there as `low`.
+pub fn connecting_to<'c>(program: &'c mut Command, address: SocketAddr, database: &str) -> &'c mut Command {
+    program.env("PGHOST", address.ip().to_string()).env("PGPORT", address.port().to_string());
+    program.env("PGUSER", "low").env("PGPASSWORD", PASSWORD).env("PGDATABASE", database)
 }
 
 /// Runs a program to its end and returns what it said.
@@ -68,15 +67,7 @@ pub fn run(mut program: Command, address: SocketAddr, database: &str) -> String 
     let said = tempfile::NamedTempFile::new().unwrap();
     // Both append to one file; each with a place of its own would write over the other.
     let output = || fs::File::options().append(true).open(said.path()).unwrap();
-    program
-        .env("PGHOST", address.ip().to_string())
-        .env("PGPORT", address.port().to_string())
-        .env("PGUSER", "low")
-        .env("PGPASSWORD", PASSWORD)
-        .env("PGDATABASE", database)
-        .stdin(Stdio::null())
-        .stdout(output())
-        .stderr(output());
+    connecting_to(&mut program, address, database).stdin(Stdio::null()).stdout(output()).stderr(output());
     let mut child = program.spawn().unwrap_or_else(|error| panic!("{program:?}: {error}"));
     let began = Instant::now();
     let ended = loop {
@@ -96,74 +87,81 @@ pub fn run(mut program: Command, address: SocketAddr, database: &str) -> String 
     said
 }
 
-/// The folder of the programs.
 pub fn programs() -> &'static Path {
     Path::new("tests/drivers")
 }
 
-#[test]
-fn psql() {
+/// What drives libpq by way of psql.
+pub fn psql_program() -> Command {
     environment::tool("psql", "postgresql-client");
     let mut program = Command::new("bash");
     program.arg(programs().join("psql/checks.sh"));
-    check(program, &CHECKS);
+    program
+}
+
+/// A program in Python, with what its folder requires.
+pub fn python_program(folder: &str, file: &str) -> Command {
+    let folder = programs().join(folder);
+    let mut program = Command::new(python(&folder));
+    program.arg(folder.join(file));
+    program
+}
+
+fn node_program(file: &str) -> Command {
+    let mut program = Command::new("node");
+    program.arg(node_folder(&programs().join("node")).join(file));
+    program
+}
+
+#[test]
+fn psql() {
+    check(psql_program(), CHECKS);
 }
 
 #[test]
 fn psycopg() {
-    let mut program = Command::new(python(&programs().join("python")));
-    program.arg(programs().join("python/psycopg_checks.py"));
-    check(program, &CHECKS);
+    check(python_program("python", "psycopg_checks.py"), CHECKS);
 }
 
 #[test]
 fn asyncpg() {
-    let mut program = Command::new(python(&programs().join("python")));
-    program.arg(programs().join("python/asyncpg_checks.py"));
-    check(program, &CHECKS);
+    check(python_program("python", "asyncpg_checks.py"), CHECKS);
 }
 
 #[test]
 fn node_postgres() {
-    let mut program = Command::new("node");
-    program.arg(node_folder(&programs().join("node")).join("pg.js"));
-    check(program, &CHECKS);
+    check(node_program("pg.js"), CHECKS);
 }
 
 #[test]
 fn postgres_js() {
-    let mut program = Command::new("node");
-    program.arg(node_folder(&programs().join("node")).join("postgres.js"));
-    check(program, &CHECKS);
+    check(node_program("postgres.js"), CHECKS);
 }
 
 #[test]
 fn jdbc() {
     let mut program = Command::new("java");
     program.arg("-cp").arg(java_driver(&programs().join("java"))).arg(programs().join("java/Checks.java"));
-    check(program, &CHECKS);
+    check(program, CHECKS);
 }
 
 #[test]
 fn pgx() {
-    check(Command::new(go_program(&programs().join("go"))), &CHECKS);
+    check(Command::new(go_program(&programs().join("go"))), CHECKS);
 }
 
 #[test]
 fn tokio_postgres() {
-    check(Command::new(rust_program(&programs().join("rust"))), &CHECKS);
+    check(Command::new(rust_program(&programs().join("rust"))), CHECKS);
 }
 
 /// Rails' own mapper, as Debian packages it.
 #[test]
 fn active_record() {
-    check(ruby_program(&programs().join("orms/active_record.rb")), &["migration", "contended", "rollback", "prepared"]);
+    check(ruby_program(&programs().join("orms/active_record.rb")), "migration contended rollback prepared");
 }
 
 #[test]
 fn sqlalchemy() {
-    let folder = programs().join("orms");
-    let mut program = Command::new(python(&folder));
-    program.arg(folder.join("patterns.py"));
-    check(program, &["sqlalchemy"]);
+    check(python_program("orms", "patterns.py"), "sqlalchemy");
 }

@@ -21,7 +21,6 @@ const SETTINGS: &str = "PLIMSOLL_TEST_SETTINGS";
 /// Names a `plimsoll` to test instead of what is built with these tests.
 const PROGRAM: &str = "PLIMSOLL_TEST_PROGRAM";
 
-/// A running governor.
 pub struct Governed {
     child: Child,
     file: PathBuf,
@@ -125,7 +124,6 @@ impl Governed {
             .unwrap_or_else(|failure| panic!("{user}: {failure}\n{}", self.said()))
     }
 
-    /// A session of its console.
     pub fn console(&self) -> Result<Client, Failure> {
         Client::connect(self.address, "operator", CONSOLE)
     }
@@ -164,14 +162,12 @@ impl Governed {
         body.to_owned()
     }
 
-    /// Fails if it has ended.
     pub fn assert_alive(&mut self) {
         let ended = self.child.try_wait().unwrap();
         assert!(ended.is_none(), "the governor ended: {ended:?}\n{}", self.said());
         assert!(!self.said().contains("panicked"), "{}", self.said());
     }
 
-    /// Its resident memory, bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a living process has memory");

@@ -37,9 +37,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::client::{Client, PATIENCE};
+use plimsoll_testing::until;
+
+use super::client::Client;
 use super::governed::Governed;
 use super::server::Server;
 
@@ -80,7 +82,6 @@ impl Beside {
     }
 }
 
-/// A governor under attack.
 struct Attacked {
     server: Arc<Server>,
     governed: Governed,
@@ -134,17 +135,9 @@ impl Attacked {
     fn stop(mut self) {
         self.assert_small();
         self.beside.take().expect("stopped once").stop();
-        let began = Instant::now();
-        loop {
-            let mut console = self.governed.console().unwrap();
-            let clients = console.query("SHOW CLIENTS").unwrap().rows.len();
-            // The console that asks may be one of them.
-            if clients <= 1 {
-                break;
-            }
-            assert!(began.elapsed() < PATIENCE, "{clients} clients are left");
-            thread::sleep(Duration::from_millis(20));
-        }
+        // The console that asks may be one of them.
+        let mut console = self.governed.console().unwrap();
+        until("all clients leave", || console.query("SHOW CLIENTS").unwrap().rows.len() <= 1);
         self.governed.assert_alive();
     }
 }

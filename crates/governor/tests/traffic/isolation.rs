@@ -44,7 +44,6 @@ const TEST_MAX: Duration = Duration::from_secs(300);
 /// expected outputs do not have every order that a busy machine brings about.
 const TRIES_MAX: usize = 3;
 
-/// The database of the tests.
 const DATABASE: &str = "isolation";
 
 /// A run of the tests: a server, and the way to it.

@@ -9,6 +9,10 @@
 
 mod bank;
 mod canary;
+#[path = "../common/certificates.rs"]
+mod certificates;
+#[path = "../common/client.rs"]
+#[allow(dead_code, reason = "shared with the model's tests")]
 mod client;
 mod conversation;
 mod drivers;
@@ -20,6 +24,7 @@ mod npgsql;
 mod pooler_cases;
 mod poolers;
 mod reading;
+#[path = "../common/requests.rs"]
 mod requests;
 mod retried;
 mod server;

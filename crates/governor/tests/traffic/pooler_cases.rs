@@ -14,7 +14,6 @@ use super::governed::Governed;
 use super::requests::{query, sync};
 use super::server::Server;
 
-/// A step of a case.
 #[derive(Debug, Clone)]
 enum CaseStep {
     /// Sends these messages.

@@ -11,7 +11,7 @@ use std::thread;
 use plimsoll_testing::{Need, skip, until};
 
 use super::client::Client;
-use super::drivers::{self, CHECKS, environment::python};
+use super::drivers::{self, CHECKS};
 use super::governed::Governed;
 use super::server::{PASSWORD, Server};
 
@@ -74,17 +74,7 @@ impl Drop for Pooler {
 }
 
 fn psycopg() -> Command {
-    let folder = drivers::programs().join("python");
-    let mut program = Command::new(python(&folder));
-    program.arg(folder.join("psycopg_checks.py"));
-    program
-}
-
-fn assert_all(said: &str) {
-    for check in CHECKS {
-        let is_told = |line: &str| line == format!("ok {check}") || line.starts_with(&format!("none {check}: "));
-        assert!(said.lines().any(is_told), "nothing is said of {check}:\n{said}");
-    }
+    drivers::python_program("python", "psycopg_checks.py")
 }
 
 #[test]
@@ -92,7 +82,7 @@ fn a_pooler_of_sessions_in_front() {
     let server = Server::start();
     let mut governed = Governed::start(&server);
     let Some(pooler) = Pooler::start("127.0.0.1", governed.address.port(), "session", 20) else { return };
-    assert_all(&drivers::run(psycopg(), pooler.address, server.database()));
+    drivers::assert_told(&drivers::run(psycopg(), pooler.address, server.database()), CHECKS);
     assert!(governed.count(Some("low"), "transactions") > 0);
     governed.assert_alive();
 }
@@ -145,7 +135,7 @@ fn a_pooler_behind() {
     };
     let url = format!("postgres://127.0.0.1:{}/?sslmode=disable", pooler.address.port());
     let mut governed = Governed::start_at(&url, "", "", "mpl = 2");
-    assert_all(&drivers::run(psycopg(), governed.address, server.database()));
+    drivers::assert_told(&drivers::run(psycopg(), governed.address, server.database()), CHECKS);
     assert!(governed.count(Some("low"), "queued") > 0, "nobody was queued: admission was not tested");
     governed.assert_alive();
 }

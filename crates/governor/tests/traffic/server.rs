@@ -7,8 +7,7 @@ use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
 
-/// The password of every role but the server's own.
-pub const PASSWORD: &str = "pässword";
+pub use super::client::PASSWORD;
 
 /// Roles; those of class high begin with it.
 pub const ROLES: [&str; 4] = ["low", "low_other", "high", "high_other"];
@@ -83,7 +82,6 @@ impl Server {
         self.own.restart().unwrap();
     }
 
-    /// The server itself.
     pub fn own(&self) -> &PrivateServer {
         &self.own
     }
@@ -95,7 +93,6 @@ impl Server {
         Connection::open(&url).unwrap()
     }
 
-    /// Its socket.
     pub fn socket(&self) -> std::path::PathBuf {
         self.own.socket_folder().join(format!(".s.PGSQL.{}", self.own.port()))
     }
@@ -105,7 +102,6 @@ impl Server {
         self.connection().text(sql).unwrap().expect("asked for a value")
     }
 
-    /// Its database.
     pub fn database(&self) -> &str {
         self.own.database()
     }

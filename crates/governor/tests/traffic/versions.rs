@@ -10,9 +10,10 @@ use std::process::Command;
 
 use plimsoll_testing::postgres_version;
 
-use super::client::{Client, cancel, message};
+use super::client::{Client, cancel};
 use super::drivers;
 use super::governed::Governed;
+use super::requests::{query, unit};
 use super::server::{PASSWORD, Server};
 
 /// The first version whose libpq has all that the installed psql asks of it.
@@ -72,18 +73,10 @@ fn check(major: u32) {
     governed.assert_alive();
     drop(governed);
 
-    drivers::check_before(&server, with_libpq(psql_checks(), major, &folder), &drivers::CHECKS);
-    let mut program = Command::new(drivers::environment::python(&drivers::programs().join("python")));
-    program.arg(drivers::programs().join("python/psycopg_checks.py"));
-    drivers::check_before(&server, program, &drivers::CHECKS);
+    drivers::check_before(&server, with_libpq(drivers::psql_program(), major, &folder), drivers::CHECKS);
+    let program = drivers::python_program("python", "psycopg_checks.py");
+    drivers::check_before(&server, program, drivers::CHECKS);
     encrypted::check(&mut server, major);
-}
-
-fn psql_checks() -> Command {
-    drivers::environment::tool("psql", "postgresql-client");
-    let mut program = Command::new("bash");
-    program.arg(drivers::programs().join("psql/checks.sh"));
-    program
 }
 
 /// A program with the libpq of a version, which speaks the newest protocol that it knows. The variable is unknown before 18.
@@ -139,17 +132,11 @@ fn cancels(server: &Server, governed: &Governed, major: u32) {
 /// Several units on their way at once, one of which fails.
 fn pipelines(server: &Server, governed: &Governed) {
     let mut client = governed.client("low", server.database());
-    let unit = |sql: &str| {
-        let parse = message(b'P', format!("\0{sql}\0\0\0").as_bytes());
-        let execute = [message(b'B', &[0; 8]), message(b'E', &[0; 5]), message(b'S', b"")].concat();
-        [parse, execute].concat()
-    };
     client.send(&["SELECT 7", "SELECT 1/0", "SELECT 8"].map(unit).concat()).unwrap();
     assert_eq!(client.answer().unwrap().value(), Some("7"));
     assert_eq!(client.answer().unwrap().refusal.unwrap().state, "22012");
     assert_eq!(client.answer().unwrap().value(), Some("8"));
     // As Npgsql does: BEGIN before the first statement, and what resets a pooled session before the next, without waiting.
-    let query = |sql: &str| message(b'Q', format!("{sql}\0").as_bytes());
     for (before, sql, status) in [
         (
             "BEGIN TRANSACTION ISOLATION LEVEL READ COMMITTED",

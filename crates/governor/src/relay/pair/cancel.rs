@@ -42,7 +42,6 @@ impl Aimed {
         Some(Aimed { governor: Arc::clone(governor), card, was_sent: false, _client: client })
     }
 
-    /// The request that the server is sent.
     fn request(&self) -> Vec<u8> {
         let key = self.card.key.get().expect("it was there when the cancel was aimed");
         let mut request = (12 + key.secret.len() as u32).to_be_bytes().to_vec();

@@ -74,7 +74,6 @@ pub(super) enum Purpose {
         /// The packet has the session's class, which the client did not ask for.
         is_class_announced: bool,
     },
-    /// A cancel.
     Cancel(Aimed),
 }
 
@@ -86,9 +85,7 @@ enum Target {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum DialStep {
-    /// Its name is being looked up.
     Resolving,
-    /// A connection is being made.
     Connecting,
     /// It has no room; it is asked again.
     Retrying,
@@ -97,7 +94,6 @@ enum DialStep {
 }
 
 impl Dial {
-    /// Nothing done yet.
     pub(super) fn new(settings: Arc<Settings>, purpose: Purpose, now: Instant) -> Self {
         let timeout = settings.server.connect_timeout;
         Dial {
@@ -137,7 +133,6 @@ impl Dial {
 }
 
 impl Pair {
-    /// Begins to reach the server.
     pub(super) fn dial(&mut self, mut dial: Dial, context: &mut Context, now: Instant) {
         let url = &dial.settings.server;
         match &url.host {
@@ -224,7 +219,6 @@ impl Pair {
         Side::new(Wire::plain(socket), token(self.id, End::Server), &context.poll, true)
     }
 
-    /// The server's socket has told something.
     pub(super) fn on_dial_event(&mut self, context: &mut Context, now: Instant) {
         let ends = self.ends();
         let Some(server) = &mut self.server else { return };
@@ -327,7 +321,6 @@ impl Pair {
         self.server.as_mut().map_or(Ok(()), |server| server.wire().begin_tls(tls, name, is_direct))
     }
 
-    /// The server is there.
     fn on_dialled(&mut self, context: &mut Context, now: Instant) {
         let Some(dial) = self.take_dial(|_| true) else { return };
         match dial.purpose {

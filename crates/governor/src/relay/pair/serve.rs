@@ -12,7 +12,6 @@ use crate::relay::login::binding_refusal;
 use crate::relay::refusal::Refusal;
 use crate::session::{Outbox, ProtocolError, Reported, Session};
 
-/// The message with which clients take their leave.
 const TERMINATE: &[u8] = b"X\0\0\0\x04";
 
 impl Pair {

@@ -212,16 +212,10 @@ fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
         true => ("40P01", "rolled back to break a deadlock"),
         false => ("40001", "preempted by a more important transaction"),
     };
-    error_response(&Notice {
-        severity: "ERROR",
-        sqlstate,
-        message,
-        detail: Some(&detail),
-        hint: Some("The transaction might succeed if retried."),
-    })
+    let hint = Some("The transaction might succeed if retried.");
+    error_response(&Notice { detail: Some(&detail), hint, ..Notice::new("ERROR", sqlstate, message) })
 }
 
 fn cancelled_error() -> Vec<u8> {
-    let message = "canceling statement due to user request";
-    error_response(&Notice { severity: "ERROR", sqlstate: "57014", message, detail: None, hint: None })
+    error_response(&Notice::new("ERROR", "57014", "canceling statement due to user request"))
 }

@@ -3,70 +3,20 @@
 use plimsoll_policy::Abandoned;
 use proptest::prelude::*;
 
+use super::story::Sent;
 use super::*;
-
-struct Nowhere(usize);
-
-impl Outbox for Nowhere {
-    fn to_server(&mut self, bytes: &[u8]) {
-        self.0 += bytes.len();
-    }
-    fn to_client(&mut self, bytes: &[u8]) {
-        self.0 += bytes.len();
-    }
-}
 
 /// Messages that make sense by themselves, and some that do not.
 fn message(from_client: bool) -> impl Strategy<Value = Vec<u8>> {
-    let words: Vec<&'static str> = if from_client {
-        vec![
-            "Q:begin",
-            "Q:commit",
-            "Q:update",
-            "P:s:commit",
-            "P::select",
-            "B::s",
-            "B::",
-            "E",
-            "D",
-            "H",
-            "S",
-            "C:s",
-            "d",
-            "c",
-            "f",
-            "F",
-            "Q:set_plimsoll.class='low'",
-            "Q:listen_x",
-            "X",
-        ]
+    let words = if from_client {
+        "Q:begin Q:commit Q:update P:s:commit P::select B::s B:: E D H S C:s d c f F Q:set_plimsoll.class='low' Q:listen_x X"
     } else {
-        vec![
-            "1",
-            "2",
-            "3",
-            "D:row",
-            "C:TAG",
-            "Z:I",
-            "Z:T",
-            "Z:E",
-            "E:57014",
-            "E:42P01",
-            "N:00000",
-            "S:application_name=x",
-            "A",
-            "G",
-            "H",
-            "W",
-        ]
+        "1 2 3 D:row C:TAG Z:I Z:T Z:E E:57014 E:42P01 N:00000 S:application_name=x A G H W"
     };
+    let words = words.split(' ').collect::<Vec<_>>();
     let sound = proptest::sample::select(words).prop_map(move |word| story::write(word, from_client));
-    let garbled = (any::<u8>(), proptest::collection::vec(any::<u8>(), 0..12)).prop_map(|(tag, body)| {
-        let mut bytes = vec![tag];
-        bytes.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-        bytes.extend_from_slice(&body);
-        bytes
-    });
+    let garbled = (any::<u8>(), proptest::collection::vec(any::<u8>(), 0..12));
+    let garbled = garbled.prop_map(|(tag, body)| story::framed(tag, &body));
     prop_oneof![8 => sound, 1 => garbled, 1 => proptest::collection::vec(any::<u8>(), 0..8)]
 }
 
@@ -106,7 +56,7 @@ proptest! {
         let card = story.session.card.clone();
         let mut held = Vec::new();
         let mut held_of_server = Vec::new();
-        let mut out = Nowhere(0);
+        let mut out = Sent::default();
         for act in acts {
             story.now += Duration::from_millis(700);
             let now = story.now;
@@ -155,20 +105,13 @@ proptest! {
         const SERVER: [&str; 12] = ["1", "2", "D:row", "C:TAG", "Z:I", "Z:T", "N:00000", "E:42P01", "S:a=b", "A", "3", "D:another_row"];
         let run = |step: usize| {
             let mut story = Story::new("high_user");
-            let (mut to_server, mut to_client) = (Vec::new(), Vec::new());
-            struct Both<'a>(&'a mut Vec<u8>, &'a mut Vec<u8>);
-            impl Outbox for Both<'_> {
-                fn to_server(&mut self, bytes: &[u8]) { self.0.extend_from_slice(bytes); }
-                fn to_client(&mut self, bytes: &[u8]) { self.1.extend_from_slice(bytes); }
-            }
-            let mut kept = Vec::new();
+            let (mut out, mut kept) = (Sent::default(), Vec::new());
             for (from_client, words) in &acts {
                 let names = if *from_client { CLIENT } else { SERVER };
                 let bytes: Vec<u8> = words.iter().flat_map(|word| story::write(names[*word], *from_client)).collect();
                 let mut held = if *from_client { std::mem::take(&mut kept) } else { Vec::new() };
                 for part in bytes.chunks(step) {
                     held.extend_from_slice(part);
-                    let mut out = Both(&mut to_server, &mut to_client);
                     let taken = if *from_client {
                         story.session.on_client(&held, story.now, &mut out)
                     } else {
@@ -177,8 +120,7 @@ proptest! {
                     held.drain(..taken.expect("sound messages"));
                     // What waits is offered again when something has changed.
                     while !*from_client && story.session.takes_client_bytes() {
-                        let mut out = Both(&mut to_server, &mut to_client);
-                        let taken = story.session.on_client(&kept, story.now, &mut out).expect("sound messages");
+                            let taken = story.session.on_client(&kept, story.now, &mut out).expect("sound messages");
                         kept.drain(..taken);
                         if taken == 0 {
                             break;
@@ -192,7 +134,7 @@ proptest! {
                 }
             }
             let is_out_of_step = story.governor.statistics.desyncs.load(Ordering::Relaxed) > 0;
-            ((to_server, to_client, kept), is_out_of_step)
+            ((out.server, out.client, kept), is_out_of_step)
         };
         let (whole, in_parts) = (run(usize::MAX), run(cut));
         // A server that answers before it is asked is obeyed, and whether it is before depends on the cuts.

@@ -2,20 +2,15 @@
 
 use super::*;
 
-pub(super) const BEGUN: &str = "> Q:begin => S[Q:begin]
-     < C:BEGIN Z:T => C[C:BEGIN Z:T]
-     > Q:select_a => S[Q:select_a]
-     < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
+pub(super) const BEGUN: &str = "= Q:begin => C:BEGIN Z:T
+     = Q:select_a => D:1 C:SELECT Z:T
      > Q:update => S[Q:update]";
 
 /// `BEGUN`, its last unit cancelled, up to the answer of ROLLBACK.
 pub(super) fn rolled_back() -> String {
     format!(
         "{BEGUN}
-         ! aim =>
-         < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]"
+         ! preempted => rolled-back S[Q:begin]"
     )
 }
 
@@ -26,141 +21,106 @@ pub(super) fn verified(story: &Story) -> u64 {
 
 #[test]
 fn a_transaction_is_run_again_and_nobody_notices() {
-    check(
-        "low_user",
-        &format!(
-            "{}
-             < C:BEGIN Z:T => S[Q:select_a]
-             < D:1 C:SELECT Z:T => S[Q:update]
-             < C:UPDATE Z:T => C[C:UPDATE Z:T]
-             > Q:commit => S[Q:commit]
-             ! no_aim =>
-             < C:COMMIT Z:I => C[C:COMMIT Z:I]",
-            rolled_back()
-        ),
-    );
+    check(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:1 C:SELECT Z:T => S[Q:update]
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]
+         > Q:commit => S[Q:commit]
+         ! no_aim =>
+         < C:COMMIT Z:I => C[C:COMMIT Z:I]",
+        rolled_back()
+    ));
 }
 
 #[test]
 fn what_the_client_sends_meanwhile_waits() {
-    check(
-        "low_user",
-        &format!(
-            "{BEGUN}
-             ! aim =>
-             > Q:commit =>
-             < E:57014 Z:E =>
-             ! arrived => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => S[Q:begin]
-             < C:BEGIN Z:T => S[Q:select_a]
-             < N:00000 D:1 C:SELECT Z:T => S[Q:update Q:commit]
-             < C:UPDATE Z:T C:COMMIT Z:I => C[C:UPDATE Z:T C:COMMIT Z:I]",
-        ),
-    );
+    check(&format!(
+        "{BEGUN}
+         ! aim =>
+         > Q:commit =>
+         < E:57014 Z:E =>
+         ! arrived => rolled-back S[Q:begin]
+         < C:BEGIN Z:T => S[Q:select_a]
+         < N:00000 D:1 C:SELECT Z:T => S[Q:update Q:commit]
+         < C:UPDATE Z:T C:COMMIT Z:I => C[C:UPDATE Z:T C:COMMIT Z:I]",
+    ));
 }
 
 #[test]
 fn a_cancel_that_comes_too_late_meets_nothing() {
-    check(
-        "low_user",
-        &format!(
-            "{BEGUN}
-             ! aim =>
-             < C:UPDATE Z:T => C[C:UPDATE Z:T]
-             > Q:commit =>
-             ! arrived => S[Q:commit]
-             < C:COMMIT Z:I => C[C:COMMIT Z:I]",
-        ),
-    );
+    check(&format!(
+        "{BEGUN}
+         ! aim =>
+         < C:UPDATE Z:T => C[C:UPDATE Z:T]
+         > Q:commit =>
+         ! arrived => S[Q:commit]
+         < C:COMMIT Z:I => C[C:COMMIT Z:I]",
+    ));
 }
 
 #[test]
 fn a_cancel_that_was_not_sent_leaves_errors_alone() {
-    check(
-        "low_user",
-        &format!(
-            "{BEGUN}
-             ! aim =>
-             ! lost =>
-             < E:57014 Z:E => C[E:57014 Z:E]
-             > Q:rollback => S[Q:rollback]
-             < C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]",
-        ),
-    );
+    check(&format!(
+        "{BEGUN}
+         ! aim =>
+         ! lost =>
+         < E:57014 Z:E => C[E:57014 Z:E]
+         = Q:rollback => C:ROLLBACK Z:I",
+    ));
 }
 
 #[test]
 fn the_clients_own_cancel_is_its_own() {
-    check(
-        "low_user",
-        &format!(
-            "{BEGUN}
-             ! aim =>
-             ! cancel =>
-             ! client_arrived =>
-             < E:57014 Z:E => C[E:57014 Z:E]
-             > Q:rollback =>
-             ! arrived => S[Q:rollback]",
-        ),
-    );
+    check(&format!(
+        "{BEGUN}
+         ! aim =>
+         ! cancel =>
+         ! client_arrived =>
+         < E:57014 Z:E => C[E:57014 Z:E]
+         > Q:rollback =>
+         ! arrived => S[Q:rollback]",
+    ));
     // While it is run again the client cancels: the replay is given up, and the client hears of its own cancel.
-    check(
-        "low_user",
-        &format!(
-            "{}
-             < C:BEGIN Z:T => S[Q:select_a]
-             ! cancel =>
-             < D:1 C:SELECT Z:T =>
-             ! client_arrived => S[!ROLLBACK_AND_CHAIN !fail S]
-             < C:ROLLBACK E:42601 Z:E => C[E:57014 Z:E]",
-            rolled_back()
-        ),
-    );
+    check(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         ! cancel =>
+         < D:1 C:SELECT Z:T =>
+         ! client_arrived => chained-and-failed C[E:57014 Z:E]",
+        rolled_back()
+    ));
 }
 
 #[test]
 fn an_answer_that_differs_is_told_and_the_transaction_has_failed() {
-    check(
-        "low_user",
-        &format!(
-            "{}
-             < C:BEGIN Z:T => S[Q:select_a]
-             < D:2 C:SELECT Z:T => S[!ROLLBACK_AND_CHAIN !fail S]
-             < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]
-             > Q:rollback => S[Q:rollback]
-             < C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]",
-            rolled_back()
-        ),
-    );
+    check(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         < D:2 C:SELECT Z:T => chained-and-failed C[E:40001 Z:E]
+         = Q:rollback => C:ROLLBACK Z:I",
+        rolled_back()
+    ));
     // One that fails the second time has failed already.
-    check(
-        "low_user",
-        &format!(
-            "{}
-             < C:BEGIN Z:T => S[Q:select_a]
-             < E:40P01 Z:E => S[!ROLLBACK_AND_CHAIN !fail S]
-             < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]",
-            rolled_back()
-        ),
-    );
+    check(&format!(
+        "{}
+         < C:BEGIN Z:T => S[Q:select_a]
+         < E:40P01 Z:E => chained-and-failed C[E:40001 Z:E]",
+        rolled_back()
+    ));
 }
 
 #[test]
 fn of_the_unit_in_flight_the_client_gets_only_what_is_new() {
-    let halfway = "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > P::update B:: E S => S[P::update B:: E S]
-         < 1 2 D:one => C[1 2 D:one]
-         ! aim =>
-         < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
+    let halfway = "= Q:begin => C:BEGIN Z:T
+         = P::update B:: E S => 1 2 D:one
+         ! preempted => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[P::update B:: E S]";
     let fails = "S[!ROLLBACK_AND_CHAIN !fail S]\n< C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]";
-    check("low_user", &format!("{halfway}\n< 1 2 D:one D:two C:UPDATE Z:T => C[D:two C:UPDATE Z:T]"));
-    check("low_user", &format!("{halfway}\n< 1 2 D:uno D:two C:UPDATE Z:T => {fails}"));
-    check("low_user", &format!("{halfway}\n< 1 2 C:UPDATE Z:T => {fails}"));
-    check("low_user", &format!("{halfway}\n< 1 E:42P01 Z:E => {fails}"));
+    check(&format!("{halfway}\n< 1 2 D:one D:two C:UPDATE Z:T => C[D:two C:UPDATE Z:T]"));
+    check(&format!("{halfway}\n< 1 2 D:uno D:two C:UPDATE Z:T => {fails}"));
+    check(&format!("{halfway}\n< 1 2 C:UPDATE Z:T => {fails}"));
+    check(&format!("{halfway}\n< 1 E:42P01 Z:E => {fails}"));
 }
 
 /// A transfer of money in one unit outside of a block, of which the first half was answered when the second half was
@@ -172,55 +132,35 @@ fn a_unit_that_commits_by_itself_is_run_again_only_if_its_client_has_seen_nothin
     for (unit, first) in
         [("P::update B:: E P::update_b B:: E S", "1 2 C:UPDATE 1 2"), ("Q:update;update_b", "C:UPDATE")]
     {
-        check(
-            "low_user",
-            &format!(
-                "> {unit} => S[{unit}]
-                 < {first} =>
-                 ! aim =>
-                 < E:57014 Z:I =>
-                 ! arrived => S[{unit}]
-                 < {first} C:UPDATE%2 Z:I => C[{first} C:UPDATE%2 Z:I]"
-            ),
-        );
+        check(&format!(
+            "> {unit} => S[{unit}]
+             < {first} =>
+             ! preempted => S[{unit}]
+             < {first} C:UPDATE%2 Z:I => C[{first} C:UPDATE%2 Z:I]"
+        ));
     }
     let row = format!("D:{}", "x".repeat(5000));
-    check(
-        "low_user",
-        &format!(
-            "> Q:select;update => S[Q:select;update]
-             < {row} =>
-             < {row} => C[{row} {row}]
-             ! aim =>
-             < E:57014 Z:I =>
-             ! arrived => C[E:40001 Z:I]
-             > Q:select;update => S[Q:select;update]"
-        ),
-    );
+    check(&format!(
+        "> Q:select;update => S[Q:select;update]
+         < {row} =>
+         < {row} => C[{row} {row}]
+         ! preempted => C[E:40001 Z:I]
+         > Q:select;update => S[Q:select;update]"
+    ));
     // Its client asks for the answers so far.
     check(
-        "low_user",
-        "> P::update B:: E H => S[P::update B:: E H]
-         < 1 2 C:UPDATE => C[1 2 C:UPDATE]
+        "= P::update B:: E H => 1 2 C:UPDATE
          > S => S[S]
-         ! aim =>
-         < E:57014 Z:I =>
-         ! arrived => C[E:40001 Z:I]",
+         ! preempted => C[E:40001 Z:I]",
     );
 }
 
 #[test]
 fn statements_prepared_on_the_way_are_closed_before() {
     check(
-        "low_user",
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > P:s:update B::s E S => S[P:s:update B::s E S]
-         < 1 2 => C[1 2]
-         ! aim =>
-         < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[C:s S]
+        "= Q:begin => C:BEGIN Z:T
+         = P:s:update B::s E S => 1 2
+         ! preempted => rolled-back S[C:s S]
          < 3 Z:I => S[Q:begin]
          < C:BEGIN Z:T => S[P:s:update B::s E S]
          < 1 2 C:UPDATE Z:T => C[C:UPDATE Z:T]",
@@ -231,20 +171,15 @@ fn statements_prepared_on_the_way_are_closed_before() {
 #[test]
 fn statements_prepared_on_the_way_are_there_again_after_a_replay_that_failed() {
     check(
-        "low_user",
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > P:a:select B::a E S => S[P:a:select B::a E S]
-         < 1 2 D:1 Z:T => C[1 2 D:1 Z:T]
+        "= Q:begin => C:BEGIN Z:T
+         = P:a:select B::a E S => 1 2 D:1 Z:T
          > P:b:update B::b E S => S[P:b:update B::b E S]
          ! aim =>
          < 1 2 E:57014 Z:E => C[1 2]
-         ! arrived => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[C:a C:b S]
+         ! arrived => rolled-back S[C:a C:b S]
          < 3 3 Z:I => S[Q:begin]
          < C:BEGIN Z:T => S[P:a:select B::a E S]
-         < 1 2 D:2 Z:T => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[C:a P:a:select S C:b P:b:update S]
+         < 1 2 D:2 Z:T => rolled-back S[C:a P:a:select S C:b P:b:update S]
          < 3 1 Z:I =>
          < 3 1 Z:I => S[!BEGIN !fail S]
          < C:BEGIN E:42601 Z:E => C[E:40001 Z:E]
@@ -257,22 +192,13 @@ fn statements_prepared_on_the_way_are_there_again_after_a_replay_that_failed() {
 #[test]
 fn a_statement_that_was_not_prepared_is_not_closed_for_the_replay() {
     check(
-        "low_user",
-        "> P:s:select S => S[P:s:select S]
-         < 1 Z:I => C[1 Z:I]
-         > Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:savepoint_a => S[Q:savepoint_a]
-         < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
-         > P:s:delete_from_t S => S[P:s:delete_from_t S]
-         < E:42P05 Z:E => C[E:42P05 Z:E]
-         > Q:rollback_to_a => S[Q:rollback_to_a]
-         < C:ROLLBACK Z:T => C[C:ROLLBACK Z:T]
+        "= P:s:select S => 1 Z:I
+         = Q:begin => C:BEGIN Z:T
+         = Q:savepoint_a => C:SAVEPOINT Z:T
+         = P:s:delete_from_t S => E:42P05 Z:E
+         = Q:rollback_to_a => C:ROLLBACK Z:T
          > Q:update => S[Q:update]
-         ! aim =>
-         < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
+         ! preempted => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[Q:savepoint_a]
          < C:SAVEPOINT Z:T => S[P:s:delete_from_t S]
          < E:42P05 Z:E => S[Q:rollback_to_a]
@@ -290,8 +216,7 @@ fn a_replay_may_be_preempted_in_its_turn_until_it_is_promoted() {
             "< C:BEGIN Z:T => S[Q:select_a]
              ! aim =>
              ! arrived =>
-             < E:57014 Z:E => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => S[Q:begin]",
+             < E:57014 Z:E => rolled-back S[Q:begin]",
         );
     }
     assert_eq!(story.session.card.state().rollbacks, 4);
@@ -315,7 +240,6 @@ fn transactions_of_importance_are_neither_recorded_nor_victims() {
 #[test]
 fn a_unit_that_comes_between_a_cancel_and_its_error_waits() {
     check(
-        "low_user",
         "> Q:update => S[Q:update]
          ! aim =>
          ! arrived =>
@@ -330,16 +254,11 @@ fn a_unit_that_comes_between_a_cancel_and_its_error_waits() {
 #[test]
 fn a_clients_cancel_ends_one_statement() {
     check(
-        "low_user",
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:savepoint_a Q:select Q:update => S[Q:savepoint_a Q:select Q:update]
-         < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
+        "= Q:begin => C:BEGIN Z:T
+         = Q:savepoint_a Q:select Q:update => C:SAVEPOINT Z:T
          ! cancel =>
          ! client_arrived =>
          < E:57014 Z:T => C[E:57014 Z:T]
-         ! aim =>
-         < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK_AND_CHAIN !fail S]",
+         ! preempted => S[!ROLLBACK_AND_CHAIN !fail S]",
     );
 }

@@ -5,6 +5,11 @@
 //! `lost` (it was not sent), `cancel` (the client cancels), `idle` (roll back, its client thinks), `admitted`, `timeout`,
 //! `cancelled` (in the queue), `time`.
 //!
+//! Two lines stand for several: `= asked => answered` is what the client sends and the server answers, both of which pass as they are;
+//! `! preempted => …` is `aim`, the error of the cancelled unit, of which nothing passes, and `arrived`; `! broken => …` the same
+//! with `aim_at_cycle`. One of [`EXCHANGES`] behind `=>` is what the session asks the server by itself and what the server answers;
+//! what comes of that stands behind it.
+//!
 //! Messages: a tag, and after a colon what is in it. `Q:select_1`, `P:name:sql`, `B:portal:name`, `E`, `D`, `C:name`, `S`, `H`,
 //! `d`, `c`, `X` from clients; `1`, `2`, `3`, `D:row`, `R:value` (one column), `C:tag`, `Z:T`, `E:57014`, `N:00000`, `S:name=value`, `G`, `A` from servers.
 //! Underscores stand for spaces, and `%` for an underscore.
@@ -12,6 +17,14 @@
 use super::*;
 use crate::effects::{Inquiry, Next};
 use plimsoll_policy::Abandoned;
+
+/// Words for what a session asks by itself, and what the server answers.
+const EXCHANGES: [(&str, &str, &str); 4] = [
+    ("rolled-back", "S[!ROLLBACK S]", "C:ROLLBACK Z:I"),
+    ("chained", "S[!ROLLBACK_AND_CHAIN S]", "C:ROLLBACK Z:T"),
+    ("failed", "S[!fail S]", "E:42601 Z:E"),
+    ("chained-and-failed", "S[!ROLLBACK_AND_CHAIN !fail S]", "C:ROLLBACK E:42601 Z:E"),
+];
 
 pub(super) struct Story {
     pub session: Session,
@@ -28,9 +41,9 @@ pub(super) struct Story {
 }
 
 #[derive(Default)]
-struct Sent {
-    server: Vec<u8>,
-    client: Vec<u8>,
+pub(super) struct Sent {
+    pub server: Vec<u8>,
+    pub client: Vec<u8>,
 }
 
 impl Outbox for Sent {
@@ -55,18 +68,37 @@ fn is_awaited(mut bytes: &[u8]) -> bool {
     false
 }
 
+/// Plays a story for a session of class low, whole and byte by byte.
+pub(super) fn check(lines: &str) {
+    check_as("low_user", lines);
+}
+
 /// Plays a story for a session of `user`, whole and byte by byte.
-pub(super) fn check(user: &str, lines: &str) {
-    for step in [usize::MAX, 1, 3] {
-        let mut story = Story::new(user);
+pub(super) fn check_as(user: &str, lines: &str) {
+    check_each(|| Story::new(user), lines);
+}
+
+/// Plays a story whole and byte by byte, and returns how each has ended.
+pub(super) fn check_each(begin: impl Fn() -> Story, lines: &str) -> [Story; 3] {
+    [usize::MAX, 1, 3].map(|step| {
+        let mut story = begin();
         story.step = step;
         story.play(lines);
-    }
+        story
+    })
 }
 
 impl Story {
+    /// A session of `high_user` or `low_user`; classes `high` (priority high, unlimited) and `low` (preemptible, MPL 1, queue of 1).
     pub fn new(user: &str) -> Self {
-        Self::of(governor(), user, Instant::now())
+        Self::with(user, |_| {})
+    }
+
+    /// A session of a governor with other settings than usual.
+    pub fn with(user: &str, change: impl FnOnce(&mut Settings)) -> Self {
+        let (mut settings, now) = (for_tests(), Instant::now());
+        change(&mut settings);
+        Self::of(Arc::new(Governor::new(settings, now)), user, now)
     }
 
     /// Another session of the same governor.
@@ -74,8 +106,7 @@ impl Story {
         Self::of(self.governor.clone(), user, self.now)
     }
 
-    /// A session of that governor's.
-    pub fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
+    fn of(governor: Arc<Governor>, user: &str, now: Instant) -> Self {
         let session = session(&governor, user, now);
         Story { session, governor, now, held: Vec::new(), has_own: false, step: usize::MAX, is_known: true }
     }
@@ -83,15 +114,35 @@ impl Story {
     pub fn play(&mut self, lines: &str) {
         for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let (act, expect) = line.split_once("=>").unwrap_or_else(|| panic!("no => in {line}"));
-            let sent = self.act(act.trim());
-            let mut found = Vec::new();
-            for (side, bytes) in [("S", &sent.server), ("C", &sent.client)] {
-                if !bytes.is_empty() {
-                    found.push(format!("{side}[{}]", read(bytes, side == "S")));
-                }
+            let (act, expect) = (act.trim(), expect.trim());
+            if let Some(asked) = act.strip_prefix("= ") {
+                self.play_act(&format!("> {asked}"), &format!("S[{asked}]"));
+                self.play_act(&format!("< {expect}"), &format!("C[{expect}]"));
+            } else if matches!(act, "! preempted" | "! broken") {
+                let status = if self.session.status == Status::Idle { "I" } else { "E" };
+                self.play_act(if act == "! broken" { "! aim_at_cycle" } else { "! aim" }, "");
+                self.play_act(&format!("< E:57014 Z:{status}"), "");
+                self.play_act("! arrived", expect);
+            } else {
+                self.play_act(act, expect);
             }
-            assert_eq!(found.join(" "), expect.trim(), "after {act} (step {})", self.step);
         }
+    }
+
+    fn play_act(&mut self, act: &str, expect: &str) {
+        let (word, rest) = expect.split_once(' ').unwrap_or((expect, ""));
+        if let Some((_, asked, answered)) = EXCHANGES.iter().find(|exchange| exchange.0 == word) {
+            self.play_act(act, asked);
+            return self.play_act(&format!("< {answered}"), rest);
+        }
+        let sent = self.act(act);
+        let mut found = Vec::new();
+        for (side, bytes) in [("S", &sent.server), ("C", &sent.client)] {
+            if !bytes.is_empty() {
+                found.push(format!("{side}[{}]", read(bytes, side == "S")));
+            }
+        }
+        assert_eq!(found.join(" "), expect, "after {act} (step {})", self.step);
     }
 
     /// What the server is asked upon an act.
@@ -232,14 +283,16 @@ pub(super) fn write(message: &str, from_client: bool) -> Vec<u8> {
         _ => part(0).as_bytes().to_vec(),
     };
     // `F` from a server is an error that ends the session, and `R` a row that can be read.
-    let mut bytes = vec![match (tag, from_client) {
+    let tag = match (tag, from_client) {
         (b'F', false) => b'E',
         (b'R', false) => b'D',
         _ => tag,
-    }];
-    bytes.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
-    bytes.extend_from_slice(&body);
-    bytes
+    };
+    framed(tag, &body)
+}
+
+pub(super) fn framed(tag: u8, body: &[u8]) -> Vec<u8> {
+    [&[tag][..], &(body.len() as u32 + 4).to_be_bytes(), body].concat()
 }
 
 /// Messages to their text.

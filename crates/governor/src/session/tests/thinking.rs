@@ -5,65 +5,45 @@ use super::*;
 
 #[test]
 fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
-    let thinking = "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:update => S[Q:update]
-         < C:UPDATE Z:T => C[C:UPDATE Z:T]
+    let thinking = "= Q:begin => C:BEGIN Z:T
+         = Q:update => C:UPDATE Z:T
          ! idle_before =>
          ! idle => S[!ROLLBACK_AND_CHAIN S]";
-    check(
-        "low_user",
-        &format!(
-            "{thinking}
-             < C:ROLLBACK Z:T =>
-             > Q:commit => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => S[Q:begin]
-             < C:BEGIN Z:T => S[Q:update]
-             < C:UPDATE Z:T => S[Q:commit]
-             < C:COMMIT Z:I => C[C:COMMIT Z:I]",
-        ),
-    );
-    check(
-        "low_user",
-        &format!(
-            "{thinking}
-             > Q:select =>
-             < C:ROLLBACK Z:I => S[Q:begin]
-             < C:BEGIN Z:T => S[Q:update]
-             < C:UPDATE_2 Z:T => S[!ROLLBACK_AND_CHAIN !fail S]
-             < C:ROLLBACK E:42601 Z:E => C[E:40001 Z:E]
-             > Q:rollback => S[Q:rollback]",
-        ),
-    );
+    check(&format!(
+        "{thinking}
+         < C:ROLLBACK Z:T =>
+         > Q:commit => rolled-back S[Q:begin]
+         < C:BEGIN Z:T => S[Q:update]
+         < C:UPDATE Z:T => S[Q:commit]
+         < C:COMMIT Z:I => C[C:COMMIT Z:I]",
+    ));
+    check(&format!(
+        "{thinking}
+         > Q:select =>
+         < C:ROLLBACK Z:I => S[Q:begin]
+         < C:BEGIN Z:T => S[Q:update]
+         < C:UPDATE_2 Z:T => chained-and-failed C[E:40001 Z:E]
+         > Q:rollback => S[Q:rollback]",
+    ));
     // A COMMIT that fails leaves no transaction behind.
-    check(
-        "low_user",
-        &format!(
-            "{thinking}
-             > Q:commit =>
-             < C:ROLLBACK Z:T => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => S[Q:begin]
-             < C:BEGIN Z:T => S[Q:update]
-             < C:UPDATE_2 Z:T => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => C[E:40001 Z:I]
-             > Q:select => S[Q:select]",
-        ),
-    );
+    check(&format!(
+        "{thinking}
+         > Q:commit =>
+         < C:ROLLBACK Z:T => rolled-back S[Q:begin]
+         < C:BEGIN Z:T => S[Q:update]
+         < C:UPDATE_2 Z:T => rolled-back C[E:40001 Z:I]
+         > Q:select => S[Q:select]",
+    ));
     // For a ROLLBACK nothing is run again; nor for one that goes on with a transaction like it.
     for rollback in ["P::rollback B:: E S", "Q:rollback", "Q:rollback_and_chain"] {
-        check("low_user", &format!("{thinking}\n< C:ROLLBACK Z:T =>\n> {rollback} => S[{rollback}]"));
+        check(&format!("{thinking}\n< C:ROLLBACK Z:T =>\n> {rollback} => S[{rollback}]"));
     }
     // The unit that meets the failure is dropped to its end.
     check(
-        "low_user",
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:listen_x => S[Q:listen_x]
-         < C:LISTEN Z:T => C[C:LISTEN Z:T]
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > P::select B:: H => S[!ROLLBACK_AND_CHAIN !fail S]
-         < C:ROLLBACK E:42601 Z:E => C[E:40001]
+        "= Q:begin => C:BEGIN Z:T
+         = Q:listen_x => C:LISTEN Z:T
+         ! idle => chained
+         > P::select B:: H => chained-and-failed C[E:40001]
          > E S => C[Z:E]
          > Q:rollback => S[Q:rollback]",
     );
@@ -73,15 +53,12 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
 /// run again, and the COMMIT that came instead succeeded without the work.
 #[test]
 fn preparing_a_rollback_is_none() {
-    let thinking = "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:update => S[Q:update]
-         < C:UPDATE Z:T => C[C:UPDATE Z:T]
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>";
+    let thinking = "= Q:begin => C:BEGIN Z:T
+         = Q:update => C:UPDATE Z:T
+         ! idle => chained";
     for unit in ["P:r:rollback S", "P::rollback B:: S", "P::rollback B:: E B:: E S", "P::rollback D H"] {
         let rest = "< C:ROLLBACK Z:I => S[Q:begin]\n< C:BEGIN Z:T => S[Q:update]";
-        check("low_user", &format!("{thinking}\n> {unit} => S[!ROLLBACK S]\n{rest}\n< C:UPDATE Z:T => S[{unit}]"));
+        check(&format!("{thinking}\n> {unit} => S[!ROLLBACK S]\n{rest}\n< C:UPDATE Z:T => S[{unit}]"));
     }
 }
 
@@ -90,29 +67,18 @@ fn preparing_a_rollback_is_none() {
 #[test]
 fn what_is_chained_to_a_transaction_that_was_rolled_back_is_like_it() {
     check(
-        "low_user",
-        "> Q:begin_isolation_level_serializable => S[Q:begin_isolation_level_serializable]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+        "= Q:begin_isolation_level_serializable => C:BEGIN Z:T
+         = Q:update => C:UPDATE Z:T
+         ! idle => chained
+         = Q:rollback_and_chain => C:ROLLBACK Z:T
          > Q:update => S[Q:update]
-         < C:UPDATE Z:T => C[C:UPDATE Z:T]
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > Q:rollback_and_chain => S[Q:rollback_and_chain]
-         < C:ROLLBACK Z:T => C[C:ROLLBACK Z:T]
-         > Q:update => S[Q:update]
-         ! aim =>
-         < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T => S[Q:update]
+         ! preempted => chained S[Q:update]
          < C:UPDATE Z:T => C[C:UPDATE Z:T]
          > Q:commit_and_chain => S[Q:commit_and_chain]
          ! no_aim =>
          < C:COMMIT Z:T => C[C:COMMIT Z:T]
          > Q:update => S[Q:update]
-         ! aim =>
-         < E:57014 Z:E =>
-         ! arrived => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T => S[Q:update]
+         ! preempted => chained S[Q:update]
          < C:UPDATE Z:T => C[C:UPDATE Z:T]",
     );
 }
@@ -120,15 +86,10 @@ fn what_is_chained_to_a_transaction_that_was_rolled_back_is_like_it() {
 #[test]
 fn who_thinks_and_cannot_be_run_again_hears_of_it_upon_his_commit() {
     check(
-        "low_user",
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:listen_x => S[Q:listen_x]
-         < C:LISTEN Z:T => C[C:LISTEN Z:T]
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > P::commit B:: E S => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => C[E:40001 Z:I]
+        "= Q:begin => C:BEGIN Z:T
+         = Q:listen_x => C:LISTEN Z:T
+         ! idle => chained
+         > P::commit B:: E S => rolled-back C[E:40001 Z:I]
          > Q:select => S[Q:select]",
     );
 }
@@ -138,17 +99,13 @@ fn who_thinks_and_cannot_be_run_again_hears_of_it_upon_his_commit() {
 #[test]
 fn a_clients_cancel_that_met_nothing_is_forgotten() {
     check(
-        "low_user",
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+        "= Q:begin => C:BEGIN Z:T
          > Q:update => S[Q:update]
          ! cancel =>
          < C:UPDATE Z:T => C[C:UPDATE Z:T]
          ! client_arrived =>
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > Q:select => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]",
+         ! idle => chained
+         > Q:select => rolled-back S[Q:begin]",
     );
 }
 
@@ -156,27 +113,18 @@ fn a_clients_cancel_that_met_nothing_is_forgotten() {
 #[test]
 fn who_thinks_after_a_copy_or_a_failure_is_no_more_immune_than_others() {
     check(
-        "low_user",
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:copy_t_to_stdout => S[Q:copy_t_to_stdout]
-         < H => C[H]
+        "= Q:begin => C:BEGIN Z:T
+         = Q:copy_t_to_stdout => H
          ! no_aim =>
          < d c C:COPY Z:T => C[d c C:COPY Z:T]
          ! idle => S[!ROLLBACK_AND_CHAIN S]",
     );
     check(
-        "low_user",
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:savepoint_a => S[Q:savepoint_a]
-         < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
-         > Q:insert => S[Q:insert]
-         < E:23505 Z:E => C[E:23505 Z:E]
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
-         > Q:rollback_to_a => S[!ROLLBACK S]
-         < C:ROLLBACK Z:I => S[Q:begin]
+        "= Q:begin => C:BEGIN Z:T
+         = Q:savepoint_a => C:SAVEPOINT Z:T
+         = Q:insert => E:23505 Z:E
+         ! idle => chained
+         > Q:rollback_to_a => rolled-back S[Q:begin]
          < C:BEGIN Z:T => S[Q:savepoint_a]
          < C:SAVEPOINT Z:T => S[Q:insert]
          < E:23505 Z:E => S[Q:rollback_to_a]
@@ -189,17 +137,13 @@ fn who_thinks_after_a_copy_or_a_failure_is_no_more_immune_than_others() {
 fn who_thinks_is_run_again_as_often_as_he_may_be_rolled_back() {
     let mut story = Story::new("low_user");
     story.play(
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         > Q:update => S[Q:update]
-         < C:UPDATE Z:T => C[C:UPDATE Z:T]",
+        "= Q:begin => C:BEGIN Z:T
+         = Q:update => C:UPDATE Z:T",
     );
     for before in 0..5 {
         story.play(
-            "! idle => S[!ROLLBACK_AND_CHAIN S]
-             < C:ROLLBACK Z:T =>
-             > Q:select => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => S[Q:begin]
+            "! idle => chained
+             > Q:select => rolled-back S[Q:begin]
              < C:BEGIN Z:T => S[Q:update]
              < C:UPDATE Z:T => S[Q:select]",
         );
@@ -214,11 +158,8 @@ fn who_thinks_is_run_again_as_often_as_he_may_be_rolled_back() {
 #[test]
 fn what_comes_behind_a_unit_that_does_nothing_waits_for_its_answer() {
     check(
-        "low_user",
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
-         ! idle => S[!ROLLBACK_AND_CHAIN S]
-         < C:ROLLBACK Z:T =>
+        "= Q:begin => C:BEGIN Z:T
+         ! idle => chained
          > S P:e:commit S => S[S]
          < Z:T => S[!ROLLBACK S] C[Z:T]
          < C:ROLLBACK Z:I => S[Q:begin]

@@ -6,18 +6,12 @@ use crate::settings::Held;
 
 /// A story of a session in class low, whose workers are limited to 1.
 fn limited() -> Story {
-    let mut settings = for_tests();
-    settings.classes[1].workers_max = Some(1);
-    Story::of(Arc::new(Governor::new(settings, Instant::now())), "low_user", Instant::now())
+    Story::with("low_user", |settings| settings.classes[1].workers_max = Some(1))
 }
 
 /// Plays a story whole and byte by byte.
 fn check(lines: &str) {
-    for step in [usize::MAX, 1, 3] {
-        let mut story = limited();
-        story.step = step;
-        story.play(lines);
-    }
+    check_each(limited, lines);
 }
 
 const SHOW: &str = "S[!SHOW_max%parallel%workers%per%gather S]";
@@ -29,8 +23,7 @@ const RESET: &str = "S[!RESET_max%parallel%workers%per%gather S]";
 /// A block, up to its first statement, which was limited and is under way.
 fn begun() -> String {
     format!(
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+        "= Q:begin => C:BEGIN Z:T
          > Q:select_a => {SHOW}
          < 3 1 2 R:2 C:SHOW Z:T => {LOWER}
          < 3 1 2 C:SET Z:T => S[Q:select_a]"
@@ -42,12 +35,9 @@ fn a_block_is_limited_before_its_first_statement_and_asked_once() {
     check(&format!(
         "{}
          < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
-         > Q:select_b => S[Q:select_b]
-         < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
-         > Q:commit => S[Q:commit]
-         < C:COMMIT Z:I => C[C:COMMIT Z:I]
-         > Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         = Q:select_b => D:1 C:SELECT Z:T
+         = Q:commit => C:COMMIT Z:I
+         = Q:begin => C:BEGIN Z:T
          > P::select_b B:: E S => {LOWER}
          < 3 1 2 C:SET Z:T => S[P::select_b B:: E S]",
         begun()
@@ -58,8 +48,7 @@ fn a_block_is_limited_before_its_first_statement_and_asked_once() {
 #[test]
 fn a_lower_value_of_the_server_stays() {
     check(&format!(
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+        "= Q:begin => C:BEGIN Z:T
          > Q:select_a => {SHOW}
          < 3 1 2 R:0 C:SHOW Z:T => S[Q:select_a]"
     ));
@@ -74,10 +63,8 @@ fn a_client_that_asks_finds_what_it_would_find_without_us_and_is_left_alone() {
              > {question} => {RAISE}
              < 3 1 2 C:SET Z:T => S[{question}]
              < D:1 C:SHOW Z:T => C[D:1 C:SHOW Z:T]
-             > Q:select_b => S[Q:select_b]
-             < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
-             > Q:commit => S[Q:commit]
-             < C:COMMIT Z:I => C[C:COMMIT Z:I]
+             = Q:select_b => D:1 C:SELECT Z:T
+             = Q:commit => C:COMMIT Z:I
              > Q:select_b => S[Q:select_b]",
             begun()
         ));
@@ -100,10 +87,8 @@ fn a_unit_is_read_as_a_whole_before_any_of_it_passes() {
 #[test]
 fn a_client_that_sets_its_own_value_keeps_it() {
     check(
-        "> Q:set_max%parallel%workers%per%gather_=_4 => S[Q:set_max%parallel%workers%per%gather_=_4]
-         < C:SET Z:I => C[C:SET Z:I]
-         > Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+        "= Q:set_max%parallel%workers%per%gather_=_4 => C:SET Z:I
+         = Q:begin => C:BEGIN Z:T
          > Q:select_a => S[Q:select_a]",
     );
 }
@@ -117,12 +102,9 @@ fn a_limit_is_undone_before_the_first_savepoint() {
          > Q:savepoint_a => {RAISE}
          < 3 1 2 C:SET Z:T => S[Q:savepoint_a]
          < C:SAVEPOINT Z:T => C[C:SAVEPOINT Z:T]
-         > Q:select_b => S[Q:select_b]
-         < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
-         > Q:commit => S[Q:commit]
-         < C:COMMIT Z:I => C[C:COMMIT Z:I]
-         > Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         = Q:select_b => D:1 C:SELECT Z:T
+         = Q:commit => C:COMMIT Z:I
+         = Q:begin => C:BEGIN Z:T
          > Q:select_a => {LOWER}",
         begun()
     ));
@@ -135,8 +117,7 @@ fn statements_that_commit_by_themselves_are_limited_until_something_else_comes()
          < 3 1 2 R:2 C:SHOW Z:I => {LOWER_SESSION}
          < 3 1 2 C:SET Z:I => S[Q:select_a]
          < D:1 C:SELECT Z:I => C[D:1 C:SELECT Z:I]
-         > P::select_b B:: E S => S[P::select_b B:: E S]
-         < 1 2 D:1 C:SELECT Z:I => C[1 2 D:1 C:SELECT Z:I]"
+         = P::select_b B:: E S => 1 2 D:1 C:SELECT Z:I"
     );
     for next in
         ["Q:begin", "Q:discard_all", "Q:show_max%parallel%workers%per%gather", "P::begin B:: E P::select B:: E S"]
@@ -162,48 +143,41 @@ fn what_is_undone_waits_for_what_was_sent_before() {
 #[test]
 fn a_cancel_that_meets_our_unit_ends_the_clients() {
     check(&format!(
-        "> Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+        "= Q:begin => C:BEGIN Z:T
          > Q:select_a => {SHOW}
          ! no_aim =>
          ! cancel =>
          < E:57014 Z:E => C[E:57014 Z:E]
          ! client_arrived =>
-         > Q:select_b => S[Q:select_b]
-         < E:25P02 Z:E => C[E:25P02 Z:E]
-         > Q:rollback => S[Q:rollback]
-         < C:ROLLBACK Z:I => C[C:ROLLBACK Z:I]"
+         = Q:select_b => E:25P02 Z:E
+         = Q:rollback => C:ROLLBACK Z:I"
     ));
 }
 
 #[test]
 fn a_replay_sets_the_limit_where_it_was_set() {
-    for step in [usize::MAX, 1, 3] {
-        let mut story = limited();
-        story.step = step;
-        story.play(&format!(
+    let stories = check_each(
+        limited,
+        &format!(
             "{}
              < D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
              > Q:update => S[Q:update]
-             ! aim =>
-             < E:57014 Z:E =>
-             ! arrived => S[!ROLLBACK S]
-             < C:ROLLBACK Z:I => S[Q:begin]
+             ! preempted => rolled-back S[Q:begin]
              < C:BEGIN Z:T => {LOWER}
              < 3 1 2 C:SET Z:T => S[Q:select_a]
              < D:1 C:SELECT Z:T => S[Q:update]
              < C:UPDATE Z:T => C[C:UPDATE Z:T]",
             begun()
-        ));
-        assert_eq!(verified(&story), 1);
-    }
+        ),
+    );
+    stories.iter().for_each(|story| assert_eq!(verified(story), 1));
 }
 
 /// Nobody knows what a client has set before a reload brought the first limit.
 #[test]
 fn a_session_from_before_the_limit_is_left_alone() {
     let mut story = Story::new("low_user");
-    let ask = "> Q:select_a => S[Q:select_a]\n< D:1 C:SELECT Z:I => C[D:1 C:SELECT Z:I]";
+    let ask = "= Q:select_a => D:1 C:SELECT Z:I";
     story.play(ask);
     story.governor.change(|settings| settings.classes[1].workers_max = Some(1)).expect("it can be changed");
     story.play(ask);
@@ -240,10 +214,8 @@ fn what_a_target_leaves_holds_from_the_next_transaction_on() {
     hold(&story, 0);
     story.play(&format!(
         "< D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]
-         > Q:commit => S[Q:commit]
-         < C:COMMIT Z:I => C[C:COMMIT Z:I]
-         > Q:begin => S[Q:begin]
-         < C:BEGIN Z:T => C[C:BEGIN Z:T]
+         = Q:commit => C:COMMIT Z:I
+         = Q:begin => C:BEGIN Z:T
          > Q:select_a => {lower}"
     ));
     // Between statements that commit by themselves, the old limit is undone first. More than is set is never allowed.
@@ -255,7 +227,7 @@ fn what_a_target_leaves_holds_from_the_next_transaction_on() {
          < D:1 C:SELECT Z:I => C[D:1 C:SELECT Z:I]"
     ));
     hold(&story, 5);
-    story.play("> Q:select_a => S[Q:select_a]\n< D:1 C:SELECT Z:I => C[D:1 C:SELECT Z:I]");
+    story.play("= Q:select_a => D:1 C:SELECT Z:I");
     hold(&story, 0);
     story.play(&format!(
         "> Q:select_b => {RESET}

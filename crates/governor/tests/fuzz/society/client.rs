@@ -20,7 +20,6 @@ enum StatementKind {
     Parse,
 }
 
-/// A statement that was sent.
 #[derive(Debug, Clone)]
 struct Sent {
     kind: StatementKind,
@@ -58,7 +57,6 @@ pub enum TransactionOutcome {
 pub struct Known {
     /// What was said in it; of a refused one also what was sent and not answered.
     pub lines: Vec<Line>,
-    /// What became of it.
     pub fate: TransactionOutcome,
 }
 
@@ -67,7 +65,6 @@ pub fn key(sql: &str) -> String {
     sql[sql.find("WHERE").expect("a condition")..].to_owned()
 }
 
-/// A client and its connection to the governor.
 #[derive(Debug)]
 pub struct Client {
     /// Whether it may be rolled back for others.
@@ -91,7 +88,6 @@ pub struct Client {
     next_line: usize,
     /// Up to this unit a statement may have been met by a cancel that it has asked for.
     cancelled_up_to: usize,
-    /// Transactions of which it knows what became.
     pub known: Vec<Known>,
 }
 
@@ -121,7 +117,6 @@ impl Client {
         self.units.is_empty()
     }
 
-    /// The transaction's status as it was told last.
     pub fn status(&self) -> u8 {
         self.status
     }

@@ -5,7 +5,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many counters there are.
 pub const COUNTERS: usize = 2;
 
 /// What statements begin with that it can read.
@@ -22,7 +21,6 @@ pub struct Database {
     pub committed: Vec<Vec<Line>>,
 }
 
-/// A transaction that is open.
 #[derive(Debug, Default)]
 struct Open {
     changes: [i64; COUNTERS],
@@ -63,14 +61,12 @@ pub struct Backend {
 struct Wrong(&'static str);
 
 impl Backend {
-    /// What it is doing, for people.
     pub fn described(&self) -> String {
         let inbox = self.inbox.iter().copied().collect::<Vec<u8>>();
         let (status, inbox) = (char::from(self.status()), inbox.escape_ascii());
         format!("{status} {inbox} {:?}", self.work)
     }
 
-    /// Takes bytes from its client.
     pub fn take(&mut self, bytes: &[u8]) {
         self.inbox.extend(bytes);
     }
@@ -84,7 +80,6 @@ impl Backend {
         }
     }
 
-    /// Whether there is nothing to do.
     pub fn is_idle(&self) -> bool {
         self.work.is_none() && self.inbox.is_empty()
     }

@@ -46,7 +46,6 @@ pub fn kind_of(number: u32) -> StatementKind {
 }
 
 impl Writer {
-    /// A statement of any kind.
     pub fn statement(&mut self) -> String {
         let kind = if self.sometimes(35) { self.theme } else { kind_of(self.random.random_range(0..100)) };
         match kind {

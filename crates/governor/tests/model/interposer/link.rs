@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bytes::BytesMut;
 use plimsoll_governor::governor::{Governor, SessionCommand};
 use plimsoll_governor::registry::{Phase, SessionCard};
 
@@ -17,7 +18,6 @@ use super::super::script::{Injection, Settles};
 use super::super::wire::{self, Message, PATIENCE, tagged, take_message};
 use super::{Canary, Shared};
 
-/// The code of a request to cancel.
 const CANCEL_REQUEST: i32 = 80_877_102;
 
 /// How long a client's next unit is waited for; there may be none.
@@ -80,7 +80,7 @@ pub fn connection(mut governor: TcpStream, server: &Path, shared: Arc<Shared>) -
 
 /// Passes on what the governor sends, until it leaves.
 fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io::Result<()> {
-    let (mut bytes, mut pending, mut unit) = (Vec::new(), Vec::new(), 0);
+    let (mut bytes, mut pending, mut unit) = (BytesMut::new(), Vec::new(), 0);
     let mut chunk = [0; 16 << 10];
     let (mut is_late, mut place) = (false, None);
     loop {
@@ -109,7 +109,7 @@ fn requests(mut governor: TcpStream, server: &mut UnixStream, link: &Link) -> io
 
 /// Passes on what the server answers, until it leaves.
 fn answers(mut server: UnixStream, mut governor: TcpStream, link: &Link) -> io::Result<()> {
-    let (mut bytes, mut answer, mut is_held, mut unit) = (Vec::new(), Vec::new(), false, 0);
+    let (mut bytes, mut answer, mut is_held, mut unit) = (BytesMut::new(), Vec::new(), false, 0);
     let mut chunk = [0; 16 << 10];
     let mut pass = || -> io::Result<()> {
         loop {

@@ -1,10 +1,9 @@
 //! What is there in the end, against what the tellers know.
 
 use std::collections::HashMap;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use super::super::client::PATIENCE;
+use plimsoll_testing::until;
+
 use super::super::server::Server;
 use super::teller::{Attempt, TransferOutcome};
 use super::{ACCOUNTS, OPENING_BALANCE};
@@ -12,9 +11,7 @@ use super::{ACCOUNTS, OPENING_BALANCE};
 /// How transfers ended.
 #[derive(Debug, Default)]
 pub struct Told {
-    /// Acknowledged.
     pub acknowledged: usize,
-    /// Refused.
     pub refused: usize,
     /// Unknown, and there.
     pub unknown_there: usize,
@@ -24,15 +21,8 @@ pub struct Told {
 
 /// Waits until the server has noticed that everybody is gone: until then somebody may yet commit.
 pub fn wait_for_quiet(server: &Server) {
-    let began = Instant::now();
-    loop {
-        let others = server.value("SELECT count(*) FROM pg_stat_activity WHERE usename SIMILAR TO '(low|high)%'");
-        if others == "0" {
-            return;
-        }
-        assert!(began.elapsed() < PATIENCE, "{others} backends stay though their clients are gone");
-        thread::sleep(Duration::from_millis(20));
-    }
+    let others = "SELECT count(*) FROM pg_stat_activity WHERE usename SIMILAR TO '(low|high)%'";
+    until("backends end whose clients are gone", || server.value(others) == "0");
 }
 
 /// Fails where the books are wrong.

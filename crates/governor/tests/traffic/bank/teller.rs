@@ -16,21 +16,17 @@ use super::transfer::{End, Transfer, Way};
 
 /// What all share.
 pub struct Bank {
-    /// Where the governor is.
     pub address: Mutex<SocketAddr>,
-    /// The database.
     pub database: String,
     /// When tellers go home.
     pub is_over: AtomicBool,
     /// How many wait for the answer to a COMMIT.
     pub committing: AtomicU64,
-    /// One for each teller.
     pub seats: Vec<Seat>,
 }
 
 /// What others know of a teller.
 pub struct Seat {
-    /// As whom it logs in.
     pub user: &'static str,
     /// Address and key of its session.
     key: Mutex<Option<(SocketAddr, Vec<u8>)>>,
@@ -92,9 +88,7 @@ pub enum TransferOutcome {
 /// A transfer that was tried; each try has a number of its own.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt {
-    /// The transfer's number.
     pub id: i64,
-    /// What became of it.
     pub fate: TransferOutcome,
 }
 
@@ -113,7 +107,6 @@ pub struct Teller {
 }
 
 impl Teller {
-    /// Who sits there.
     pub fn new(bank: Arc<Bank>, seat: usize, seed: u64) -> Teller {
         Teller {
             bank,

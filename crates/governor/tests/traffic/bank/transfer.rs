@@ -16,20 +16,15 @@ use super::super::client::{Answer, Client, Failure};
 /// Writes a transfer down.
 const NOTE: &str = "INSERT INTO transfer VALUES ($1, $2, $3, $4)";
 
-/// What is to be moved.
 #[derive(Debug, Clone, Copy)]
 pub struct Transfer {
-    /// A number of its own.
     pub id: i64,
-    /// From where.
     pub source: i32,
     /// To where; another account.
     pub target: i32,
-    /// How much.
     pub amount: i64,
 }
 
-/// How it is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
     /// Balances are read, and what is written is computed from them here: a read that was not true makes money.
@@ -52,7 +47,6 @@ impl Way {
 /// What the client knows when it is over.
 #[derive(Debug)]
 pub enum End {
-    /// It was committed.
     Acknowledged,
     /// It was not, as far as one may believe what was said.
     Refused(Failure),

@@ -21,7 +21,6 @@ struct Plan {
     /// In what the server says the first is replaced by the second, which is as long.
     replaced: Option<(Vec<u8>, Vec<u8>)>,
     holds_cancels: bool,
-    /// Cancels that are held.
     held: usize,
 }
 
@@ -53,7 +52,6 @@ impl Meddler {
         Meddler { address, shared }
     }
 
-    /// Where it is.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -41,6 +41,18 @@ pub fn made(name: &str, from: &Path, wanted: &[&str], make: impl FnOnce(&Path)) 
     folder
 }
 
+/// The same, with copies of those files in it before `make` sees it.
+fn made_from_copies(name: &str, from: &Path, wanted: &[&str], make: impl FnOnce(&Path)) -> PathBuf {
+    made(name, from, wanted, |folder| {
+        for file in wanted {
+            let copy = folder.join(file);
+            fs::create_dir_all(copy.parent().expect("it is in a folder")).unwrap();
+            fs::copy(from.join(file), copy).unwrap();
+        }
+        make(folder);
+    })
+}
+
 /// Runs a program to its end, which must be good.
 pub fn run(command: &mut Command) {
     output_of(command);
@@ -61,17 +73,9 @@ pub fn python(from: &Path) -> PathBuf {
     let name = from.file_name().and_then(|name| name.to_str()).expect("a folder with a name");
     let made = made(name, from, &["requirements.txt"], |folder| {
         run(Command::new("python3").args(["-m", "venv"]).arg(folder));
-        run(Command::new(folder.join("bin/python"))
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--only-binary=:all:",
-                "--requirement",
-            ])
-            .arg(from.join("requirements.txt")));
+        let install = "-m pip install --quiet --disable-pip-version-check --only-binary=:all: --requirement";
+        let mut pip = Command::new(folder.join("bin/python"));
+        run(pip.args(install.split(' ')).arg(from.join("requirements.txt")));
     });
     made.join("bin/python")
 }
@@ -81,10 +85,7 @@ pub fn node_folder(from: &Path) -> PathBuf {
     tool("node", "nodejs");
     tool("npm", "npm");
     let wanted = ["package.json", "package-lock.json", "checks.js", "pg.js", "postgres.js"];
-    made("node", from, &wanted, |folder| {
-        for file in wanted {
-            fs::copy(from.join(file), folder.join(file)).unwrap();
-        }
+    made_from_copies("node", from, &wanted, |folder| {
         run(Command::new("npm").args(["ci", "--silent", "--no-audit", "--no-fund"]).current_dir(folder));
     })
 }
@@ -101,11 +102,7 @@ pub fn ruby_program(file: &Path) -> Command {
 /// The program, built.
 pub fn go_program(from: &Path) -> PathBuf {
     tool("go", "golang-go");
-    let wanted = ["go.mod", "go.sum", "main.go"];
-    let made = made("go", from, &wanted, |folder| {
-        for file in wanted {
-            fs::copy(from.join(file), folder.join(file)).unwrap();
-        }
+    let made = made_from_copies("go", from, &["go.mod", "go.sum", "main.go"], |folder| {
         run(Command::new("go")
             .args(["build", "-o", "checks", "."])
             .current_dir(folder)
@@ -117,12 +114,7 @@ pub fn go_program(from: &Path) -> PathBuf {
 /// The program, built.
 pub fn rust_program(from: &Path) -> PathBuf {
     tool("cargo", "cargo");
-    let wanted = ["Cargo.toml", "Cargo.lock", "src/main.rs"];
-    let made = made("rust", from, &wanted, |folder| {
-        fs::create_dir(folder.join("src")).unwrap();
-        for file in wanted {
-            fs::copy(from.join(file), folder.join(file)).unwrap();
-        }
+    let made = made_from_copies("rust", from, &["Cargo.toml", "Cargo.lock", "src/main.rs"], |folder| {
         run(Command::new("cargo").args(["build", "--locked", "--target-dir", "target"]).current_dir(folder));
     });
     made.join("target/debug/tokio-postgres-checks")

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use super::super::client::PATIENCE;
 use super::super::governed::Governed;
 use super::super::server::Server;
-use super::environment::{java_libraries, python, ruby_program};
-use super::{programs, run};
+use super::environment::{java_libraries, ruby_program};
+use super::{programs, python_program, run};
 
 /// Lines that make another class, to which no rule leads.
 const NIGHTLY: &str = "[[class]]\nname = \"nightly\"\npriority = \"low\"";
@@ -32,28 +32,21 @@ fn check(program: Command, expect: u64) {
     governed.assert_alive();
 }
 
-fn python_program(name: &str) -> Command {
-    let folder = programs().join("orms");
-    let mut program = Command::new(python(&folder));
-    program.arg(folder.join(name));
-    program
-}
-
 /// A nightly report wrote its tag into the first statement of its transactions. The driver had sent a bare BEGIN before, so that the
 /// tag was ignored without a word, and the report was as important as the shop.
 #[test]
 fn a_tag_after_a_bare_begin_names_the_class_with_psycopg() {
-    check(python_program("psycopg_class.py"), 3);
+    check(python_program("orms", "psycopg_class.py"), 3);
 }
 
 #[test]
 fn sqlalchemy_names_the_class_by_an_event() {
-    check(python_program("sqlalchemy_class.py"), 3);
+    check(python_program("orms", "sqlalchemy_class.py"), 3);
 }
 
 #[test]
 fn django_names_the_class_by_an_execute_wrapper() {
-    check(python_program("django_class.py"), 3);
+    check(python_program("orms", "django_class.py"), 3);
 }
 
 /// Outside of a block it prepares a statement in a unit by itself, which has the tag as well.

@@ -1,14 +1,14 @@
 //! Passwords, keys and rights.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use plimsoll_postgres::connection::Connection;
+use plimsoll_testing::until;
 use postgres_protocol::message::frontend;
 
-use super::super::client::{Client, Failure, PATIENCE, cancel, cancel_request, message};
+use super::super::client::{Client, Failure, cancel, cancel_request, message};
 use super::super::governed::CONSOLE;
+use super::super::requests::{parse, sync};
 use super::super::server::PASSWORD;
 use super::Attacked;
 
@@ -144,7 +144,7 @@ fn only_the_right_key_cancels() {
     let mut sleeper = attacked.client("low");
     let other = attacked.client("low");
     let key = sleeper.key.clone();
-    let process = u32::from_be_bytes(key[..4].try_into().unwrap());
+    let process = sleeper.process();
     // It sleeps until it is let go on, however long the wrong keys take.
     let mut own = attacked.server.connection();
     own.run("SELECT pg_advisory_lock(4711)").unwrap();
@@ -180,15 +180,11 @@ fn only_the_right_key_cancels() {
 }
 
 /// Waits until a server process waits for that: before, there is nothing that a cancel could hit.
-fn until_it_waits(own: &mut Connection, process: u32, wait_event: &str) {
+fn until_it_waits(own: &mut Connection, process: i32, wait_event: &str) {
     let sql = format!(
         "SELECT count(*) FROM pg_stat_activity WHERE pid = {process} AND state = 'active' AND wait_event = '{wait_event}'"
     );
-    let began = Instant::now();
-    while own.text(&sql).unwrap().as_deref() != Some("1") {
-        assert!(began.elapsed() < PATIENCE, "it does not come to wait for {wait_event}");
-        thread::sleep(Duration::from_millis(5));
-    }
+    until(&format!("it waits for {wait_event}"), || own.text(&sql).unwrap().as_deref() == Some("1"));
 }
 
 #[test]
@@ -245,10 +241,7 @@ fn a_class_above_ones_own_cannot_be_chosen() {
     // A tag that may not choose is passed over.
     let before = attacked.governed.count(Some("low"), "transactions");
     client.query("BEGIN /*class='high'*/; SELECT 1; COMMIT").unwrap();
-    let mut out = BytesMut::new();
-    frontend::parse("", "SELECT 1 /*class='high'*/", [], &mut out).unwrap();
-    frontend::sync(&mut out);
-    client.send(&out).unwrap();
+    client.send(&[parse("", "SELECT 1 /*class='high'*/"), sync()].concat()).unwrap();
     client.answer().unwrap();
     assert_eq!(attacked.governed.count(Some("low"), "transactions"), before + 2);
     drop(client);

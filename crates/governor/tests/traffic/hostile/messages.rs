@@ -3,10 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-use postgres_protocol::message::frontend;
+use plimsoll_testing::until;
 
-use super::super::client::{Client, PATIENCE, message};
+use super::super::client::{Client, message};
+use super::super::requests::{bind, close, copy_data, copy_done, describe, execute, flush, parse, query, sync};
 use super::{Attacked, Beside, GROWTH_MAX};
 
 /// All types of messages that clients send.
@@ -41,16 +41,18 @@ fn types_that_do_not_exist_end_the_connection() {
 #[test]
 fn messages_may_come_in_any_pieces() {
     let attacked = Attacked::start();
-    let mut out = BytesMut::new();
-    frontend::query("BEGIN", &mut out).unwrap();
-    frontend::parse("named", "SELECT $1::text || 'b'", [], &mut out).unwrap();
-    frontend::describe(b'S', "named", &mut out).unwrap();
-    frontend::flush(&mut out);
-    out.extend_from_slice(&message(b'B', b"\0named\0\0\0\0\x01\0\0\0\x01a\0\0"));
-    frontend::execute("", 0, &mut out).unwrap();
-    frontend::close(b'S', "named", &mut out).unwrap();
-    frontend::sync(&mut out);
-    frontend::query("COMMIT", &mut out).unwrap();
+    let out = [
+        query("BEGIN"),
+        parse("named", "SELECT $1::text || 'b'"),
+        describe("named"),
+        flush(),
+        bind("named", &["a"]),
+        execute(),
+        close("named"),
+        sync(),
+        query("COMMIT"),
+    ]
+    .concat();
     let mut client = attacked.client("low");
     let mut check = |pieces: &mut dyn Iterator<Item = &[u8]>| {
         for piece in pieces {
@@ -124,14 +126,11 @@ fn who_does_not_read_is_not_written_for() {
     drop(readers);
 
     // Queries by the thousand, and messages to which there is an answer each but never a Sync.
-    let mut query = BytesMut::new();
     // Long, so that few of them fill what lies between, with answers that are longer still.
     let comment = "c".repeat(1000);
-    frontend::query(&format!("SELECT repeat('y', 5000) -- {comment}"), &mut query).unwrap();
-    let mut parse = BytesMut::new();
-    frontend::parse("", &format!("SELECT 1{} -- {comment}", ",1".repeat(200)), [], &mut parse).unwrap();
-    frontend::describe(b'S', "", &mut parse).unwrap();
-    for (user, bytes) in [("high", &query), ("low", &query), ("high", &parse), ("low", &parse)] {
+    let asked = query(&format!("SELECT repeat('y', 5000) -- {comment}"));
+    let parsed = [parse("", &format!("SELECT 1{} -- {comment}", ",1".repeat(200))), describe("")].concat();
+    for (user, bytes) in [("high", &asked), ("low", &asked), ("high", &parsed), ("low", &parsed)] {
         let mut client = attacked.client(user);
         let sent = flood(&mut client, bytes);
         assert!(sent < FLOOD_MAX, "{sent} bytes were taken of somebody who reads no answers");
@@ -139,24 +138,23 @@ fn who_does_not_read_is_not_written_for() {
         // The rest of the message that was cut, and then every answer is there, and in order.
         let rest = (bytes.len() - sent % bytes.len()) % bytes.len();
         let count = (sent + rest) / bytes.len();
-        let mut remainder = BytesMut::from(&bytes[bytes.len() - rest..]);
-        if bytes[0] != b'Q' {
+        let mut remainder = bytes[bytes.len() - rest..].to_vec();
+        let is_query = bytes[0] == b'Q';
+        if !is_query {
             // A server keeps the end of its answers to itself until it is asked for it.
-            frontend::sync(&mut remainder);
+            remainder.extend(sync());
         }
         let mut reader = client.second_handle();
         let writer = thread::spawn(move || reader.send(&remainder));
-        if bytes[0] == b'Q' {
-            for _ in 0..count {
+        for _ in 0..count {
+            if is_query {
                 assert_eq!(client.answer().unwrap().commands, ["SELECT 1"]);
+            } else {
+                assert_eq!(&[(); 3].map(|()| client.message().unwrap().tag), b"1tT");
             }
-            writer.join().unwrap().unwrap();
-        } else {
-            for _ in 0..count {
-                let tags = [(); 3].map(|()| client.message().unwrap().tag);
-                assert_eq!(&tags, b"1tT");
-            }
-            writer.join().unwrap().unwrap();
+        }
+        writer.join().unwrap().unwrap();
+        if !is_query {
             assert_eq!(client.answer().unwrap().tags, b"Z");
         }
         assert_eq!(client.value("SELECT 1").unwrap(), "1");
@@ -169,8 +167,8 @@ fn a_copy_may_be_left_at_any_point() {
     let attacked = Attacked::start();
     let mut own = attacked.server.connection();
     own.run("DROP TABLE IF EXISTS copied; CREATE TABLE copied (id int); GRANT ALL ON copied TO public").unwrap();
-    let data = message(b'd', b"1\n2\n");
-    let (done, fail) = (message(b'c', b""), message(b'f', b"no more\0"));
+    let data = copy_data("1\n2\n");
+    let (done, fail) = (copy_done(), message(b'f', b"no more\0"));
     let mut client = attacked.client("low");
     // Where no copy is, the server passes over its messages, and so must the governor.
     for stray in [&data, &done, &fail] {
@@ -213,11 +211,8 @@ fn a_copy_may_be_left_at_any_point() {
         assert_eq!(client.message().unwrap().tag, b'G', "round {round}");
         client.send(&data[..3 + round % 6]).unwrap();
     }
-    let began = Instant::now();
-    while attacked.server.value("SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'COPY copied%'") != "0" {
-        assert!(began.elapsed() < PATIENCE, "a copy goes on though its client is gone");
-        thread::sleep(Duration::from_millis(20));
-    }
+    let copies = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'COPY copied%'";
+    until("copies end whose clients are gone", || attacked.server.value(copies) == "0");
     assert_eq!(attacked.server.value("SELECT count(*) FROM copied"), "0");
     attacked.stop();
 }
@@ -238,11 +233,7 @@ fn many_come_and_go() {
         }
     }
     more.stop();
-    let began = Instant::now();
     // Two for the good client beside, whatever it is just doing.
-    while attacked.governed.open_files() > files + 2 {
-        assert!(began.elapsed() < PATIENCE, "{} files, {files} before", attacked.governed.open_files());
-        thread::sleep(Duration::from_millis(20));
-    }
+    until("files are closed", || attacked.governed.open_files() <= files + 2);
     attacked.stop();
 }

@@ -2,20 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
-use postgres_protocol::message::frontend;
+use plimsoll_testing::until;
 
-use super::super::client::{Client, PATIENCE, cancel};
+use super::super::client::{Client, cancel};
+use super::super::requests::{query, unit};
 use super::Attacked;
 
 /// A unit of the extended protocol that returns a text.
-fn extended(text: &str, out: &mut BytesMut) {
-    frontend::parse("", &format!("SELECT '{text}'"), [], out).unwrap();
-    out.extend_from_slice(b"B\0\0\0\x0c\0\0\0\0\0\0\0\0");
-    frontend::execute("", 0, out).unwrap();
-    frontend::sync(out);
+fn extended(text: &str) -> Vec<u8> {
+    unit(&format!("SELECT '{text}'"))
 }
 
 /// A client of class low that is inside until it commits.
@@ -28,11 +24,7 @@ fn holder(attacked: &Attacked) -> Client {
 /// Waits until so many are seen waiting to be let in.
 fn wait_for_queue(attacked: &Attacked, count: usize) {
     let mut console = attacked.governed.console().unwrap();
-    let began = Instant::now();
-    while console.query("SHOW QUEUE").unwrap().rows.len() != count {
-        assert!(began.elapsed() < PATIENCE, "{:?}, not {count} waiting", console.query("SHOW QUEUE").unwrap().rows);
-        thread::sleep(Duration::from_millis(5));
-    }
+    until(&format!("{count} wait"), || console.query("SHOW QUEUE").unwrap().rows.len() == count);
 }
 
 #[test]
@@ -41,13 +33,8 @@ fn refused_units_leave_the_others_their_own_answers() {
     for _ in 0..3 {
         let mut holder = holder(&attacked);
         let mut client = attacked.client("low");
-        let mut out = BytesMut::new();
-        let texts = ["a", "b", "c", "d", "e"];
-        for text in texts {
-            extended(text, &mut out);
-        }
-        frontend::query("SELECT 'f'", &mut out).unwrap();
-        client.send(&out).unwrap();
+        let units = ["a", "b", "c", "d", "e"].map(extended).concat();
+        client.send(&[units, query("SELECT 'f'")].concat()).unwrap();
         let first = client.answer().unwrap();
         assert_eq!((first.refusal.map(|refusal| refusal.state), first.status), (Some("53300".to_owned()), b'I'));
         assert_eq!(first.tags, b"EZ");
@@ -94,12 +81,8 @@ fn a_cancelled_waiter_is_refused_and_goes_on() {
     let mut holder = holder(&attacked);
     let mut waiter = attacked.client("low");
     for extended_protocol in [false, true] {
-        let mut out = BytesMut::new();
-        match extended_protocol {
-            true => extended("never", &mut out),
-            false => frontend::query("SELECT 'never'", &mut out).unwrap(),
-        }
-        waiter.send(&out).unwrap();
+        let unit = if extended_protocol { extended("never") } else { query("SELECT 'never'") };
+        waiter.send(&unit).unwrap();
         wait_for_queue(&attacked, 1);
         cancel(attacked.address(), &waiter.key).unwrap();
         let answer = waiter.answer().unwrap();
@@ -153,20 +136,17 @@ fn the_governors_own_answers_keep_their_places() {
     let attacked = Attacked::start();
     let mut client = attacked.client("high");
     for _ in 0..20 {
-        let mut out = BytesMut::new();
-        for sql in [
-            "SELECT repeat('x', 3000000)",
-            "SET plimsoll.class = 'low'",
-            "SELECT 'two'",
-            "SET plimsoll.class = 'nowhere'",
-            "SELECT 'three'",
-        ] {
-            frontend::query(sql, &mut out).unwrap();
-        }
-        extended("four", &mut out);
-        frontend::query("RESET plimsoll.class", &mut out).unwrap();
-        extended("five", &mut out);
-        client.send(&out).unwrap();
+        let units = [
+            query("SELECT repeat('x', 3000000)"),
+            query("SET plimsoll.class = 'low'"),
+            query("SELECT 'two'"),
+            query("SET plimsoll.class = 'nowhere'"),
+            query("SELECT 'three'"),
+            extended("four"),
+            query("RESET plimsoll.class"),
+            extended("five"),
+        ];
+        client.send(&units.concat()).unwrap();
         assert_eq!(client.answer().unwrap().value().map(str::len), Some(3_000_000));
         assert_eq!(client.answer().unwrap().commands, ["SET"]);
         assert_eq!(client.answer().unwrap().value(), Some("two"));
@@ -197,14 +177,11 @@ fn cancels_between_statements_leave_answers_in_order() {
         let mut cancelled = 0;
         for round in 0..60 {
             let texts = (0..5).map(|number| format!("{round}-{number}")).collect::<Vec<_>>();
-            let mut out = BytesMut::new();
-            for (number, text) in texts.iter().enumerate() {
-                match number % 2 {
-                    0 => extended(text, &mut out),
-                    _ => frontend::query(&format!("SELECT '{text}' FROM pg_sleep(0.003)"), &mut out).unwrap(),
-                }
-            }
-            client.send(&out).unwrap();
+            let units = texts.iter().enumerate().flat_map(|(number, text)| match number % 2 {
+                0 => extended(text),
+                _ => query(&format!("SELECT '{text}' FROM pg_sleep(0.003)")),
+            });
+            client.send(&units.collect::<Vec<_>>()).unwrap();
             for text in &texts {
                 let answer = client.answer().unwrap();
                 match &answer.refusal {

@@ -4,13 +4,11 @@
 //! of the transaction is there, or 40001 where something was asked for, and then nothing of it is.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
-use std::time::Instant;
 
-use bytes::BytesMut;
-use postgres_protocol::message::frontend;
+use plimsoll_testing::until;
 
-use super::super::client::{Answer, Client, PATIENCE};
+use super::super::client::{Answer, Client};
+use super::super::requests::{self, close, parse, query, sync};
 use super::Attacked;
 
 /// What a client says, unit by unit, all at once.
@@ -35,20 +33,12 @@ const CASES: &[Units] = &[
     &["UPDATE rolled SET low = low + 10", "COMMIT"],
 ];
 
-fn say(unit: &str, out: &mut BytesMut) {
+fn said(unit: &str) -> Vec<u8> {
     match unit.strip_prefix("extended ") {
-        Some(sql) => {
-            frontend::parse("", sql, [], out).unwrap();
-            out.extend_from_slice(b"B\0\0\0\x0c\0\0\0\0\0\0\0\0");
-            frontend::execute("", 0, out).unwrap();
-            frontend::sync(out);
-        }
-        None if unit == "sync" => frontend::sync(out),
-        None if unit == "close" => {
-            frontend::close(b'S', "mine", out).unwrap();
-            frontend::sync(out);
-        }
-        None => frontend::query(unit, out).unwrap(),
+        Some(sql) => requests::unit(sql),
+        None if unit == "sync" => sync(),
+        None if unit == "close" => [close("mine"), sync()].concat(),
+        None => query(unit),
     }
 }
 
@@ -73,12 +63,7 @@ fn prepare(attacked: &Attacked) {
 fn rolled_back(attacked: &Attacked, reads: bool) -> Client {
     prepare(attacked);
     let mut low = attacked.client("low");
-    low.write(|out| {
-        frontend::parse("mine", "SELECT 1", [], out)?;
-        frontend::sync(out);
-        Ok(())
-    })
-    .unwrap();
+    low.send(&[parse("mine", "SELECT 1"), sync()].concat()).unwrap();
     low.answer().unwrap();
     low.query("BEGIN").unwrap();
     if reads {
@@ -92,9 +77,7 @@ fn rolled_back(attacked: &Attacked, reads: bool) -> Client {
 
 fn check(attacked: &Attacked, units: Units, reads: bool) {
     let mut client = rolled_back(attacked, reads);
-    let mut out = BytesMut::new();
-    units.iter().for_each(|unit| say(unit, &mut out));
-    client.send(&out).unwrap();
+    client.send(&units.iter().flat_map(|unit| said(unit)).collect::<Vec<_>>()).unwrap();
     let answers = units.iter().map(|_| client.answer().unwrap()).collect::<Vec<_>>();
     let context = format!("{units:?}, reads: {reads}: {answers:#?}");
     let mut was_told = false;
@@ -111,15 +94,8 @@ fn check(attacked: &Attacked, units: Units, reads: bool) {
     drop(client);
     let adds = if units.iter().any(|unit| unit.starts_with("UPDATE")) { 11 } else { 1 };
     let expected = if is_committed { adds } else { 0 };
-    let began = Instant::now();
-    loop {
-        let low = attacked.server.value("SELECT low FROM rolled");
-        if low == expected.to_string() {
-            return;
-        }
-        assert!(began.elapsed() < PATIENCE, "low is {low}, not {expected}: {context}");
-        thread::yield_now();
-    }
+    let low = || attacked.server.value("SELECT low FROM rolled");
+    until(&format!("low is {expected}: {context}"), || low() == expected.to_string());
 }
 
 /// Fails if that cannot be the answer to that unit. `was_told` includes this answer.

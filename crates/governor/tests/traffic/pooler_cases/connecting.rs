@@ -11,11 +11,12 @@ use plimsoll_postgres::url::ServerUrl;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
+use super::super::certificates::self_signed;
 use super::super::client::{Client, Destination};
+use super::super::drivers::connecting_to;
 use super::super::drivers::environment::tool;
 use super::super::governed::{CONSOLE, Governed};
 use super::super::server::{PASSWORD, Server};
-use super::super::versions::encrypted::openssl;
 use super::World;
 
 /// What clients say as they connect, and what the server makes of it: the same words, or the same refusal.
@@ -93,8 +94,7 @@ fn certificates_change_with_a_reload() {
     let address = governed.address;
     let psql = |root: &str| {
         let mut psql = Command::new("psql");
-        psql.env("PGHOST", "127.0.0.1").env("PGPORT", address.port().to_string());
-        psql.env("PGUSER", "low").env("PGPASSWORD", PASSWORD).env("PGDATABASE", server.database());
+        connecting_to(&mut psql, address, server.database());
         // The server is reached by its socket, so a login cannot be bound to its certificate.
         psql.env("PGSSLMODE", "verify-ca").env("PGSSLROOTCERT", file(root)).env("PGCHANNELBINDING", "disable");
         psql.args(["--no-psqlrc", "--quiet", "--no-align", "--tuples-only"]);
@@ -143,7 +143,7 @@ fn certificates_change_with_a_reload() {
 
 /// Makes a certificate that signs itself and has that name, and has the governor's files be those.
 fn certify(folder: &Path, name: &str) {
-    openssl(folder, &format!("req -x509 -days 2 -subj /CN=localhost -keyout {name}.key -out {name}.crt"));
+    self_signed(folder, name, "localhost");
     for end in ["key", "crt"] {
         std::fs::copy(folder.join(format!("{name}.{end}")), folder.join(format!("server.{end}"))).unwrap();
     }

@@ -108,7 +108,6 @@ impl<'a> Generator<'a> {
         Generator { random, characters }
     }
 
-    /// A text.
     pub fn text(&mut self) -> Vec<u8> {
         let mut text = self.space();
         for number in 0..self.random.random_range(1..5) {

@@ -7,9 +7,11 @@ use std::process::Command;
 
 use plimsoll_testing::postgres_version;
 
+use super::super::certificates::{self_signed, signed};
 use super::super::client::Client;
+use super::super::drivers::connecting_to;
 use super::super::governed::Governed;
-use super::super::server::{PASSWORD, Server};
+use super::super::server::Server;
 use super::with_libpq;
 
 /// The first version that takes encryption without asking.
@@ -25,7 +27,6 @@ hostssl all all 127.0.0.0/8 scram-sha-256 clientcert=verify-ca
 /// The version whose libpq is the client.
 const NEWEST_LIBPQ: u32 = 18;
 
-/// Checks all of it.
 pub fn check(server: &mut Server, major: u32) {
     let Some(newest) = &postgres_version(NEWEST_LIBPQ) else { return };
     let own = tempfile::tempdir().unwrap();
@@ -52,8 +53,7 @@ pub fn check(server: &mut Server, major: u32) {
         let mut psql = with_libpq(Command::new("psql"), NEWEST_LIBPQ, newest);
         // The governor shows the server's own certificate, so a login may be bound to it.
         psql.env("PGSSLMODE", "require").env("PGCHANNELBINDING", "require").env("PGSSLNEGOTIATION", negotiation);
-        psql.env("PGHOST", "127.0.0.1").env("PGPORT", governed.address.port().to_string());
-        psql.env("PGUSER", "low").env("PGPASSWORD", PASSWORD).env("PGDATABASE", server.database());
+        connecting_to(&mut psql, governed.address, server.database());
         let said = psql.args(["-XAtc", of_server]).output().unwrap();
         let error = String::from_utf8_lossy(&said.stderr);
         assert_eq!(String::from_utf8_lossy(&said.stdout).trim(), "/CN=governor", "{negotiation}: {error}");
@@ -78,27 +78,9 @@ pub fn check(server: &mut Server, major: u32) {
 
 /// An authority, and certificates that it has signed: the server's for its address, and the governor's.
 fn certify(folder: &Path, address: &str) {
-    openssl(folder, "req -x509 -days 2 -subj /CN=authority -keyout ca.key -out ca.crt");
-    for (name, names) in
-        [("server", format!("subjectAltName=IP:{address}\n")), ("governor", "basicConstraints=CA:FALSE\n".to_owned())]
-    {
-        fs::write(folder.join("extensions"), names).unwrap();
-        openssl(folder, &format!("req -subj /CN={name} -keyout {name}.key -out {name}.csr"));
-        let sign = "-days 2 -CA ca.crt -CAkey ca.key -CAcreateserial -extfile extensions";
-        openssl(folder, &format!("x509 -req {sign} -in {name}.csr -out {name}.crt"));
-        fs::set_permissions(folder.join(format!("{name}.key")), Permissions::from_mode(0o600)).unwrap();
-    }
-}
-
-/// Runs openssl in a folder; what it makes a key for has one of its own.
-pub fn openssl(folder: &Path, arguments: &str) {
-    let mut command = Command::new("openssl");
-    command.current_dir(folder).args(arguments.split(' '));
-    if arguments.starts_with("req") {
-        command.args(["-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
-    }
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+    self_signed(folder, "ca", "authority");
+    signed(folder, "server", "server", "ca", &format!("subjectAltName=IP:{address}\n"));
+    signed(folder, "governor", "governor", "ca", "basicConstraints=CA:FALSE\n");
 }
 
 /// Has the server listen at that address with its certificate, and ask for one that the authority has signed.

@@ -29,6 +29,11 @@ pub fn execute() -> Vec<u8> {
     message(b'E', &[0; 5])
 }
 
+/// A unit that runs one statement without parameters and without names.
+pub fn unit(sql: &str) -> Vec<u8> {
+    [parse("", sql), bind("", &[]), execute(), sync()].concat()
+}
+
 pub fn describe(name: &str) -> Vec<u8> {
     message(b'D', &[&b"S"[..], &text(name)].concat())
 }

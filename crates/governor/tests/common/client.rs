@@ -12,8 +12,10 @@ use bytes::BytesMut;
 use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
 use postgres_protocol::message::frontend;
+use socket2::Socket;
 
-use super::server::PASSWORD;
+/// The password of every role that has one.
+pub const PASSWORD: &str = "pässword";
 
 /// What takes longer than this hangs.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,16 +23,51 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// A message of the server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its type.
     pub tag: u8,
     /// What follows its length.
     pub body: Vec<u8>,
 }
 
 impl fmt::Debug for Message {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}:{:.200}", char::from(self.tag), self.body.escape_ascii().to_string())
+    /// What matters of it, as short as it can be read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.tag {
+            b'1' => f.write_str("parsed"),
+            b'2' => f.write_str("bound"),
+            b'3' => f.write_str("closed"),
+            b'C' => f.write_str(&text(&self.body)),
+            b'D' => {
+                let values: Vec<String> =
+                    fields(&self.body).into_iter().map(|value| value.unwrap_or("NULL".to_owned())).collect();
+                write!(f, "row({:.200})", values.join(" | "))
+            }
+            b'E' => write!(f, "error({} {})", self.field(b'C'), self.field(b'M')),
+            b'T' => f.write_str("columns"),
+            b'Z' => write!(f, "ready({})", self.body.escape_ascii()),
+            tag => write!(f, "{}({:.200})", char::from(tag), self.body.escape_ascii().to_string()),
+        }
     }
+}
+
+impl Message {
+    /// A field of an `ErrorResponse` or `NoticeResponse`; empty if it is missing.
+    pub fn field(&self, kind: u8) -> String {
+        let mut fields = self.body.split(|&byte| byte == 0);
+        let field = fields.find(|field| field.first() == Some(&kind));
+        field.map(|field| String::from_utf8_lossy(&field[1..]).into_owned()).unwrap_or_default()
+    }
+}
+
+/// Takes the first message off, if it is complete.
+pub fn take_message(bytes: &mut BytesMut) -> Option<Message> {
+    let head = bytes.first_chunk::<5>()?;
+    let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
+    assert!(length >= 4, "a message {head:?}");
+    if bytes.len() <= length {
+        return None;
+    }
+    let message = bytes.split_to(1 + length);
+    Some(Message { tag: message[0], body: message[5..].to_vec() })
 }
 
 /// What an `ErrorResponse` says.
@@ -38,7 +75,6 @@ impl fmt::Debug for Message {
 pub struct Refusal {
     /// SQLSTATE.
     pub state: String,
-    /// In words.
     pub message: String,
 }
 
@@ -47,7 +83,6 @@ pub struct Refusal {
 pub enum Failure {
     /// The server, or the governor, refused; the connection goes on unless it was closed after that.
     Refused(Refusal),
-    /// The connection is gone.
     Lost(io::Error),
 }
 
@@ -98,7 +133,6 @@ impl Answer {
     }
 }
 
-/// Where a connection leads.
 #[derive(Debug, Clone)]
 pub enum Destination {
     /// To a governor.
@@ -113,62 +147,42 @@ impl From<SocketAddr> for Destination {
     }
 }
 
+impl From<&Destination> for Destination {
+    fn from(place: &Destination) -> Self {
+        place.clone()
+    }
+}
+
 impl From<&Path> for Destination {
     fn from(path: &Path) -> Self {
         Destination::Unix(path.to_owned())
     }
 }
 
-#[derive(Debug)]
-enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
-
-impl Stream {
-    fn open(place: &Destination) -> io::Result<Stream> {
-        match place {
+impl Destination {
+    fn open(&self) -> io::Result<Socket> {
+        let socket = match self {
             Destination::Tcp(address) => {
                 let stream = TcpStream::connect_timeout(address, PATIENCE)?;
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
-                Ok(Stream::Tcp(stream))
+                Socket::from(stream)
             }
-            Destination::Unix(path) => {
-                let stream = UnixStream::connect(path)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
-                stream.set_write_timeout(Some(PATIENCE))?;
-                Ok(Stream::Unix(stream))
-            }
-        }
-    }
-
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = match self {
-                Stream::Tcp(stream) => stream.read(bytes),
-                Stream::Unix(stream) => stream.read(bytes),
-            };
-            // A read with a time-out is interrupted by whatever the process hears, such as completions of a ring.
-            if !matches!(&read, Err(error) if error.kind() == io::ErrorKind::Interrupted) {
-                return read;
-            }
-        }
+            Destination::Unix(path) => Socket::from(UnixStream::connect(path)?),
+        };
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.set_write_timeout(Some(PATIENCE))?;
+        Ok(socket)
     }
 }
 
-/// A connection.
 #[derive(Debug)]
 pub struct Client {
-    stream: Stream,
+    socket: Socket,
     /// Read and not understood yet.
     read: BytesMut,
-    /// Where it leads.
     pub place: Destination,
     /// Process and secret of `BackendKeyData`.
     pub key: Vec<u8>,
-    /// `ParameterStatus`.
     pub parameters: BTreeMap<String, String>,
     /// As whom it logs in, if it has said so by [`Client::log_in`].
     user: String,
@@ -178,9 +192,9 @@ impl Client {
     /// A connection on which nothing has been said.
     pub fn bare(place: impl Into<Destination>) -> io::Result<Client> {
         let place = place.into();
-        let stream = Stream::open(&place)?;
+        let socket = place.open()?;
         let (key, parameters, user) = (Vec::new(), BTreeMap::new(), String::new());
-        Ok(Client { stream, read: BytesMut::new(), place, key, parameters, user })
+        Ok(Client { socket, read: BytesMut::new(), place, key, parameters, user })
     }
 
     /// Logs in with the right password.
@@ -209,7 +223,7 @@ impl Client {
             match message.tag {
                 b'R' => self.authenticate(&message.body, password, &mut scram)?,
                 b'K' => self.key = message.body,
-                b'E' => return Err(Failure::Refused(refusal(&message.body))),
+                b'E' => return Err(Failure::Refused(refusal(&message))),
                 b'Z' => return Ok(()),
                 b'S' => self.keep_parameter(&message.body),
                 b'N' | b'v' => {}
@@ -241,46 +255,45 @@ impl Client {
         self.parameters.insert(words.next().unwrap(), words.next().unwrap());
     }
 
-    /// Sends what is built.
+    /// The server's process.
+    pub fn process(&self) -> i32 {
+        i32::from_be_bytes(self.key[..4].try_into().unwrap())
+    }
+
+    /// Ends reads after another time than [`PATIENCE`].
+    pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
+        self.socket.set_read_timeout(Some(patience))
+    }
+
     pub fn write(&mut self, build: impl FnOnce(&mut BytesMut) -> io::Result<()>) -> io::Result<()> {
         let mut out = BytesMut::new();
         build(&mut out)?;
         self.send(&out)
     }
 
-    /// Sends bytes as they are.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        match &mut self.stream {
-            Stream::Tcp(stream) => stream.write_all(bytes),
-            Stream::Unix(stream) => stream.write_all(bytes),
-        }
+        self.socket.write_all(bytes)
     }
 
     /// Sends what the other side takes at once, and tells how much that was.
     pub fn send_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Stream::Tcp(stream) = &mut self.stream else { panic!("only towards a governor") };
-        stream.set_nonblocking(true)?;
-        let sent = stream.write(bytes);
-        stream.set_nonblocking(false)?;
+        self.socket.set_nonblocking(true)?;
+        let sent = self.socket.write(bytes);
+        self.socket.set_nonblocking(false)?;
         match sent {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
             other => other,
         }
     }
 
-    /// Sends a `Query`.
     pub fn send_query(&mut self, sql: &str) -> io::Result<()> {
         self.write(|out| frontend::query(sql, out))
     }
 
     /// The same connection again, for sending while the first one reads.
     pub fn second_handle(&self) -> Client {
-        let stream = match &self.stream {
-            Stream::Tcp(stream) => Stream::Tcp(stream.try_clone().unwrap()),
-            Stream::Unix(stream) => Stream::Unix(stream.try_clone().unwrap()),
-        };
         Client {
-            stream,
+            socket: self.socket.try_clone().unwrap(),
             read: BytesMut::new(),
             place: self.place.clone(),
             key: Vec::new(),
@@ -289,29 +302,30 @@ impl Client {
         }
     }
 
-    /// Says that nothing more will be sent.
     pub fn close_sending(&self) -> io::Result<()> {
-        match &self.stream {
-            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
-            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
-        }
+        self.socket.shutdown(Shutdown::Write)
     }
 
     /// The next message. An end of the connection is an error, and so is silence.
     pub fn message(&mut self) -> io::Result<Message> {
         loop {
-            if let Some(head) = self.read.first_chunk::<5>() {
-                let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
-                assert!(length >= 4, "a message {head:?}");
-                if self.read.len() > length {
-                    let message = self.read.split_to(1 + length);
-                    return Ok(Message { tag: message[0], body: message[5..].to_vec() });
-                }
+            if let Some(message) = take_message(&mut self.read) {
+                return Ok(message);
             }
             let mut chunk = [0; 16 << 10];
-            match self.stream.read(&mut chunk)? {
+            match self.read_some(&mut chunk)? {
                 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
                 length => self.read.extend_from_slice(&chunk[..length]),
+            }
+        }
+    }
+
+    fn read_some(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.socket.read(bytes) {
+                // A read with a time-out is interrupted by whatever the process hears, such as completions of a ring.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
             }
         }
     }
@@ -319,7 +333,7 @@ impl Client {
     /// The next byte, which is no message.
     pub fn byte(&mut self) -> io::Result<u8> {
         let mut byte = [0];
-        match self.stream.read(&mut byte)? {
+        match self.read_some(&mut byte)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
             _ => Ok(byte[0]),
         }
@@ -329,7 +343,7 @@ impl Client {
     pub fn answer(&mut self) -> io::Result<Answer> {
         let mut answer = Answer::default();
         loop {
-            let Message { tag, body } = match self.message() {
+            let message = match self.message() {
                 Ok(message) => message,
                 // What was said before the end is why it ended.
                 Err(error) => match answer.refusal {
@@ -337,14 +351,14 @@ impl Client {
                     None => return Err(error),
                 },
             };
-            answer.tags.push(tag);
-            match tag {
-                b'D' => answer.rows.push(fields(&body)),
-                b'C' => answer.commands.push(text(&body)),
-                b'E' => answer.refusal = answer.refusal.or_else(|| Some(refusal(&body))),
-                b'S' => self.keep_parameter(&body),
+            answer.tags.push(message.tag);
+            match message.tag {
+                b'D' => answer.rows.push(fields(&message.body)),
+                b'C' => answer.commands.push(text(&message.body)),
+                b'E' => answer.refusal = answer.refusal.or_else(|| Some(refusal(&message))),
+                b'S' => self.keep_parameter(&message.body),
                 b'Z' => {
-                    answer.status = body[0];
+                    answer.status = message.body[0];
                     return Ok(answer);
                 }
                 _ => {}
@@ -371,7 +385,7 @@ impl Client {
     pub fn is_closed(&mut self) -> bool {
         let mut chunk = [0; 4 << 10];
         loop {
-            match self.stream.read(&mut chunk) {
+            match self.read_some(&mut chunk) {
                 Ok(0) => return true,
                 Ok(_) => {}
                 Err(error) => {
@@ -396,7 +410,6 @@ pub fn cancel_request(key: &[u8]) -> Vec<u8> {
     [&length.to_be_bytes()[..], &80_877_102_u32.to_be_bytes(), key].concat()
 }
 
-/// A message with any type and any body.
 pub fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(4 + body.len()).unwrap();
     [&[tag][..], &length.to_be_bytes(), body].concat()
@@ -406,15 +419,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.split(|&byte| byte == 0).next().unwrap_or_default()).into_owned()
 }
 
-fn refusal(body: &[u8]) -> Refusal {
-    let field = |code: u8| {
-        let field = body.split(|&byte| byte == 0).find(|field| field.first() == Some(&code));
-        field.map(|field| String::from_utf8_lossy(&field[1..]).into_owned()).unwrap_or_default()
-    };
-    Refusal { state: field(b'C'), message: field(b'M') }
+fn refusal(message: &Message) -> Refusal {
+    Refusal { state: message.field(b'C'), message: message.field(b'M') }
 }
 
-fn fields(body: &[u8]) -> Vec<Option<String>> {
+/// The fields of a `DataRow`.
+pub fn fields(body: &[u8]) -> Vec<Option<String>> {
     let count = u16::from_be_bytes([body[0], body[1]]);
     let mut rest = &body[2..];
     let mut next = || {
