@@ -72,7 +72,7 @@ impl Installation {
         let none = |why| ServerError::NoServerIn { bin_folder: bin_folder.to_owned(), why };
         let found = Installation::in_folder(bin_folder).map_err(none)?;
         if !SUPPORTED.contains(&found.version.major) {
-            return Err(ServerError::Unsupported { found: vec![found] });
+            return Err(ServerError::Unsupported(vec![found]));
         }
         Ok(found)
     }
@@ -84,8 +84,8 @@ impl Installation {
         let supported = found.iter().filter(|found| SUPPORTED.contains(&found.version.major));
         match supported.max_by_key(|found| found.version) {
             Some(newest) => Ok(newest.clone()),
-            None if found.is_empty() => Err(ServerError::NotFound { looked_in: folders.to_vec() }),
-            None => Err(ServerError::Unsupported { found }),
+            None if found.is_empty() => Err(ServerError::NotFound(folders.to_vec())),
+            None => Err(ServerError::Unsupported(found)),
         }
     }
 
