@@ -22,7 +22,6 @@ impl<'a> Encoder<'a> {
         Ok(Encoder { columns: columns.collect::<Result<_, String>>()? })
     }
 
-    /// Appends one row.
     pub(crate) fn write(&self, row: usize, out: &mut BytesMut) -> Result<(), String> {
         out.put_u16(u16::try_from(self.columns.len()).map_err(|_| "too many columns".to_owned())?);
         for (column, write) in &self.columns {

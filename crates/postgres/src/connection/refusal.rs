@@ -6,7 +6,6 @@ use super::error::WireError;
 use super::tls::tls_remedy;
 use crate::url::{ServerHost, ServerUrl};
 
-/// The server could not be reached at all.
 pub(super) fn unreachable(error: &io::Error, url: &ServerUrl) -> WireError {
     let address = url.address();
     if let Some(remedy) = tls_remedy(error) {

@@ -8,7 +8,6 @@ use procfs::process::Process;
 use crate::connection::Connection;
 use crate::session::Warnings;
 
-/// What is known of a server's place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Location {
     /// The process that all of its others come from.

@@ -16,7 +16,6 @@ pub(super) fn quoted_name(schema: &Schema) -> String {
     escape_identifier(&schema_name(schema))
 }
 
-/// A table with the schema it is in.
 pub(super) fn quoted_table(schema: &Schema, table: &Table) -> String {
     format!("{}.{}", quoted_name(schema), escape_identifier(table.name))
 }
@@ -49,7 +48,6 @@ pub(super) fn indexes(schema: &Schema, table: &Table) -> Vec<String> {
     key.into_iter().chain(secondary).collect()
 }
 
-/// Begins to copy rows into a table.
 pub(super) fn copy(schema: &Schema, table: &Table) -> String {
     format!("COPY {} FROM STDIN (FORMAT binary)", quoted_table(schema, table))
 }

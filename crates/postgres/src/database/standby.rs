@@ -32,7 +32,6 @@ fn written() -> String {
     )
 }
 
-/// Looks at a primary and its standby.
 #[derive(Debug)]
 pub(super) struct StandbyWatch {
     primary: Asker,
