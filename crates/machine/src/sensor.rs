@@ -112,6 +112,12 @@ pub trait Reading {
     fn read(&mut self, figures: &mut Figures);
 }
 
+impl<F: FnMut(&mut Figures)> Reading for F {
+    fn read(&mut self, figures: &mut Figures) {
+        self(figures);
+    }
+}
+
 /// What sensors find out once for a machine, when it is first needed.
 pub struct Instruments {
     host: Host,
@@ -193,7 +199,7 @@ pub(crate) fn describe_sensors(host: &Host) -> Vec<SensorReport> {
 
 fn report(sensor: &dyn Sensor, instruments: &Instruments) -> SensorReport {
     let Availability { available, reason, remedy } = sensor.probe(&instruments.host);
-    let cost = if available { cost(sensor, instruments) } else { None };
+    let cost = available.then(|| cost(sensor, instruments)).flatten();
     SensorReport {
         name: sensor.name().to_owned(),
         figures: sensor.figures().to_owned(),

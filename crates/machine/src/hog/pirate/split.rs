@@ -7,7 +7,6 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Width of a bin.
 const BIN_NS: u64 = 2;
 
 /// Loads slower than the last bin, 2 us, were interrupted and say nothing.
