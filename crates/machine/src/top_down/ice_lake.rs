@@ -23,7 +23,6 @@ const SLOTS_PER_CYCLE: f64 = 5.0;
 pub(super) const READS_TO_CORE: &str = "reads of data and code, on demand or prefetched into the core's caches, that memory \
     supplied; prefetches that stop at the last level are not in it";
 
-/// The events of Ice Lake.
 pub(super) static TABLE: FamilyTable = FamilyTable {
     methods: &[
         Method {

@@ -19,7 +19,6 @@ const L2_REFILLS: NamedCode = NamedCode::new("l2d_cache_refill", Code::new(0x17,
 const NO_READS: MemoryReads =
     MemoryReads::Unknown("this family's core events do not tell reads of memory apart from reads of the system cache");
 
-/// The events of Neoverse N2, V1 and V2.
 pub(super) static TABLE: FamilyTable = FamilyTable {
     methods: &[Method {
         name: "operation slots",

@@ -12,7 +12,6 @@ use crate::counters::source::Code;
 const MEMORY: NamedCode = NamedCode::new("topdown-mem-bound", Code::new(0x00, 0x87));
 const DROPPING: NamedCode = NamedCode::new("int_misc.uop_dropping", Code::new(0xad, 0x10));
 
-/// The events of Sapphire, Emerald and Granite Rapids.
 pub(super) static TABLE: FamilyTable = FamilyTable {
     methods: &[Method {
         name: "PERF_METRICS",

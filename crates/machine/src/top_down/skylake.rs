@@ -15,7 +15,6 @@ const RETIRED: NamedCode = NamedCode::always("uops_retired.retire_slots", Code::
 const RECOVERY: NamedCode = NamedCode::new("int_misc.recovery_cycles", Code::new(0x0d, 0x01));
 const SLOTS_PER_CYCLE: f64 = 4.0;
 
-/// The events of Skylake and its successors up to Cooper Lake.
 pub(super) static TABLE: FamilyTable = FamilyTable {
     methods: &[Method {
         name: "issue slots",

@@ -64,7 +64,6 @@ pub(super) static ZEN2: FamilyTable = FamilyTable {
     l2_misses: Some(DATA_MISSES_IN_L2),
 };
 
-/// The events of Zen 3.
 pub(super) static ZEN3: FamilyTable = FamilyTable {
     methods: &[method(&[
         RETIRED,

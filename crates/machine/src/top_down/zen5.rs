@@ -3,37 +3,12 @@
 //! Events and formulas: kernel `tools/perf/pmu-events/arch/x86/amdzen5/` (`pipeline.json`, `decode.json`,
 //! `load-store.json`, `inst-cache.json`, `l2-cache.json`); likwid's `groups/zen5/TMA.txt` agrees.
 
-use super::Unit;
-use super::method::{FamilyTable, Lead, MemoryReads, Method, NamedCode};
-use super::zen4::{
-    CODE_FILLS, DATA_MISSES_IN_L2, FIVE, FIVE_NOTES, LOADS_DISPATCHED, MEMORY, SERVED, SIX, by_five, by_six,
-};
+use super::method::{FamilyTable, MemoryReads, NamedCode};
+use super::zen4::{CODE_FILLS, DATA_MISSES_IN_L2, LOADS_DISPATCHED, MEMORY, SERVED, methods};
 use crate::counters::source::Code;
 
-const SLOTS_PER_CYCLE: f64 = 8.0;
-
-/// Both levels' events of Zen 5.
 pub(super) static TABLE: FamilyTable = FamilyTable {
-    methods: &[
-        Method {
-            name: "dispatch slots",
-            unit: Unit::Slots,
-            approximate: false,
-            lead: Lead::Cycles,
-            events: SIX,
-            notes: &[],
-            evaluate: |counts| by_six(counts, SLOTS_PER_CYCLE),
-        },
-        Method {
-            name: "dispatch slots, bad speculation as the rest",
-            unit: Unit::Slots,
-            approximate: false,
-            lead: Lead::Cycles,
-            events: FIVE,
-            notes: FIVE_NOTES,
-            evaluate: |counts| by_five(counts, SLOTS_PER_CYCLE),
-        },
-    ],
+    methods: &methods::<8>(),
     memory: Some(MEMORY),
     served: Some(SERVED),
     code: Some(CODE_FILLS),
