@@ -26,7 +26,6 @@ pub struct Plan {
     pub(super) notes: BTreeSet<String>,
 }
 
-/// Events that are counted together.
 #[derive(Debug, Clone)]
 pub(super) struct GroupPlan {
     pub(super) name: String,
@@ -50,7 +49,6 @@ pub(super) struct WantedEvent {
     pub(super) counts_always: bool,
 }
 
-/// Events that are wanted together.
 #[derive(Debug, Clone)]
 pub(super) struct WantedGroup {
     pub(super) name: String,
@@ -184,7 +182,7 @@ impl Plan {
         }
         self.notes.append(&mut trial.notes);
         if self.groups.is_empty() {
-            return Err(CountersUnavailable::NothingCounts { notes: self.notes.iter().cloned().collect() });
+            return Err(CountersUnavailable::NothingCounts(self.notes.iter().cloned().collect()));
         }
         Ok(())
     }

@@ -126,7 +126,6 @@ impl Source {
         Source { caveat: Some(caveat), ..self }
     }
 
-    /// The same event, in kernel mode too.
     pub(super) fn with_kernel(mut self) -> Source {
         self.builder.include_kernel();
         self

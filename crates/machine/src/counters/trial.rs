@@ -22,7 +22,6 @@ pub(super) struct Trial<'a> {
     opened: BTreeMap<&'static str, usize>,
 }
 
-/// How one group fared.
 enum GroupOutcome {
     Works(GroupPlan),
     /// The kernel has not enough counters for it at once.
