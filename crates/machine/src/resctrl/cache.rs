@@ -26,7 +26,6 @@ impl CacheMask {
         format!("{:x}", self.0)
     }
 
-    /// The ways of both.
     fn and(self, other: CacheMask) -> CacheMask {
         CacheMask(self.0 & other.0)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::control::llc_ways::LlcWays;
-use crate::control::{Amount, Control, Limits};
+use crate::control::{Amount, Control, Limits, Observation, Verdict, Window};
 use crate::limiter::Limiter;
 use crate::resctrl::fake::Shape;
 use crate::resctrl::fake::world::World;
@@ -162,8 +162,9 @@ fn ways_that_are_limited_hold_the_classes_and_their_threads_are_not_missed() {
     assert!(polluting.tasks().unwrap().contains(&101), "it stays where it was bound");
     assert_eq!(groups.home().unwrap().mask, CacheMask(0xf));
 
-    let verify =
-        || LlcWays.verify(&host, &world.subject, &Amount::Number(4.0), &Default::default(), std::time::Duration::ZERO);
+    let (amount, earlier, length) = (Amount::Number(4.0), Observation::new(), std::time::Duration::ZERO);
+    let window = Window { host: &host, subject: &world.subject, amount: &amount, earlier: &earlier, length };
+    let verify = || LlcWays.verify(&window).unwrap_or_else(Verdict::from);
     let why = verify().why_not.unwrap();
     assert!(why.contains("has ways outside of 0xf"), "{why}");
     groups.set_masks(&[0x3, 0x3, 0xf].map(CacheMask)).unwrap();

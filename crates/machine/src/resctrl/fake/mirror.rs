@@ -56,11 +56,8 @@ impl Mirror {
     }
 
     fn collect(&self, folder: &str, found: &mut BTreeMap<String, Option<String>>) {
-        const FILES: [&str; 17] = [
+        const FILES: [&str; 14] = [
             "tasks",
-            "cpus",
-            "cpus_list",
-            "mode",
             "schemata",
             "size",
             "last_cmd_status",
