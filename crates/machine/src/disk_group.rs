@@ -27,7 +27,6 @@ use crate::process_identity::ProcessIdentity;
 /// The limit that is put in force, bytes per second.
 const READS: &Disk = &READ_MB_S;
 
-/// Its name among the groups of a process.
 const NAME: &str = "disk";
 
 /// Under these words what is left of the server's limit is in the journal.
