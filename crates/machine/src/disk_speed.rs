@@ -64,7 +64,6 @@ pub struct DiskSpeed {
     pub points: Vec<DepthPoint>,
 }
 
-/// How much is read for how long.
 struct Plan {
     file_bytes: u64,
     rounds: usize,
