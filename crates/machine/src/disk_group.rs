@@ -40,7 +40,6 @@ const PART_MAX: f64 = 0.75;
 pub struct DiskGroup {
     group: OwnGroup,
     device: Device,
-    /// The limit in force.
     limit: Option<u64>,
     /// The limit of the server's group as others have set it, and what is left of it there.
     divided: Option<Divided>,

@@ -112,7 +112,6 @@ impl OwnGroup {
         self.host.text(self.folder.join("cgroup.procs")).is_none_or(|text| text.is_empty())
     }
 
-    /// The group as one that processes can be moved to.
     pub(crate) fn as_folder(&self) -> Option<GroupFolder> {
         GroupFolder::at(&self.host, &self.folder).ok()
     }

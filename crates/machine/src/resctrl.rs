@@ -115,7 +115,6 @@ impl Resctrl {
         [self.default_group()].into_iter().chain(others).collect()
     }
 
-    /// The group that a thread is in; `None` if there is no such thread.
     pub(crate) fn group_of(&self, thread: i32) -> Option<Group> {
         self.groups().into_iter().find(|group| group.tasks().is_ok_and(|tasks| tasks.contains(&thread)))
     }

@@ -7,10 +7,8 @@ use bytes::{BufMut, BytesMut};
 
 use crate::values::{DAYS_TO_2000, MICROSECONDS_TO_2000, numeric};
 
-/// Writes the values of one column of a batch.
 type WriteCell<'a> = Box<dyn Fn(usize, &mut BytesMut) -> Result<(), String> + 'a>;
 
-/// A batch that is being written.
 pub(crate) struct Encoder<'a> {
     columns: Vec<(&'a dyn Array, WriteCell<'a>)>,
 }

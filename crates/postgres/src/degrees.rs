@@ -67,7 +67,6 @@ impl QueryDegrees {
         QueryRun { degrees: Arc::clone(self), template, decision }
     }
 
-    /// The degree that the next run of a query would have.
     pub(crate) fn next(&self, sql: &str) -> u32 {
         self.known.lock().would_decide(&query_template(sql), SHAPE, &PIPELINES)[0]
     }

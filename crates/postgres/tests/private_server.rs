@@ -40,7 +40,6 @@ fn ask(server: &PrivateServer, sql: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// The server's own folder, above its data.
 fn home(server: &PrivateServer) -> PathBuf {
     server.data_folder().parent().unwrap().to_owned()
 }
@@ -61,7 +60,6 @@ fn shared_memory(processes: &[ProcessIdentity]) -> BTreeSet<PathBuf> {
     files.collect()
 }
 
-/// Whether the note of a server is there.
 fn is_noted(home: &Path) -> bool {
     let notes = plimsoll_machine::limiter::default_state_folder().join("servers");
     notes.join(home.file_name().unwrap()).with_extension("json").exists()

@@ -19,7 +19,6 @@ const LEAST_MIB: f64 = 16.0;
 /// Pages charged elsewhere that are not worth a word: libraries, and what the kernel charges in batches.
 const ELSEWHERE_LEAST_MIB: f64 = 8.0;
 
-/// The files of one version.
 struct Files {
     limit: &'static str,
     usage: &'static str,

@@ -131,7 +131,6 @@ impl Source {
         self
     }
 
-    /// The same event, in kernel mode alone.
     pub(super) fn in_kernel(mut self) -> Source {
         self.builder.include_kernel().exclude_user(true);
         self

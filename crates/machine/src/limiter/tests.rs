@@ -60,7 +60,6 @@ impl World {
     }
 }
 
-/// What differs between two snapshots; nothing, if all is well.
 fn differences(one: &BTreeMap<PathBuf, String>, other: &BTreeMap<PathBuf, String>) -> Vec<String> {
     let missing = |here: &BTreeMap<PathBuf, String>, there: &BTreeMap<PathBuf, String>| -> Vec<String> {
         let is_other = |(path, text): &(&PathBuf, &String)| there.get(*path) != Some(*text);

@@ -118,7 +118,6 @@ struct Curve {
     /// How much of the last level there is, bytes.
     seen: Option<[u64; 2]>,
     huge_share: Option<f64>,
-    /// What the scheduler gave the thread.
     times: Option<ThreadTimes>,
 }
 

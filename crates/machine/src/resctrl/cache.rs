@@ -101,7 +101,6 @@ impl CacheControl {
         self.full.ways()
     }
 
-    /// The ways of `mask` that devices use too.
     pub(crate) fn shared_with_devices(&self, mask: CacheMask) -> CacheMask {
         mask.and(self.shared)
     }

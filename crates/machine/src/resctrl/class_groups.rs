@@ -119,7 +119,6 @@ fn home_group(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Group
     Ok(home.unwrap_or_else(|| resctrl.default_group()))
 }
 
-/// What there is for the classes of a subject.
 fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<CacheHome, OwnGroupError> {
     let missing = "resctrl is mounted without allocation of the level 3 cache (no info/L3)";
     let cache = resctrl.capabilities().last_level();

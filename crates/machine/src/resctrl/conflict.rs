@@ -4,7 +4,6 @@
 use crate::availability::Availability;
 use crate::host::Host;
 
-/// The reason not to start, if such a program runs.
 pub(crate) fn rival(host: &Host) -> Option<Availability> {
     let processes = host.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     processes.into_iter().find_map(|process| {

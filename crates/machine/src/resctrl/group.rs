@@ -123,7 +123,6 @@ impl Group {
         self.write("schemata", &mask_lines(cache, mask))
     }
 
-    /// Limits its memory bandwidth in each domain.
     pub(crate) fn set_bandwidth(&self, limit: u32) -> Result<(), ControlError> {
         let Some(bandwidth) = &self.resctrl.capabilities.bandwidth else {
             return Err(self.unsupported("memory bandwidth"));

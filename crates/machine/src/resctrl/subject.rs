@@ -27,7 +27,6 @@ pub fn class_groups(resctrl: &Resctrl, subject: &Subject) -> Vec<Group> {
     names.filter_map(|name| resctrl.find(&name)).collect()
 }
 
-/// The threads that are in groups for classes.
 fn in_classes(resctrl: &Resctrl, subject: &Subject) -> BTreeSet<i32> {
     // One that has just gone has no tasks.
     class_groups(resctrl, subject).iter().flat_map(|group| group.tasks().unwrap_or_default()).collect()

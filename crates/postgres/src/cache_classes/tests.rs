@@ -81,7 +81,6 @@ impl World {
         resctrl.find(&name).unwrap().tasks().unwrap()
     }
 
-    /// Where a process is.
     fn class_of(&self, process: i32) -> Option<CacheClass> {
         CacheClass::ALL.into_iter().find(|class| self.members(*class).contains(&process))
     }

@@ -17,7 +17,6 @@ pub(super) struct Location {
 }
 
 impl Location {
-    /// Looks where the server of a connection is.
     pub(super) fn of(connection: &mut Connection, warnings: &Warnings) -> Result<Self, DatabaseError> {
         if !connection.is_local() {
             return Ok(Location::default());

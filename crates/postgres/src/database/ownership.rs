@@ -68,7 +68,6 @@ pub(super) fn drop(connection: &mut Connection, schema: &Schema) -> Result<(), D
     Ok(connection.run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE"))?)
 }
 
-/// Fails where there are no tables to work with.
 pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {
     if is_there(connection, schema)? {
         return Ok(());

@@ -6,12 +6,10 @@ use postgres_protocol::escape::{escape_identifier, escape_literal};
 /// The comment that makes a schema ours.
 pub(super) const MARK: &str = "made by Plimsoll, which may drop it with everything in it";
 
-/// The SQL schema that holds a benchmark's tables.
 pub(super) fn schema_name(schema: &Schema) -> String {
     format!("plimsoll_{}", schema.name)
 }
 
-/// The same, as SQL needs it.
 pub(super) fn quoted_name(schema: &Schema) -> String {
     escape_identifier(&schema_name(schema))
 }

@@ -37,7 +37,6 @@ pub(super) struct StandbyWatch {
     primary: Asker,
     standby: Asker,
     written: String,
-    /// When it looked last.
     looked: Option<Instant>,
     applying: Duration,
 }

@@ -82,7 +82,6 @@ pub struct GovernorProcess {
     input: Option<ChildStdin>,
     process: ProcessIdentity,
     url: ServerUrl,
-    /// Where its console is.
     console: ServerUrl,
     takes_classes: bool,
     folder: TempDir,
@@ -255,7 +254,6 @@ fn counts_of(row: &[Option<&str>]) -> Option<ProxyCounts> {
     })
 }
 
-/// A password that nobody else knows.
 fn password() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;

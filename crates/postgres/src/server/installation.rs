@@ -77,7 +77,6 @@ impl Installation {
         Ok(found)
     }
 
-    /// The newest of those in these folders.
     fn newest(folders: &[PathBuf]) -> Result<Installation, ServerError> {
         let found: Vec<Installation> =
             folders.iter().filter_map(|folder| Installation::in_folder(folder).ok()).collect();

@@ -129,7 +129,6 @@ impl ServerSettings {
         parallelism_policy(&self.named("parallelism").text())
     }
 
-    /// What they may use.
     pub(crate) fn parallelism_limits(&self) -> ParallelismLimits {
         ParallelismLimits { cores: self.machine.cores.max(1), degree_max: self.dop() }
     }
@@ -164,7 +163,6 @@ impl ServerSettings {
         })
     }
 
-    /// Whether there is a standby, on which queries run.
     pub(crate) fn has_standby(&self) -> bool {
         self.named("standby") == Setting::Count(1)
     }
@@ -213,7 +211,6 @@ impl ServerSettings {
         Some(format!("option `{said}` is for settings that Plimsoll writes; with `governor_config` say it in the file"))
     }
 
-    /// The folder of the server's programs, if it was said.
     pub(super) fn bin_folder(&self) -> Option<&Path> {
         self.folder("bin_folder")
     }

@@ -78,7 +78,6 @@ impl Timings {
         Some((at as u64 * BIN_NS) as f64 + BIN_NS as f64 / 2.0)
     }
 
-    /// Loads of bin `bin` and above.
     fn at_or_above(&self, bin: usize) -> u64 {
         self.bins[bin..].iter().sum()
     }

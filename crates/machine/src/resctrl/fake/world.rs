@@ -89,13 +89,11 @@ impl World {
         ControlContext { host: &self.host, subject: &self.subject, undo: &mut self.notes }
     }
 
-    /// A thread begins in the default group.
     pub(crate) fn begin(&self, process: i32, thread: i32, parent: i32) {
         self.kernel.begin(thread);
         self.show(process, thread, parent);
     }
 
-    /// A thread is made by another, and belongs to its group.
     pub(crate) fn fork(&self, maker: i32, process: i32, thread: i32) {
         self.kernel.fork(maker, thread);
         self.show(process, thread, 1);
