@@ -45,14 +45,9 @@ use crate::host::Host;
 /// How the names of our groups begin. What has another name is never made nor removed.
 const PREFIX: &str = "plimsoll-";
 
-/// Whether a path is that of a group of ours.
-fn is_our_name(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !path.contains("..")
-}
-
 /// Whether the folder of a group is that of one which a Plimsoll has made, this one or another.
 pub fn is_of_plimsoll(folder: &str) -> bool {
-    is_our_name(folder)
+    folder.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !folder.contains("..")
 }
 
 /// A mounted resctrl file system.
@@ -153,7 +148,7 @@ impl Resctrl {
         let refuse = |error| {
             Err(ControlError::Refused { doing: "make".to_owned(), path: self.absolute(path), error, told: None })
         };
-        if !is_our_name(path) {
+        if !is_of_plimsoll(path) {
             return refuse(std::io::Error::other(format!("the names of our groups begin with {PREFIX}")));
         }
         if self.files.read(&format!("{path}/tasks")).is_ok() {

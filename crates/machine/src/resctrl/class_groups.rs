@@ -173,17 +173,6 @@ impl ClassGroups {
         masks: impl FnOnce(&CacheHome) -> Result<Vec<CacheMask>, E>,
     ) -> Result<ClassGroups, E> {
         let resctrl = Resctrl::open(host).map_err(unavailable)?;
-        ClassGroups::make_in(host, resctrl, subject, state, names, masks)
-    }
-
-    fn make_in<E: From<OwnGroupError>>(
-        host: &Host,
-        resctrl: Resctrl,
-        subject: ClassSubject,
-        state: &Path,
-        names: &[&str],
-        masks: impl FnOnce(&CacheHome) -> Result<Vec<CacheMask>, E>,
-    ) -> Result<ClassGroups, E> {
         // What one that was killed has left takes ids of which there are few.
         restore_left_over(host, state);
         // One process may govern several servers.

@@ -132,7 +132,10 @@ impl ResctrlFiles for FakeKernel {
         }
         let Some(group) = state.groups.get(folder) else { return not_found() };
         match file {
-            "tasks" => Ok(state.members(folder).map(|task| format!("{task}\n")).collect()),
+            "tasks" => {
+                let members = state.tasks.iter().filter(|(_, group)| *group == folder);
+                Ok(members.map(|(task, _)| format!("{task}\n")).collect())
+            }
             "schemata" => Ok(self.shape.show(|schema, id| schema.text(group[&(schema.name.clone(), id)]))),
             "size" => Ok(self.shape.show(|schema, id| schema.size(group[&(schema.name.clone(), id)]).to_string())),
             "mba_MBps_event" if self.shape.megabytes => {
@@ -152,7 +155,10 @@ impl ResctrlFiles for FakeKernel {
             "schemata" => {
                 // Without a newline the kernel refuses before it looks at anything, the status included.
                 let Some(text) = text.strip_suffix('\n') else { return Err(io::Error::from(Errno::INVAL)) };
-                self.command(|shape, state| schemata::write(shape, state.group_mut(folder), text))
+                self.command(|shape, state| {
+                    let group = state.groups.get_mut(folder).expect("the group was looked up before");
+                    schemata::write(shape, group, text)
+                })
             }
             _ => Err(io::Error::from(Errno::ACCESS)),
         }
@@ -185,7 +191,10 @@ impl ResctrlFiles for FakeKernel {
         if path.is_empty() {
             return Err(io::Error::from(Errno::PERM));
         }
-        state.remove(path);
+        state.groups.remove(path);
+        // Threads go back to the default group.
+        state.tasks.values_mut().filter(|group| *group == path).for_each(String::clear);
+        state.counters.retain(|(group, ..), _| group != path);
         Ok(())
     }
 
@@ -210,10 +219,6 @@ impl ResctrlFiles for FakeKernel {
 }
 
 impl State {
-    fn members<'a>(&'a self, group: &'a str) -> impl Iterator<Item = i32> + 'a {
-        self.tasks.iter().filter(move |(_, at)| *at == group).map(|(task, _)| *task)
-    }
-
     fn counter(&mut self, shape: &Shape, group: &str, domain: u32, event: &str) -> Option<String> {
         let exists = self.groups.contains_key(group) && shape.domains.contains(&domain);
         if !exists || !shape.monitoring.as_ref()?.events.contains(&event) {
@@ -222,15 +227,10 @@ impl State {
         let Some(reads) = self.counters.get_mut(&(group.to_owned(), domain, event.to_owned())) else {
             return Some("0\n".to_owned());
         };
-        let now = match reads.split_once('|') {
-            None => reads.clone(),
-            Some((now, next)) => {
-                let now = now.to_owned();
-                *reads = next.to_owned();
-                now
-            }
-        };
-        Some(format!("{now}\n"))
+        let (now, next) = reads.split_once('|').unwrap_or((reads.as_str(), reads.as_str()));
+        let (now, next) = (format!("{now}\n"), next.to_owned());
+        *reads = next;
+        Some(now)
     }
 
     fn move_tasks(&mut self, group: &str, text: &str) -> Outcome<()> {
@@ -249,17 +249,6 @@ impl State {
             *at = group.to_owned();
         }
         Ok(())
-    }
-
-    /// Gives threads back to the default group.
-    fn remove(&mut self, path: &str) {
-        self.groups.remove(path);
-        self.tasks.values_mut().filter(|at| *at == path).for_each(String::clear);
-        self.counters.retain(|(of, ..), _| of != path);
-    }
-
-    fn group_mut(&mut self, path: &str) -> &mut Values {
-        self.groups.get_mut(path).expect("the group was looked up before")
     }
 }
 

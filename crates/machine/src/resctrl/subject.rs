@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::group::Group;
-use super::{PREFIX, Resctrl, is_our_name};
+use super::{PREFIX, Resctrl, is_of_plimsoll};
 use crate::availability::Availability;
 use crate::control::threads::{descendants, thread_ids};
 use crate::control::{ControlContext, ControlError, Subject, Undo};
@@ -111,7 +111,7 @@ pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<
     }
     match homes.as_slice() {
         [] => Ok(None),
-        [(folder, _), ..] if is_our_name(folder) => {
+        [(folder, _), ..] if is_of_plimsoll(folder) => {
             let reason = format!("its threads are in {folder}, which another Plimsoll uses or left behind");
             Err(Availability::no(reason, Some("wait until it has ended, or run: plimsoll machine --restore")))
         }

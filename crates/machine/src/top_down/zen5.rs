@@ -4,19 +4,15 @@
 //! `load-store.json`, `inst-cache.json`, `l2-cache.json`); likwid's `groups/zen5/TMA.txt` agrees.
 
 use super::method::{FamilyTable, MemoryReads, NamedCode};
-use super::zen4::{CODE_FILLS, DATA_MISSES_IN_L2, LOADS_DISPATCHED, MEMORY, SERVED, methods};
+use super::zen4::{self, methods};
 use crate::counters::source::Code;
 
 pub(super) static TABLE: FamilyTable = FamilyTable {
     methods: &methods::<8>(),
-    memory: Some(MEMORY),
-    served: Some(SERVED),
-    code: Some(CODE_FILLS),
     // Every line that the second level gets, whatever requested it (`l2-cache.json`): earlier families cannot tell.
     memory_reads: MemoryReads::Events(
         &[NamedCode::new("l2_fill_rsp_src.dram_io_all", Code::new(0x165, 0x08 | 0x40))],
         "fills of the second level from memory: data and code, on demand or prefetched",
     ),
-    l1d_loads: Some(LOADS_DISPATCHED),
-    l2_misses: Some(DATA_MISSES_IN_L2),
+    ..zen4::TABLE
 };

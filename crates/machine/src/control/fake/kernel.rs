@@ -289,11 +289,6 @@ impl Changes for FakeKernel {
         })
     }
 
-    fn set_scheduling_policy(&self, _thread: i32, _policy: i32) -> io::Result<()> {
-        // No control changes it.
-        Err(Errno::NOSYS.into())
-    }
-
     fn set_register(&self, path: &Path, register: u32, value: u64) -> io::Result<()> {
         use std::os::unix::fs::FileExt;
 
