@@ -305,7 +305,9 @@ fn act(world: &mut World, home: Option<&str>, act: Act) {
         }
         Act::Remove(number) => find(number).map_or(Ok(()), Group::remove),
         Act::TakeBack(number) => {
-            world.remove_group(&format!("{MOUNT}/{}", name(number)), home);
+            if find(number).is_some() {
+                world.remove_group(&format!("{MOUNT}/{}", name(number)), home);
+            }
             Ok(())
         }
     };
