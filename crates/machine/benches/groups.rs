@@ -36,7 +36,6 @@ const WORK: Duration = Duration::from_micros(300);
 /// A wake that takes longer is late.
 const LATE_MS: f64 = 1.0;
 
-/// Where the ten are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum GroupPlace {
     Absent,
@@ -57,7 +56,6 @@ const SCENES: [(&str, bool, GroupPlace); 5] = [
     ("the same, in a control group with `cpu.idle` below that", false, GroupPlace::PlainGroup),
 ];
 
-/// What a round has shown.
 struct Measured {
     p99_ms: f64,
     late: f64,

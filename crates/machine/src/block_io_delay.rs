@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::process_tree::Key;
+use crate::process_identity::ProcessIdentity;
 use crate::process_tree::stat::{Stat, from_ticks, thread_folder};
 
 /// Whether the kernel measures delays of tasks.
@@ -61,7 +61,7 @@ impl DelayAccounting {
 #[derive(Debug, Clone)]
 pub struct DelaySample {
     accounting: DelayAccounting,
-    threads: BTreeMap<Key, Delayed>,
+    threads: BTreeMap<ProcessIdentity, Delayed>,
     /// How many were asked for.
     asked: usize,
 }
@@ -81,7 +81,10 @@ impl DelaySample {
             let stat = Stat::read(host, format!("{folder}/stat"))?;
             let io = |key: &str| host.line_value(format!("{folder}/io"), key);
             let storage_bytes = io("read_bytes").zip(io("write_bytes")).map(|(read, written)| read + written);
-            Some((Key { id: *id, began: stat.began }, Delayed { ticks: stat.block_io_ticks, storage_bytes }))
+            Some((
+                ProcessIdentity { id: *id, began: stat.began },
+                Delayed { ticks: stat.block_io_ticks, storage_bytes },
+            ))
         };
         DelaySample {
             accounting: DelayAccounting::read(host),

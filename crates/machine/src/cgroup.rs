@@ -145,17 +145,8 @@ impl Cgroups {
     /// The smallest CPU quota above this process, in cores.
     pub fn cpu_quota(&self) -> Option<f64> {
         let hierarchy = self.hierarchy("cpu")?;
-        let quota = |group: &PathBuf| {
-            let (quota, period): (f64, f64) = if hierarchy.unified {
-                let text = self.host.text(group.join("cpu.max"))?;
-                let (quota, period) = text.split_once(' ')?;
-                (quota.parse().ok()?, period.parse().ok()?)
-            } else {
-                (self.host.value(group.join("cpu.cfs_quota_us"))?, self.host.value(group.join("cpu.cfs_period_us"))?)
-            };
-            (quota > 0.0 && period > 0.0).then_some(quota / period)
-        };
-        hierarchy.groups.iter().filter_map(quota).min_by(f64::total_cmp)
+        let quotas = hierarchy.groups.iter().filter_map(|group| quota_of(&self.host, group, hierarchy.unified));
+        quotas.min_by(f64::total_cmp)
     }
 
     /// The hierarchy that has the controller; a controller is in at most one.
@@ -167,6 +158,18 @@ impl Cgroups {
         let file = if unified { "memory.max" } else { "memory.limit_in_bytes" };
         self.host.value(group.join(file)).filter(|limit| *limit < MEMORY_UNLIMITED)
     }
+}
+
+/// The CPU quota that a group has itself, in cores.
+pub(crate) fn quota_of(host: &Host, group: &Path, unified: bool) -> Option<f64> {
+    let (quota, period): (f64, f64) = if unified {
+        let text = host.text(group.join("cpu.max"))?;
+        let (quota, period) = text.split_once(' ')?;
+        (quota.parse().ok()?, period.parse().ok()?)
+    } else {
+        (host.value(group.join("cpu.cfs_quota_us"))?, host.value(group.join("cpu.cfs_period_us"))?)
+    };
+    (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
 impl Hierarchy {

@@ -22,11 +22,17 @@ pub trait Changes: Debug + Send + Sync {
     /// Removes a folder.
     fn remove_folder(&self, path: &Path) -> io::Result<()>;
     /// Lets a thread run on these cores only.
-    fn set_affinity(&self, thread: i32, cores: &[usize]) -> io::Result<()>;
+    fn set_affinity(&self, _thread: i32, _cores: &[usize]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Gives a thread a nice value.
-    fn set_nice(&self, thread: i32, nice: i32) -> io::Result<()>;
+    fn set_nice(&self, _thread: i32, _nice: i32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Gives a thread a scheduling policy without real-time guarantees, as the kernel numbers them (sched(7)).
-    fn set_scheduling_policy(&self, thread: i32, policy: i32) -> io::Result<()>;
+    fn set_scheduling_policy(&self, _thread: i32, _policy: i32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// For how long a thread keeps a core while others wait for it; `None` where the kernel does not tell (Linux before 6.12).
     fn slice(&self, _thread: i32) -> Option<Duration> {
         None
@@ -36,7 +42,9 @@ pub trait Changes: Debug + Send + Sync {
         Err(io::ErrorKind::Unsupported.into())
     }
     /// Gives a model-specific register a value, through the file of its core.
-    fn set_register(&self, path: &Path, register: u32, value: u64) -> io::Result<()>;
+    fn set_register(&self, _path: &Path, _register: u32, _value: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }
 
 /// The kernel of this machine; where the host is but a folder, files are all there is to change.

@@ -178,6 +178,37 @@ pub struct ControlContext<'a> {
     pub undo: &'a mut dyn UndoNotes,
 }
 
+/// A window in which a limit is watched.
+#[derive(Debug, Clone, Copy)]
+pub struct Window<'a> {
+    /// The machine.
+    pub host: &'a Host,
+    /// Whose share is limited.
+    pub subject: &'a Subject,
+    /// What was put in force.
+    pub amount: &'a Amount,
+    /// What was [observed](Control::observe) when the window began.
+    pub earlier: &'a Observation,
+    /// How long the window was.
+    pub length: Duration,
+}
+
+/// Why nothing can be told of a limit.
+#[derive(Debug)]
+pub struct Unknown(String);
+
+impl<E: fmt::Display> From<E> for Unknown {
+    fn from(why: E) -> Unknown {
+        Unknown(why.to_string())
+    }
+}
+
+impl From<Unknown> for Verdict {
+    fn from(Unknown(why): Unknown) -> Verdict {
+        Verdict { achieved: None, why_not: Some(why) }
+    }
+}
+
 /// Why a limit cannot be put in force. Nothing is left half done.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -253,11 +284,6 @@ impl Verdict {
     pub(crate) fn escaped(achieved: Amount, why_not: impl Into<String>) -> Verdict {
         Verdict { achieved: Some(achieved), why_not: Some(why_not.into()) }
     }
-
-    /// Nothing can be told, for this reason.
-    pub(crate) fn unknown(why_not: impl Into<String>) -> Verdict {
-        Verdict { achieved: None, why_not: Some(why_not.into()) }
-    }
 }
 
 /// One kind of limit.
@@ -279,16 +305,9 @@ pub trait Control: Sync {
     fn observe(&self, _host: &Host, _subject: &Subject) -> Observation {
         Observation::new()
     }
-    /// Whether the limit was in force and bit, in the window of this length that began with `earlier`: reads back what was
-    /// set and compares what was reached with what is allowed.
-    fn verify(
-        &self,
-        host: &Host,
-        subject: &Subject,
-        amount: &Amount,
-        earlier: &Observation,
-        window: Duration,
-    ) -> Verdict;
+    /// Whether the limit was in force and bit in a window: reads back what was set and compares what was reached with what
+    /// is allowed.
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown>;
 }
 
 /// Every control, in the order in which they are told and applied.

@@ -118,7 +118,7 @@ impl CounterSet {
         let mut plan = plan.clone();
         loop {
             match CounterSet::open_all(&plan, watched) {
-                Err(CountersUnavailable::NoFiles { .. }) if plan.groups.len() > 1 => plan.leave_out_last_half(),
+                Err(CountersUnavailable::NoFiles(_)) if plan.groups.len() > 1 => plan.leave_out_last_half(),
                 opened => return opened,
             }
         }
@@ -222,7 +222,7 @@ impl CounterSet {
 
     fn targets_or(&self, asked: usize) -> Result<(), CountersUnavailable> {
         match self.targets.is_empty() {
-            true => Err(CountersUnavailable::NoThreads { asked }),
+            true => Err(CountersUnavailable::NoThreads(asked)),
             false => Ok(()),
         }
     }

@@ -23,7 +23,6 @@ impl ThreadTimes {
         ThreadTimes { run: self.run.saturating_sub(earlier.run), wait: self.wait.saturating_sub(earlier.wait) }
     }
 
-    /// Of both together.
     pub(crate) fn plus(self, other: ThreadTimes) -> ThreadTimes {
         ThreadTimes { run: self.run + other.run, wait: self.wait + other.wait }
     }

@@ -114,7 +114,6 @@ impl Description {
     }
 }
 
-/// Asks every control.
 fn controls(host: &Host) -> Vec<ControlReport> {
     let report = |control: &&dyn crate::control::Control| {
         let Availability { available, reason, remedy } = control.probe(host);

@@ -27,7 +27,6 @@ use crate::process_identity::ProcessIdentity;
 /// The limit that is put in force, bytes per second.
 const READS: &Disk = &READ_MB_S;
 
-/// Its name among the groups of a process.
 const NAME: &str = "disk";
 
 /// Under these words what is left of the server's limit is in the journal.
@@ -41,7 +40,6 @@ const PART_MAX: f64 = 0.75;
 pub struct DiskGroup {
     group: OwnGroup,
     device: Device,
-    /// The limit in force.
     limit: Option<u64>,
     /// The limit of the server's group as others have set it, and what is left of it there.
     divided: Option<Divided>,

@@ -43,7 +43,6 @@ pub struct DepthPoint {
 }
 
 impl DepthPoint {
-    /// How long a read takes on average, milliseconds.
     pub(crate) fn mean_ms(&self) -> f64 {
         f64::from(self.depth) * 1e3 / self.reads_per_s.median
     }
@@ -64,7 +63,6 @@ pub struct DiskSpeed {
     pub points: Vec<DepthPoint>,
 }
 
-/// How much is read for how long.
 struct Plan {
     file_bytes: u64,
     rounds: usize,

@@ -150,7 +150,6 @@ fn controllers(cgroups: &Cgroups) -> Vec<CgroupController> {
     WANTED.iter().filter_map(found).collect()
 }
 
-/// Asks every sensor and control.
 fn capabilities(host: &Host) -> Vec<Capability> {
     let capability = |name: &str, Availability { available, reason, remedy }| Capability {
         name: name.to_owned(),

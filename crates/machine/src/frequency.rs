@@ -50,7 +50,6 @@ impl Frequencies {
         Ok(Frequencies { mhz, source, governors: cores.iter().filter_map(governor).collect(), boost: boost(host) })
     }
 
-    /// Megahertz, on average over cores.
     pub(crate) fn mean_mhz(&self) -> f64 {
         self.mhz.values().sum::<f64>() / self.mhz.len() as f64
     }

@@ -11,7 +11,6 @@ use crate::cgroup::Cgroups;
 use crate::host::Host;
 use crate::process_identity::ProcessIdentity;
 
-/// The file of a group's processes.
 const PROCESSES: &str = "cgroup.procs";
 
 /// The folder of a control group.

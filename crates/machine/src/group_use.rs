@@ -23,7 +23,6 @@ pub struct GroupSample {
     disks: Option<BTreeMap<String, DiskBytes>>,
 }
 
-/// Periods of a CPU quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Periods {
     /// In which the group ran.

@@ -70,6 +70,12 @@ pub trait Running: Send {
     fn achieved(&mut self, window: Duration) -> Achieved;
 }
 
+impl<F: FnMut(Duration) -> Achieved + Send> Running for F {
+    fn achieved(&mut self, window: Duration) -> Achieved {
+        self(window)
+    }
+}
+
 /// Every kind of hog, in the order in which they are listed.
 pub static HOGS: &[&dyn HogKind] = &[&cpu::Cpu, &llc::Llc, &bandwidth::Bandwidth, &disk::DISK_WRITE, &disk::DISK_READ];
 
@@ -94,17 +100,11 @@ pub enum HogError {
         error: std::io::Error,
     },
     /// No memory for what it is to hold or read.
-    #[error("a hog needs memory it cannot have: {error}")]
-    Memory {
-        /// The system's words.
-        error: std::io::Error,
-    },
+    #[error("a hog needs memory it cannot have: {0}")]
+    Memory(std::io::Error),
     /// No thread.
-    #[error("cannot start a thread for a hog: {error}")]
-    Thread {
-        /// The system's words.
-        error: std::io::Error,
-    },
+    #[error("cannot start a thread for a hog: {0}")]
+    Thread(std::io::Error),
     /// The disk has no room for the file.
     #[error("the disk of {} has no room for a file of {needed_mib} MiB: {error}", folder.display())]
     DiskFull {
@@ -123,18 +123,13 @@ pub enum HogError {
         /// Why not.
         why: String,
     },
-    /// A hog in a process of its own that cannot be started or does not answer as it should.
-    #[error("a hog in a process of its own: {why}")]
-    Process {
-        /// What went wrong; a hog that cannot start reports the error itself.
-        why: String,
-    },
+    /// A hog in a process of its own that cannot be started or does not answer as it should; one that cannot start reports the
+    /// error itself.
+    #[error("a hog in a process of its own: {0}")]
+    Process(String),
     /// The parent that hears what it does cannot be talked to.
-    #[error("a hog cannot talk to its parent: {error}")]
-    Parent {
-        /// The system's words.
-        error: std::io::Error,
-    },
+    #[error("a hog cannot talk to its parent: {0}")]
+    Parent(std::io::Error),
 }
 
 impl HogSpec {

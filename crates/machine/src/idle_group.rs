@@ -20,7 +20,6 @@ use crate::host::Host;
 use crate::own_group::{OwnGroup, OwnGroupError, site_of_server};
 use crate::process_identity::ProcessIdentity;
 
-/// Its name among the groups of a process.
 const NAME: &str = "idle";
 
 /// The group. Dropping it sends its processes back and removes it.
@@ -83,7 +82,7 @@ mod tests {
 
     use super::*;
     use crate::control::fake::{EVERY, Groups, Machine, quick_folder};
-    use crate::own_group::{restore_left_over, state_of};
+    use crate::own_group::tests::is_over_when_killed_after;
 
     /// A server is process 100; 200 is a child of it, in its group.
     fn machine(groups: Groups) -> Machine {
@@ -147,25 +146,8 @@ mod tests {
         for groups in EVERY {
             for changes in 0.. {
                 let (machine, state) = (machine(groups), quick_folder());
-                let journal = state_of(state.path(), NAME).join("restore.jsonl");
-                machine.watch(journal.clone());
-                let before = machine.snapshot();
-                machine.trouble(changes, usize::MAX);
-                let made = make(&machine, state.path()).inspect(|group| take(&machine, group));
-                let is_over = machine.left().is_none();
-                // Dropped while nothing can be changed, as if it had been killed; the journal is what it was then.
-                let text = machine.left().map_or_else(|| fs::read(&journal).ok(), Some);
-                machine.trouble(0, usize::MAX);
-                drop(made);
-                machine.trouble(0, 0);
-                if let Some(text) = text.filter(|text| !text.is_empty()) {
-                    fs::create_dir_all(journal.parent().unwrap()).unwrap();
-                    fs::write(&journal, text).unwrap();
-                }
-                let restored = restore_left_over(&machine.host(), state.path());
-                assert!(restored.iter().all(Result::is_ok), "{groups:?} {changes}: {restored:?}");
-                assert_eq!(machine.snapshot(), before, "{groups:?}, killed after {changes} changes");
-                if is_over {
+                let make = || make(&machine, state.path()).inspect(|group| take(&machine, group));
+                if is_over_when_killed_after(changes, &machine, state.path(), NAME, make) {
                     break;
                 }
             }

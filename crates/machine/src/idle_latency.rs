@@ -17,7 +17,6 @@ const FILE: &str = "/dev/cpu_dma_latency";
 /// No bound: the kernel's default (`PM_QOS_CPU_LATENCY_DEFAULT_VALUE`, 2000 s).
 const ANY_US: i32 = 2_000_000_000;
 
-/// The driver that knows idle states.
 const DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 
 /// This process's request to the kernel.

@@ -8,7 +8,7 @@
 
 pub(crate) mod journal;
 pub(crate) mod lock;
-mod undo;
+pub(crate) mod undo;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use crate::control::{
-    Amount, CONTROLS, Control, ControlContext, ControlError, Limits, Observation, Subject, Undo, UndoNotes, Verdict,
+    Amount, CONTROLS, Control, ControlContext, ControlError, Limits, Observation, Subject, Verdict, Window,
 };
 use crate::host::Host;
 use journal::Journal;
@@ -27,15 +27,12 @@ use lock::StateLock;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LimiterError {
-    /// Another Plimsoll limits this machine.
+    /// Another Plimsoll limits this machine, by its process number, if that could be read.
     #[error(
         "another plimsoll{} limits this machine; wait until it has ended",
-        process.map(|process| format!(" (process {process})")).unwrap_or_default()
+        .0.map(|process| format!(" (process {process})")).unwrap_or_default()
     )]
-    InUse {
-        /// Its process number, if it could be read.
-        process: Option<i32>,
-    },
+    InUse(Option<i32>),
     /// The state folder cannot be used.
     #[error("cannot use {path}: {error} (set PLIMSOLL_STATE to a folder of your own)", path = path.display())]
     State {
@@ -173,12 +170,7 @@ impl Limiter {
         state: &Path,
         controls: &'static [&'static dyn Control],
     ) -> Result<Limiter, LimiterError> {
-        let lock = StateLock::take(state)?;
-        let left_over = Journal::restore_old(&host, state)?;
-        let journal = Journal::new(&host, state);
-        if !left_over.failed.is_empty() {
-            return Err(LimiterError::NotRestored { failed: left_over.failed, journal: journal.path().to_owned() });
-        }
+        let (lock, journal, left_over) = Journal::begin(&host, state)?;
         Ok(Limiter { host, subject, controls, in_force: BTreeMap::new(), journal, left_over, _lock: lock })
     }
 
@@ -223,7 +215,7 @@ impl Limiter {
         }
         for (control, amount) in wanted {
             self.in_force.insert(control.key(), None);
-            let mut notes = Notes { journal: &mut self.journal, control: control.key() };
+            let mut notes = self.journal.notes_of(control.key());
             let mut context = ControlContext { host: &self.host, subject: &self.subject, undo: &mut notes };
             control.apply(&mut context, amount).map_err(Failure::Control)?;
             self.in_force.insert(control.key(), Some((*amount).clone()));
@@ -266,10 +258,13 @@ impl Limiter {
     pub fn verify(&self, window: &LimitWindow) -> BTreeMap<String, Verdict> {
         let verify = |(control, amount): (&dyn Control, &Amount)| {
             let verdict = match window.observations.get(control.key()) {
-                Some((began, earlier)) => control.verify(&self.host, &self.subject, amount, earlier, began.elapsed()),
-                None => Verdict::unknown("it was not in force when the window began"),
+                Some((began, earlier)) => {
+                    let (host, subject) = (&self.host, &self.subject);
+                    control.verify(&Window { host, subject, amount, earlier, length: began.elapsed() })
+                }
+                None => Err("it was not in force when the window began".into()),
             };
-            (control.key().to_owned(), verdict)
+            (control.key().to_owned(), verdict.unwrap_or_else(Verdict::from))
         };
         self.limiting().map(verify).collect()
     }
@@ -283,12 +278,7 @@ impl Limiter {
     pub fn restore(&mut self) -> Result<Restored, LimiterError> {
         self.in_force.clear();
         let restored = self.journal.undo_all(&self.host)?;
-        match restored.failed.is_empty() {
-            true => Ok(restored),
-            false => {
-                Err(LimiterError::NotRestored { failed: restored.failed, journal: self.journal.path().to_owned() })
-            }
-        }
+        self.journal.all_of(restored)
     }
 }
 
@@ -309,25 +299,9 @@ impl Drop for Limiter {
     }
 }
 
-/// Why limits could not be changed.
 enum Failure {
     Control(ControlError),
     Undo(Vec<String>),
-}
-
-/// The journal as one control sees it.
-struct Notes<'a> {
-    journal: &'a mut Journal,
-    control: &'static str,
-}
-
-impl UndoNotes for Notes<'_> {
-    fn note(&mut self, undo: Undo) -> Result<(), ControlError> {
-        let path = self.journal.path().to_owned();
-        self.journal
-            .note(self.control, undo)
-            .map_err(|error| ControlError::refused("note how to undo a change in", path.display(), error))
-    }
 }
 
 #[cfg(test)]

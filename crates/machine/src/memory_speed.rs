@@ -25,7 +25,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::facts::MachineFacts;
+use crate::facts::{MachineFacts, usable_cores};
 use crate::host::Host;
 use bandwidth::Bandwidth;
 use caches::CacheSizes;
@@ -53,7 +53,7 @@ pub struct Options {
 impl Options {
     /// For this machine: the cores that this process may run on, no more of them than its CPU quota has whole ones.
     pub fn of(facts: &MachineFacts, quick: bool) -> Options {
-        let mut cores = affinity();
+        let mut cores = usable_cores();
         cores.truncate(facts.cores_usable);
         let host = Host::real();
         let mut sockets: Vec<(i64, Vec<usize>)> = Vec::new();
@@ -67,13 +67,6 @@ impl Options {
         }
         Options { quick, cores, sockets, caches: CacheSizes::of(facts), guest_of: facts.virtualised.clone() }
     }
-}
-
-/// The cores this process may run on; core 0 if the kernel does not tell.
-fn affinity() -> Vec<usize> {
-    let set = rustix::thread::sched_getaffinity(None);
-    let cores = set.map(|set| (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect());
-    cores.ok().filter(|cores: &Vec<usize>| !cores.is_empty()).unwrap_or_else(|| vec![0])
 }
 
 /// How fast memory and caches are.

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::control::group::{Controller, Site, name_prefix, site};
-use crate::control::{ControlError, Origin, Undo};
+use crate::control::{ControlError, Origin, Undo, UndoNotes};
 use crate::group_folder::GroupFolder;
 use crate::host::Host;
 use crate::limiter::journal::Journal;
@@ -68,7 +68,7 @@ pub fn restore_left_over(host: &Host, state: &Path) -> Vec<Result<Restored, Limi
     for folder in left.map(|entry| entry.path()) {
         match crate::limiter::restore_left_over(host, &folder) {
             // Its process runs, and looks after it itself.
-            Err(LimiterError::InUse { .. }) => {}
+            Err(LimiterError::InUse(_)) => {}
             Ok(done) if done.failed.is_empty() => {
                 // What cannot be removed has no journal, and does no harm.
                 let _ = std::fs::remove_dir_all(&folder);
@@ -90,13 +90,7 @@ impl OwnGroup {
         name: &str,
     ) -> Result<OwnGroup, OwnGroupError> {
         let state = state_of(state, name);
-        let lock = StateLock::take(&state)?;
-        let left = Journal::restore_old(host, &state)?;
-        let journal = Journal::new(host, &state);
-        if !left.failed.is_empty() {
-            let journal = journal.path().to_owned();
-            return Err(LimiterError::NotRestored { failed: left.failed, journal }.into());
-        }
+        let (lock, journal, _) = Journal::begin(host, &state)?;
         let folder = site.base.join(format!("{}{}-{name}", name_prefix(std::process::id()), postmaster.id));
         let home = site.home.display().to_string();
         let mut group = OwnGroup { host: host.clone(), site, folder, journal, state, _lock: lock };
@@ -110,26 +104,21 @@ impl OwnGroup {
         Ok(group)
     }
 
-    /// Its folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether no process is in it.
     pub(crate) fn is_empty(&self) -> bool {
         self.host.text(self.folder.join("cgroup.procs")).is_none_or(|text| text.is_empty())
     }
 
-    /// The group as one that processes can be moved to.
     pub(crate) fn as_folder(&self) -> Option<GroupFolder> {
         GroupFolder::at(&self.host, &self.folder).ok()
     }
 
     /// Notes how a change of another group is undone, before that is made.
     pub(crate) fn note(&mut self, control: &str, undo: Undo) -> Result<(), OwnGroupError> {
-        let path = self.journal.path().display().to_string();
-        let noted = self.journal.note(control, undo);
-        Ok(noted.map_err(|error| ControlError::refused("note how to undo a change in", path, error))?)
+        Ok(self.journal.notes_of(control).note(undo)?)
     }
 
     /// What was noted under these words is not undone any more.
@@ -137,7 +126,6 @@ impl OwnGroup {
         Ok(self.journal.forget(control)?)
     }
 
-    /// Writes to a file of a group.
     pub(crate) fn write(&self, group: &Path, file: &str, text: &str) -> Result<(), OwnGroupError> {
         let file = group.join(file);
         let written = self.host.write(&file, text);
@@ -147,11 +135,7 @@ impl OwnGroup {
     /// Undoes all that was noted: sends its processes back and removes it. Does nothing the second time.
     pub(crate) fn remove(&mut self) -> Result<Restored, OwnGroupError> {
         let restored = self.journal.undo_all(&self.host)?;
-        if restored.failed.is_empty() {
-            return Ok(restored);
-        }
-        let journal = self.journal.path().to_owned();
-        Err(LimiterError::NotRestored { failed: restored.failed, journal }.into())
+        Ok(self.journal.all_of(restored)?)
     }
 }
 
@@ -161,5 +145,36 @@ impl Drop for OwnGroup {
         if self.remove().is_ok() {
             let _ = std::fs::remove_dir_all(&self.state);
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::control::fake::Machine;
+
+    /// Kills what `make` makes after a number of changes, and checks that the next start puts all of it back. Tells whether that
+    /// were all of the changes.
+    pub(crate) fn is_over_when_killed_after<T>(
+        changes: usize,
+        machine: &Machine,
+        state: &Path,
+        name: &str,
+        make: impl FnOnce() -> T,
+    ) -> bool {
+        let journal = state_of(state, name).join("restore.jsonl");
+        machine.watch(journal.clone());
+        let before = machine.snapshot();
+        machine.trouble(changes, usize::MAX);
+        let made = make();
+        let is_over = machine.left().is_none();
+        machine.kill(made, &journal);
+        let restored = restore_left_over(&machine.host(), state);
+        assert!(restored.iter().all(Result::is_ok), "{:?} {changes}: {restored:?}", machine.groups);
+        assert_eq!(machine.snapshot(), before, "{:?}, killed after {changes} changes", machine.groups);
+        assert!(fs::read_dir(state).unwrap().next().is_none(), "{:?} {changes}", machine.groups);
+        is_over
     }
 }

@@ -37,11 +37,8 @@ pub enum PlacementError {
         count: usize,
     },
     /// The cores have one hardware thread each, as far as this process may use them.
-    #[error("cores {cores} have no sibling threads that this process may use")]
-    NoSiblings {
-        /// The cores whose siblings were asked for.
-        cores: String,
-    },
+    #[error("cores {0} have no sibling threads that this process may use")]
+    NoSiblings(String),
     /// The kernel says no.
     #[error("thread {thread} cannot be placed on cores {cores}: {source}")]
     Refused {
@@ -112,7 +109,7 @@ impl CoreSet {
                 let others = siblings.into_iter().filter(|core| !own.contains(core) && usable.contains(core));
                 let others: Vec<usize> = others.collect();
                 match others.is_empty() {
-                    true => Err(PlacementError::NoSiblings { cores: list(cores) }),
+                    true => Err(PlacementError::NoSiblings(list(cores))),
                     false => Ok(others),
                 }
             }

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 
-/// One process, and no other that ever has its number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// One process or thread, and no other that ever has its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// Its number.
     pub id: i32,

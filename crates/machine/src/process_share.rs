@@ -242,7 +242,6 @@ mod tests {
     use super::*;
     use crate::host::fake::FakeHost;
 
-    /// A process that sleeps and is killed when dropped.
     struct Sleeper(Child);
 
     impl Sleeper {

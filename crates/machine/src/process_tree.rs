@@ -16,6 +16,7 @@ use procfs::process::Schedstat;
 
 use self::stat::{Stat, from_ticks};
 use crate::host::Host;
+use crate::process_identity::ProcessIdentity;
 
 /// The times of processes and their descendants up to one moment.
 #[derive(Debug, Clone)]
@@ -23,15 +24,7 @@ pub struct TreeSample {
     host: Host,
     /// When it was taken, in clock ticks since boot.
     at: Option<u64>,
-    processes: BTreeMap<Key, Process>,
-}
-
-/// A process or thread. The kernel gives ids away again, so that only the time at which it began makes it certain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Key {
-    pub(crate) id: i32,
-    /// In clock ticks since boot.
-    pub(crate) began: u64,
+    processes: BTreeMap<ProcessIdentity, Process>,
 }
 
 #[derive(Debug, Clone)]
@@ -42,7 +35,7 @@ struct Process {
     /// CPU time of children that ended and were waited for, and theirs.
     children_ticks: u64,
     /// Time on a core of those of its threads that are alive.
-    threads: BTreeMap<Key, Duration>,
+    threads: BTreeMap<ProcessIdentity, Duration>,
 }
 
 /// CPU time of a tree between two samples.
@@ -64,31 +57,31 @@ impl TreeSample {
     pub fn read(host: &Host, roots: &[i32]) -> Option<TreeSample> {
         let at = now(host);
         let stats = all_processes(host);
-        let known = roots.iter().filter_map(|id| Some(Key { id: *id, began: stats.get(id)?.began }));
-        let known: Vec<Key> = known.collect();
+        let known = roots.iter().filter_map(|id| Some(ProcessIdentity { id: *id, began: stats.get(id)?.began }));
+        let known: Vec<ProcessIdentity> = known.collect();
         (!known.is_empty()).then(|| TreeSample::of(host, &known, at, &stats))
     }
 
     /// Samples the same tree again: what is left of it, and every descendant that came since. Empty once all have ended.
     pub fn again(&self) -> TreeSample {
-        let known: Vec<Key> = self.processes.keys().copied().collect();
+        let known: Vec<ProcessIdentity> = self.processes.keys().copied().collect();
         let at = now(&self.host);
         TreeSample::of(&self.host, &known, at, &all_processes(&self.host))
     }
 
     /// `at` is from before the processes were listed, so that what is not in the list and began earlier was never in the
     /// tree.
-    fn of(host: &Host, known: &[Key], at: Option<u64>, stats: &BTreeMap<i32, Stat>) -> TreeSample {
+    fn of(host: &Host, known: &[ProcessIdentity], at: Option<u64>, stats: &BTreeMap<i32, Stat>) -> TreeSample {
         let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
         for (id, stat) in stats {
             children.entry(stat.parent).or_default().push(*id);
         }
-        let is_there = |key: &&Key| stats.get(&key.id).is_some_and(|stat| stat.began == key.began);
+        let is_there = |key: &&ProcessIdentity| stats.get(&key.id).is_some_and(|stat| stat.began == key.began);
         let mut todo: Vec<i32> = known.iter().filter(is_there).map(|key| key.id).collect();
         let mut processes = BTreeMap::new();
         while let Some(id) = todo.pop() {
             let Some(stat) = stats.get(&id) else { continue };
-            let key = Key { id, began: stat.began };
+            let key = ProcessIdentity { id, began: stat.began };
             if processes.contains_key(&key) {
                 continue;
             }
@@ -153,8 +146,8 @@ impl TreeSample {
     /// ancestor's sum for children has grown by everything that its children, and theirs, used in their whole life. The part that was
     /// known earlier is not of this window.
     fn run_of_ended_processes(&self, earlier: &TreeSample) -> Duration {
-        let mut known: BTreeMap<Key, u64> = BTreeMap::new();
-        let by_id: BTreeMap<i32, Key> = earlier.processes.keys().map(|key| (key.id, *key)).collect();
+        let mut known: BTreeMap<ProcessIdentity, u64> = BTreeMap::new();
+        let by_id: BTreeMap<i32, ProcessIdentity> = earlier.processes.keys().map(|key| (key.id, *key)).collect();
         for (key, ended) in earlier.processes.iter().filter(|(key, _)| !self.processes.contains_key(key)) {
             let mut ancestor = by_id.get(&ended.parent);
             // A process is never its own ancestor in one sample, but ids may have been reused while it was read.
@@ -167,7 +160,7 @@ impl TreeSample {
                 *known.entry(*above).or_default() += ended.cpu_ticks + ended.children_ticks;
             }
         }
-        let of_children = |(key, now): (&Key, &Process)| {
+        let of_children = |(key, now): (&ProcessIdentity, &Process)| {
             let then = match earlier.processes.get(key) {
                 Some(then) => then.children_ticks,
                 None if earlier.is_before(key.began) => 0,
@@ -192,7 +185,7 @@ impl Process {
             let stat = Stat::read(host, format!("{folder}/stat"))?;
             let kept = host.parsed::<Schedstat>(format!("{folder}/schedstat"));
             let run = Duration::from_nanos(kept.map_or(0, |kept| kept.sum_exec_runtime));
-            Some((Key { id: name.parse().ok()?, began: stat.began }, run))
+            Some((ProcessIdentity { id: name.parse().ok()?, began: stat.began }, run))
         };
         let threads = host.names(format!("/proc/{id}/task")).into_iter().filter_map(thread).collect();
         // The total is read after the threads, so that it holds what they were seen to have used.

@@ -5,7 +5,7 @@
 //! `tasks` lists them, its `mon_data` counts what they hold and move. This module reads, writes and checks; it never
 //! mounts the file system, and it never changes the default group.
 //!
-//! In reading order: [`Resctrl::open`] finds the mount or returns why there is none ([`Absent`]), [`Capabilities`] describes what can be
+//! In reading order: [`Resctrl::open`] finds the mount or returns why there is none, [`Capabilities`] describes what can be
 //! allocated, [`Group`] is one allocation, `subject` puts whole processes into a group,
 //! [`class_groups`] some threads of this process, or some processes of a server, into groups with fewer ways. [`ResctrlFiles`] is the
 //! seam below which a test puts a fake kernel ([`fake`]).
@@ -13,7 +13,7 @@
 //! The group's own counters show whether a limit takes effect. Sapphire Rapids has a direct proof besides: its event
 //! `INT_MISC.MBA_STALLS` (0xAD, umask 0x20) counts the cycles in which a core waited because of a bandwidth limit.
 
-mod absent;
+pub(crate) mod absent;
 mod bandwidth;
 mod cache;
 mod capabilities;
@@ -30,7 +30,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use absent::Absent;
 pub use bandwidth::{BandwidthControl, BandwidthUnit};
 pub use cache::{CacheControl, CacheMask};
 pub use capabilities::{Capabilities, Monitoring};
@@ -39,20 +38,16 @@ pub use group::{ByDomain, Group, NotRead, Traffic};
 pub use schemata::Schemata;
 pub use traffic::{CacheSample, CacheUse};
 
+use crate::availability::Availability;
 use crate::control::{ControlError, Undo, UndoNotes};
 use crate::host::Host;
 
 /// How the names of our groups begin. What has another name is never made nor removed.
 const PREFIX: &str = "plimsoll-";
 
-/// Whether a path is that of a group of ours: one below the mount or below the `mon_groups` of another.
-fn is_our_name(path: &str) -> bool {
-    path.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !path.contains("..")
-}
-
 /// Whether the folder of a group is that of one which a Plimsoll has made, this one or another.
 pub fn is_of_plimsoll(folder: &str) -> bool {
-    is_our_name(folder)
+    folder.rsplit('/').next().is_some_and(|name| name.starts_with(PREFIX)) && !folder.contains("..")
 }
 
 /// A mounted resctrl file system.
@@ -74,7 +69,7 @@ pub struct Shares {
 
 impl Resctrl {
     /// The resctrl file system of `host`; if there is none to work with, why, and what would help. Changes nothing.
-    pub fn open(host: &Host) -> Result<Resctrl, Absent> {
+    pub fn open(host: &Host) -> Result<Resctrl, Availability> {
         let mount = absent::find_mount(host)?;
         if let Some(absent) = conflict::rival(host) {
             return Err(absent);
@@ -115,7 +110,6 @@ impl Resctrl {
         [self.default_group()].into_iter().chain(others).collect()
     }
 
-    /// The group that a thread is in; `None` if there is no such thread.
     pub(crate) fn group_of(&self, thread: i32) -> Option<Group> {
         self.groups().into_iter().find(|group| group.tasks().is_ok_and(|tasks| tasks.contains(&thread)))
     }
@@ -148,35 +142,13 @@ impl Resctrl {
         }
     }
 
-    /// Takes back a group that was noted as [`Undo::RemoveGroup`]: gives its tasks to `tasks_to` (the default group if `None`)
-    /// and removes it. A group that is gone is no error, nor is a task that ended.
-    pub fn take_back(&self, folder: &str, tasks_to: Option<&str>) -> Result<(), ControlError> {
-        let Some(path) = self.relative(folder).filter(|path| is_our_name(path)) else {
-            let error = std::io::Error::other("it is not a group of ours in resctrl");
-            return Err(self.refused("remove", folder, error));
-        };
-        let group = self.at(path);
-        if let (Some(home), Ok(tasks)) = (tasks_to.and_then(|folder| self.relative(folder)), group.tasks()) {
-            // Into the default group they fall by themselves; a home that is gone is the default group by now.
-            let home = self.at(home);
-            let is_there = !home.path().is_empty() && home.tasks().is_ok();
-            for task in tasks.into_iter().filter(|_| is_there) {
-                home.add_task_if_alive(task)?;
-            }
-        }
-        match self.files.remove_group(group.path()) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-            outcome => outcome.map_err(|error| self.refused("remove", group.path(), error)),
-        }
-    }
-
-    /// Makes the folder of a group, below the mount or below `mon_groups`, and notes its removal before that. A group
+    /// Makes the folder of a group, and notes its removal before that. A group
     /// that is there already belongs to another program, and undoing must not remove it: that is refused before anything is noted.
     fn make(&self, path: &str, tasks_to: Option<String>, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
         let refuse = |error| {
             Err(ControlError::Refused { doing: "make".to_owned(), path: self.absolute(path), error, told: None })
         };
-        if !is_our_name(path) {
+        if !is_of_plimsoll(path) {
             return refuse(std::io::Error::other(format!("the names of our groups begin with {PREFIX}")));
         }
         if self.files.read(&format!("{path}/tasks")).is_ok() {
@@ -194,11 +166,6 @@ impl Resctrl {
     /// A path below the mount as the host knows it.
     fn absolute(&self, path: &str) -> String {
         self.mount.join(path).display().to_string()
-    }
-
-    /// The other way round; `None` if it is not below the mount.
-    fn relative(&self, folder: &str) -> Option<String> {
-        Some(Path::new(folder).strip_prefix(&self.mount).ok()?.to_str()?.to_owned())
     }
 
     /// The error, with what the kernel says about it in `info/last_cmd_status`. That file reads `ok` where the kernel had

@@ -18,7 +18,6 @@ mod resctrl_monitoring;
 mod steal;
 mod thread_times;
 
-use std::fmt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -112,7 +111,14 @@ pub trait Reading {
     fn read(&mut self, figures: &mut Figures);
 }
 
+impl<F: FnMut(&mut Figures)> Reading for F {
+    fn read(&mut self, figures: &mut Figures) {
+        self(figures);
+    }
+}
+
 /// What sensors find out once for a machine, when it is first needed.
+#[derive(Debug)]
 pub struct Instruments {
     host: Host,
     counters: OnceLock<Result<Plan, CountersUnavailable>>,
@@ -142,12 +148,6 @@ impl Instruments {
             return Err(Availability::no("only the machine this process runs on can be asked for its counters", None));
         }
         self.counters.get_or_init(Plan::of_machine).as_ref().map_err(hardware_counters::unavailable)
-    }
-}
-
-impl fmt::Debug for Instruments {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Instruments").field("host", &self.host).finish_non_exhaustive()
     }
 }
 
@@ -193,7 +193,7 @@ pub(crate) fn describe_sensors(host: &Host) -> Vec<SensorReport> {
 
 fn report(sensor: &dyn Sensor, instruments: &Instruments) -> SensorReport {
     let Availability { available, reason, remedy } = sensor.probe(&instruments.host);
-    let cost = if available { cost(sensor, instruments) } else { None };
+    let cost = available.then(|| cost(sensor, instruments)).flatten();
     SensorReport {
         name: sensor.name().to_owned(),
         figures: sensor.figures().to_owned(),

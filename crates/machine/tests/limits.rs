@@ -34,7 +34,6 @@ impl Subprocess {
         self.0.id() as i32
     }
 
-    /// What groups it is in.
     fn groups(&self) -> String {
         std::fs::read_to_string(format!("/proc/{}/cgroup", self.id())).unwrap()
     }
@@ -242,8 +241,8 @@ fn a_second_one_is_refused_and_told_by_whom() {
     let first = Limiter::begin(Host::real(), subject.clone(), state.path()).unwrap();
     let own = std::process::id() as i32;
     let refused = Limiter::begin(Host::real(), subject.clone(), state.path());
-    assert!(matches!(refused, Err(LimiterError::InUse { process: Some(process) }) if process == own));
-    assert!(matches!(restore_left_over(&Host::real(), state.path()), Err(LimiterError::InUse { .. })));
+    assert!(matches!(refused, Err(LimiterError::InUse(Some(process))) if process == own));
+    assert!(matches!(restore_left_over(&Host::real(), state.path()), Err(LimiterError::InUse(_))));
     drop(first);
     Limiter::begin(Host::real(), subject, state.path()).unwrap();
 }
@@ -291,7 +290,7 @@ fn what_a_killed_one_left_is_put_back() {
         assert!(!limited.is_empty() && groups(child).contains("plimsoll"), "it has limited nothing: {limited:?}");
     }
     let busy = restore_left_over(&Host::real(), state.path()).unwrap_err();
-    assert!(matches!(busy, LimiterError::InUse { process: Some(other) } if other == process as i32), "{busy}");
+    assert!(matches!(busy, LimiterError::InUse(Some(other)) if other == process as i32), "{busy}");
     holder.kill().unwrap();
     holder.wait().unwrap();
     assert_eq!(groups_of(process), limited, "a kill leaves everything as it was");

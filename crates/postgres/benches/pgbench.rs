@@ -142,7 +142,6 @@ impl Client for Teller {
     }
 }
 
-/// What a run came to.
 #[derive(Debug, Clone, Copy)]
 struct Ran {
     throughput_per_s: f64,
@@ -262,8 +261,7 @@ fn main() {
     } else {
         (1, 1, Duration::from_millis(200), &[2][..])
     };
-    let mut settings = ServerSettings::for_this_machine();
-    settings.set("fsync", "off").unwrap();
+    let settings = ServerSettings::for_this_machine().with(&[("fsync", "off")]).unwrap();
     let server = PrivateServer::start(settings).unwrap();
     let program = server.installation().bin_folder.join("pgbench");
     let [socket_folder, user, database] =

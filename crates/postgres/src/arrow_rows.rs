@@ -16,7 +16,6 @@ use crate::values::cell::{Cell, CellKind};
 use crate::values::fields::Fields;
 use crate::values::oid;
 
-/// Rows of a batch.
 const BATCH_ROWS: usize = 8_192;
 
 /// How values of a type are read for Arrow: a numeric as the server's text, which loses nothing.
@@ -37,7 +36,6 @@ pub(crate) fn query(connection: &mut Connection, sql: &str) -> Result<Vec<Record
     builder.finish().map_err(|error| WireError::Refused(error.to_string()))
 }
 
-/// Rows that become batches.
 struct BatchBuilder {
     schema: SchemaRef,
     columns: Vec<ColumnBuilder>,

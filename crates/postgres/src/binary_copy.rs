@@ -7,10 +7,8 @@ use bytes::{BufMut, BytesMut};
 
 use crate::values::{DAYS_TO_2000, MICROSECONDS_TO_2000, numeric};
 
-/// Writes the values of one column of a batch.
 type WriteCell<'a> = Box<dyn Fn(usize, &mut BytesMut) -> Result<(), String> + 'a>;
 
-/// A batch that is being written.
 pub(crate) struct Encoder<'a> {
     columns: Vec<(&'a dyn Array, WriteCell<'a>)>,
 }
@@ -22,7 +20,6 @@ impl<'a> Encoder<'a> {
         Ok(Encoder { columns: columns.collect::<Result<_, String>>()? })
     }
 
-    /// Appends one row.
     pub(crate) fn write(&self, row: usize, out: &mut BytesMut) -> Result<(), String> {
         out.put_u16(u16::try_from(self.columns.len()).map_err(|_| "too many columns".to_owned())?);
         for (column, write) in &self.columns {

@@ -57,7 +57,6 @@ struct Moves {
     nanoseconds: AtomicU64,
 }
 
-/// What is known of a query template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Planned {
     verdict: PlanVerdict,

@@ -23,7 +23,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use postgres_protocol::message::backend::Message;
+use postgres_protocol::message::backend::{Message, ParameterStatusBody};
 use postgres_protocol::message::frontend;
 
 pub use cancel::Cancel;
@@ -243,13 +243,18 @@ impl Connection {
             b'S' => {
                 let parsed = Message::parse(&mut BytesMut::from(message)).map_err(|error| self.disorder(&error))?;
                 if let Some(Message::ParameterStatus(body)) = parsed {
-                    let pair = body.name().and_then(|name| Ok((name.to_owned(), body.value()?.to_owned())));
-                    let (name, value) = pair.map_err(|error| self.disorder(&error))?;
-                    self.parameters.insert(name, value);
+                    self.note_parameter(&body)?;
                 }
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    fn note_parameter(&mut self, body: &ParameterStatusBody) -> Result<(), WireError> {
+        let pair = body.name().and_then(|name| Ok((name.to_owned(), body.value()?.to_owned())));
+        let (name, value) = pair.map_err(|error| self.disorder(&error))?;
+        self.parameters.insert(name, value);
         Ok(())
     }
 
@@ -269,7 +274,6 @@ impl Connection {
         Err(self.with_last_words(lost, failure))
     }
 
-    /// The next message, whatever it is.
     fn next_message(&mut self) -> Result<Range<usize>, WireError> {
         match self.input.message(&mut self.stream) {
             Ok(range) => Ok(range),

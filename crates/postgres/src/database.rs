@@ -28,7 +28,7 @@ use crate::activity::{Asker, Watch};
 use crate::cache_classes::CacheClasses;
 use crate::connection::{Connection, WireError, past_conflicts};
 use crate::degrees::QueryDegrees;
-use crate::governor::{GovernorError, GovernorProcess, GovernorSettings};
+use crate::governor::{GovernorError, GovernorProcess};
 use crate::server::{Applied, PrivateServer, SERVER_OPTIONS, ServerSettings};
 use crate::session::{PostgresSession, SessionOptions, Warnings};
 use crate::url::ServerUrl;
@@ -90,7 +90,7 @@ impl PostgresDatabase {
     /// for. To be called before the first client, and while there is none.
     pub fn govern(&self) -> Result<(), GovernorError> {
         let mut running = self.governor.lock();
-        let wanted = self.governor_settings();
+        let wanted = self.settings().governor();
         let runs = running.as_ref().filter(|running| running.check().is_ok()).map(GovernorProcess::settings);
         if runs != wanted.as_ref() || wanted.is_none() {
             // The one from before leaves the server first.
@@ -100,10 +100,11 @@ impl PostgresDatabase {
         Ok(())
     }
 
-    fn governor_settings(&self) -> Option<GovernorSettings> {
+    /// Those of the server, or of our sessions of somebody else's.
+    fn settings(&self) -> ServerSettings {
         match &self.server {
-            Server::Private(server) => server.read().settings().governor(),
-            Server::Given { settings, .. } => settings.read().governor(),
+            Server::Private(server) => server.read().settings().clone(),
+            Server::Given { settings, .. } => settings.read().clone(),
         }
     }
 
@@ -217,12 +218,9 @@ impl PostgresDatabase {
     }
 
     fn session_options(&self) -> SessionOptions {
-        let options = match &self.server {
-            Server::Private(server) => SessionOptions::from(server.read().settings()),
-            Server::Given { settings, .. } => SessionOptions::from(&*settings.read()),
-        };
+        let settings = self.settings();
         let (degrees, cache_classes) = (self.degrees.lock().clone(), self.cache_classes.lock().clone());
-        SessionOptions { degrees, cache_classes, ..options }
+        SessionOptions { degrees, cache_classes, ..SessionOptions::from(&settings) }
     }
 
     /// A connection for everything but clients' work.

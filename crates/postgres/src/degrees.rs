@@ -55,12 +55,10 @@ impl QueryDegrees {
         }))
     }
 
-    /// What a session begins with.
     pub(crate) fn opening(&self) -> String {
         format!("SET max_parallel_workers = {};", self.workers_max)
     }
 
-    /// A query begins.
     pub(crate) fn begin(self: &Arc<Self>, sql: &str) -> QueryRun {
         let (template, runnable) = (query_template(sql), runnable_threads(&Host::real()));
         let mut known = self.known.lock();
@@ -69,7 +67,6 @@ impl QueryDegrees {
         QueryRun { degrees: Arc::clone(self), template, decision }
     }
 
-    /// The degree that the next run of a query would have.
     pub(crate) fn next(&self, sql: &str) -> u32 {
         self.known.lock().would_decide(&query_template(sql), SHAPE, &PIPELINES)[0]
     }
@@ -85,7 +82,6 @@ impl QueryRun {
         self.decision.assigned.degrees[0]
     }
 
-    /// The query has answered.
     pub(crate) fn answered(&self, time: Duration) {
         // What its processes took is not known; with one pipeline nothing is compared with it.
         let cost = PipelineCost { cpu: time, wall: time };
@@ -109,9 +105,7 @@ mod tests {
     use super::*;
 
     fn settings(options: &[(&str, &str)]) -> ServerSettings {
-        let mut settings = ServerSettings::for_this_machine();
-        options.iter().for_each(|(name, value)| settings.set(name, value).unwrap());
-        settings
+        ServerSettings::for_this_machine().with(options).unwrap()
     }
 
     fn of(options: &[(&str, &str)]) -> Option<Arc<QueryDegrees>> {

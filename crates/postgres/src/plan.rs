@@ -15,7 +15,6 @@ fn root(json: &str) -> Result<Value, String> {
     root.filter(Value::is_object).ok_or_else(|| "EXPLAIN's answer has no plan".to_owned())
 }
 
-/// Reads the answer of `EXPLAIN (FORMAT JSON, COSTS OFF)`.
 pub(crate) fn read(json: &str) -> Result<QueryPlan, String> {
     let mut shape = String::new();
     show(&root(json)?, &mut shape);

@@ -213,7 +213,6 @@ impl PostgresSession {
     }
 }
 
-/// How a session calls itself by a class.
 fn naming(class: usize) -> String {
     format!("SET application_name = '{}'", name_of_class(class))
 }

@@ -4,6 +4,7 @@ mod error;
 mod password_file;
 mod percent;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -140,74 +141,24 @@ impl SslNegotiation {
     }
 }
 
-/// The parameters that a URL may have after its `?`.
-const PARAMETERS: [&str; 12] = [
-    "application_name",
-    "connect_timeout",
-    "dbname",
-    "host",
-    "password",
-    "port",
-    "sslcert",
-    "sslkey",
-    "sslmode",
-    "sslnegotiation",
-    "sslrootcert",
-    "user",
+/// The parameters that a URL may have after its `?`, each with the environment variable that libpq reads for it.
+const PARAMETERS: [(&str, &str); 12] = [
+    ("application_name", "PGAPPNAME"),
+    ("connect_timeout", "PGCONNECT_TIMEOUT"),
+    ("dbname", "PGDATABASE"),
+    ("host", "PGHOST"),
+    ("password", "PGPASSWORD"),
+    ("port", "PGPORT"),
+    ("sslcert", "PGSSLCERT"),
+    ("sslkey", "PGSSLKEY"),
+    ("sslmode", "PGSSLMODE"),
+    ("sslnegotiation", "PGSSLNEGOTIATION"),
+    ("sslrootcert", "PGSSLROOTCERT"),
+    ("user", "PGUSER"),
 ];
 
-/// What is said in the URL and in the environment, as text. Later sources fill only what is empty.
-#[derive(Default)]
-struct Said {
-    host: Option<String>,
-    port: Option<String>,
-    user: Option<String>,
-    password: Option<String>,
-    database: Option<String>,
-    ssl_mode: Option<String>,
-    ssl_negotiation: Option<String>,
-    ssl_root_certificate: Option<String>,
-    ssl_certificate: Option<String>,
-    ssl_key: Option<String>,
-    application_name: Option<String>,
-    connect_timeout: Option<String>,
-}
-
-impl Said {
-    fn slot(&mut self, parameter: &str) -> Option<&mut Option<String>> {
-        Some(match parameter {
-            "host" => &mut self.host,
-            "port" => &mut self.port,
-            "user" => &mut self.user,
-            "password" => &mut self.password,
-            "dbname" => &mut self.database,
-            "sslmode" => &mut self.ssl_mode,
-            "sslnegotiation" => &mut self.ssl_negotiation,
-            "sslrootcert" => &mut self.ssl_root_certificate,
-            "sslcert" => &mut self.ssl_certificate,
-            "sslkey" => &mut self.ssl_key,
-            "application_name" => &mut self.application_name,
-            "connect_timeout" => &mut self.connect_timeout,
-            _ => return None,
-        })
-    }
-}
-
-/// The environment variables that libpq reads, with the parameter that each stands for.
-const ENVIRONMENT: [(&str, &str); 12] = [
-    ("PGHOST", "host"),
-    ("PGPORT", "port"),
-    ("PGUSER", "user"),
-    ("PGPASSWORD", "password"),
-    ("PGDATABASE", "dbname"),
-    ("PGSSLMODE", "sslmode"),
-    ("PGSSLNEGOTIATION", "sslnegotiation"),
-    ("PGSSLROOTCERT", "sslrootcert"),
-    ("PGSSLCERT", "sslcert"),
-    ("PGSSLKEY", "sslkey"),
-    ("PGAPPNAME", "application_name"),
-    ("PGCONNECT_TIMEOUT", "connect_timeout"),
-];
+/// What is said in the URL and in the environment, by parameter. Later sources fill only what is empty.
+type Said = BTreeMap<&'static str, String>;
 
 impl ServerUrl {
     /// Understands a URL, and takes what it leaves out from the environment and the password file.
@@ -219,13 +170,13 @@ impl ServerUrl {
     /// Understands a URL in an environment that is given as a function from names of variables to values.
     pub fn parse_in(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, UrlError> {
         let mut said = read(text)?;
-        for (variable, parameter) in ENVIRONMENT {
-            let slot = said.slot(parameter).expect("the list has only parameters there are");
-            if slot.is_none() {
-                *slot = environment(variable).filter(|value| !value.is_empty());
+        for (parameter, variable) in PARAMETERS {
+            if !said.contains_key(parameter) {
+                let value = environment(variable).filter(|value| !value.is_empty());
+                said.extend(value.map(|value| (parameter, value)));
             }
         }
-        let mut url = said.resolve(environment)?;
+        let mut url = resolve(said, environment)?;
         if url.password.is_none() {
             url.password = password_file::password_for(&url, environment);
         }
@@ -322,23 +273,24 @@ fn read(text: &str) -> Result<Said, UrlError> {
     let (login, address) = authority.rsplit_once('@').unwrap_or(("", authority));
     let (user, password) = login.split_once(':').map_or((login, None), |(user, password)| (user, Some(password)));
     let (host, port) = host_and_port(address)?;
-    let filled = |part: &str, name| -> Result<Option<String>, UrlError> {
-        Ok(Some(percent::decoded(part, name)?).filter(|part| !part.is_empty()))
-    };
-    let mut said = Said {
-        host: filled(host, "host")?,
-        port: filled(port, "port")?,
-        user: filled(user, "user")?,
-        password: password.map(|password| percent::decoded(password, "password")).transpose()?,
-        database: filled(database, "database")?,
-        ..Said::default()
-    };
+    let filled = |part| Some(part).filter(|part: &&str| !part.is_empty());
+    let mut said = Said::new();
+    for (parameter, name, part) in [
+        ("host", "host", filled(host)),
+        ("port", "port", filled(port)),
+        ("user", "user", filled(user)),
+        ("password", "password", password),
+        ("dbname", "database", filled(database)),
+    ] {
+        let part = part.map(|part| percent::decoded(part, name)).transpose()?;
+        said.extend(part.map(|part| (parameter, part)));
+    }
     for pair in parameters.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').ok_or_else(|| UrlError::NoValue(pair.to_owned()))?;
         let name = percent::decoded(name, "parameter")?;
         let value = percent::decoded(value, &name)?;
-        let slot = said.slot(&name).ok_or_else(|| UrlError::no_such_parameter(&name, &PARAMETERS))?;
-        *slot = Some(value);
+        let known = PARAMETERS.iter().find(|(parameter, _)| *parameter == name);
+        said.insert(known.ok_or_else(|| UrlError::no_such_parameter(&name))?.0, value);
     }
     Ok(said)
 }
@@ -360,68 +312,60 @@ fn host_and_port(address: &str) -> Result<(&str, &str), UrlError> {
     }
 }
 
-impl Said {
-    /// Gives everything its type and its default.
-    fn resolve(self, environment: &dyn Fn(&str) -> Option<String>) -> Result<ServerUrl, UrlError> {
-        let host = match self.host {
-            Some(host) if host.starts_with('/') => ServerHost::Socket(host.into()),
-            Some(host) => ServerHost::Tcp(host),
-            None => default_host(),
-        };
-        let port = self
-            .port
-            .map_or(Ok(5432), |port| port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port(port)))?;
-        let user = self.user.or_else(|| ["USER", "LOGNAME"].iter().find_map(|name| environment(name)));
-        let user = user.filter(|user| !user.is_empty()).ok_or(UrlError::NoUser)?;
-        // Anybody can have a certificate for a name of their own from one of the system's many authorities.
-        let is_system = self.ssl_root_certificate.as_deref() == Some(SYSTEM);
-        let usual_mode = if is_system { SslMode::VerifyFull } else { SslMode::Prefer };
-        let ssl_mode = self.ssl_mode.map_or(Ok(usual_mode), |word| {
-            SslMode::ALL.into_iter().find(|mode| mode.name() == word).ok_or_else(|| UrlError::ssl_mode(&word))
-        })?;
-        let ssl_negotiation = self.ssl_negotiation.map_or(Ok(SslNegotiation::Postgres), |word| {
-            let found = SslNegotiation::ALL.into_iter().find(|negotiation| negotiation.name() == word);
-            found.ok_or_else(|| UrlError::ssl_negotiation(&word))
-        })?;
-        let is_tcp = matches!(host, ServerHost::Tcp(_));
-        if is_tcp && is_system && ssl_mode != SslMode::VerifyFull {
-            return Err(UrlError::WeakMode {
-                mode: ssl_mode.name(),
-                parameter: "sslrootcert=system",
-                needs: "verify-full",
-            });
-        }
-        if is_tcp && ssl_negotiation == SslNegotiation::Direct && ssl_mode < SslMode::Require {
-            return Err(UrlError::WeakMode {
-                mode: ssl_mode.name(),
-                parameter: "sslnegotiation=direct",
-                needs: "require",
-            });
-        }
-        let ssl_certificate = match (self.ssl_certificate, self.ssl_key) {
-            (Some(certificate), Some(key)) => {
-                Some(ClientCertificate { certificate: certificate.into(), key: key.into() })
-            }
-            (Some(_), None) if is_tcp => return Err(UrlError::Half { given: "sslcert", missing: "sslkey" }),
-            (None, Some(_)) if is_tcp => return Err(UrlError::Half { given: "sslkey", missing: "sslcert" }),
-            _ => None,
-        };
-        let home = environment("HOME").map(PathBuf::from);
-        let usual = home.map(|home| home.join(".postgresql/root.crt")).filter(|file| file.is_file());
-        Ok(ServerUrl {
-            host,
-            port,
-            database: self.database.filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone()),
-            user,
-            password: self.password.map(Password),
-            ssl_mode,
-            ssl_negotiation,
-            ssl_root_certificate: self.ssl_root_certificate.map(PathBuf::from).or(usual),
-            ssl_certificate,
-            application_name: self.application_name.unwrap_or_else(|| "plimsoll".to_owned()),
-            connect_timeout: self.connect_timeout.map_or(Ok(CONNECT_TIMEOUT_DEFAULT), |value| timeout(&value))?,
-        })
+/// Gives everything its type and its default.
+fn resolve(mut said: Said, environment: &dyn Fn(&str) -> Option<String>) -> Result<ServerUrl, UrlError> {
+    let host = match said.remove("host") {
+        Some(host) if host.starts_with('/') => ServerHost::Socket(host.into()),
+        Some(host) => ServerHost::Tcp(host),
+        None => default_host(),
+    };
+    let port = said
+        .remove("port")
+        .map_or(Ok(5432), |port| port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port(port)))?;
+    let user = said.remove("user").or_else(|| ["USER", "LOGNAME"].iter().find_map(|name| environment(name)));
+    let user = user.filter(|user| !user.is_empty()).ok_or(UrlError::NoUser)?;
+    // Anybody can have a certificate for a name of their own from one of the system's many authorities.
+    let is_system = said.get("sslrootcert").is_some_and(|file| file == SYSTEM);
+    let usual_mode = if is_system { SslMode::VerifyFull } else { SslMode::Prefer };
+    let ssl_mode = said.remove("sslmode").map_or(Ok(usual_mode), |word| {
+        SslMode::ALL.into_iter().find(|mode| mode.name() == word).ok_or_else(|| UrlError::ssl_mode(&word))
+    })?;
+    let ssl_negotiation = said.remove("sslnegotiation").map_or(Ok(SslNegotiation::Postgres), |word| {
+        let found = SslNegotiation::ALL.into_iter().find(|negotiation| negotiation.name() == word);
+        found.ok_or_else(|| UrlError::ssl_negotiation(&word))
+    })?;
+    let is_tcp = matches!(host, ServerHost::Tcp(_));
+    if is_tcp && is_system && ssl_mode != SslMode::VerifyFull {
+        return Err(UrlError::WeakMode {
+            mode: ssl_mode.name(),
+            parameter: "sslrootcert=system",
+            needs: "verify-full",
+        });
     }
+    if is_tcp && ssl_negotiation == SslNegotiation::Direct && ssl_mode < SslMode::Require {
+        return Err(UrlError::WeakMode { mode: ssl_mode.name(), parameter: "sslnegotiation=direct", needs: "require" });
+    }
+    let ssl_certificate = match (said.remove("sslcert"), said.remove("sslkey")) {
+        (Some(certificate), Some(key)) => Some(ClientCertificate { certificate: certificate.into(), key: key.into() }),
+        (Some(_), None) if is_tcp => return Err(UrlError::Half { given: "sslcert", missing: "sslkey" }),
+        (None, Some(_)) if is_tcp => return Err(UrlError::Half { given: "sslkey", missing: "sslcert" }),
+        _ => None,
+    };
+    let home = environment("HOME").map(PathBuf::from);
+    let usual = home.map(|home| home.join(".postgresql/root.crt")).filter(|file| file.is_file());
+    Ok(ServerUrl {
+        host,
+        port,
+        database: said.remove("dbname").filter(|name| !name.is_empty()).unwrap_or_else(|| user.clone()),
+        user,
+        password: said.remove("password").map(Password),
+        ssl_mode,
+        ssl_negotiation,
+        ssl_root_certificate: said.remove("sslrootcert").map(PathBuf::from).or(usual),
+        ssl_certificate,
+        application_name: said.remove("application_name").unwrap_or_else(|| "plimsoll".to_owned()),
+        connect_timeout: said.remove("connect_timeout").map_or(Ok(CONNECT_TIMEOUT_DEFAULT), |value| timeout(&value))?,
+    })
 }
 
 /// The name of the user that this process runs as, as libpq takes it where nothing else is said.

@@ -71,9 +71,7 @@ fn every_state_of_a_session_is_seen_as_what_it_is() {
 
 #[test]
 fn commits_wait_for_the_log() {
-    let mut settings = ServerSettings::for_this_machine();
-    settings.set("fsync", "on").unwrap();
-    let server = PrivateServer::start(settings).unwrap();
+    let server = PrivateServer::start(ServerSettings::for_this_machine().with(&[("fsync", "on")]).unwrap()).unwrap();
     let mut watch = Watch::new(Asker::new(connect(&server))).unwrap();
     let (stop, mut session) = (AtomicBool::new(false), connect(&server));
     session.run("create table t (a int)").unwrap();

@@ -4,30 +4,25 @@
 
 #![allow(clippy::unwrap_used, reason = "an unwrap in a test is the assertion that there is something")]
 
-use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+#[path = "common/copies.rs"]
+mod copies;
 
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use copies::{Elsewhere, alive, hold, is_copy};
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
-use plimsoll_postgres::server::{Applied, Isolation, PrivateServer, ServerError, ServerSettings, clean_up_leftovers};
+use plimsoll_postgres::server::{Applied, Isolation, PrivateServer, ServerError, ServerSettings};
 use plimsoll_testing::until;
 use rustix::process::Signal;
-
-/// Set for copies of this program that play a part of their own.
-const COPY: &str = "PLIMSOLL_TEST_COPY";
 
 /// Small, and without waiting for the disk.
 const SMALL: [(&str, &str); 3] = [("shared_buffers", "16MB"), ("max_wal_size", "64MB"), ("fsync", "off")];
 
 fn settings(options: &[(&str, &str)]) -> ServerSettings {
-    let mut settings = ServerSettings::for_this_machine();
-    for (name, value) in SMALL.iter().chain(options) {
-        settings.set(name, value).unwrap();
-    }
-    settings
+    ServerSettings::for_this_machine().with(&[&SMALL, options].concat()).unwrap()
 }
 
 #[track_caller]
@@ -45,13 +40,8 @@ fn ask(server: &PrivateServer, sql: &str) -> String {
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
-/// The server's own folder, above its data.
 fn home(server: &PrivateServer) -> PathBuf {
     server.data_folder().parent().unwrap().to_owned()
-}
-
-fn alive(processes: &[ProcessIdentity]) -> usize {
-    processes.iter().filter(|process| process.is_running(&Host::real())).count()
 }
 
 fn identities(server: &PrivateServer) -> Vec<ProcessIdentity> {
@@ -70,7 +60,6 @@ fn shared_memory(processes: &[ProcessIdentity]) -> BTreeSet<PathBuf> {
     files.collect()
 }
 
-/// Whether the note of a server is there.
 fn is_noted(home: &Path) -> bool {
     let notes = plimsoll_machine::limiter::default_state_folder().join("servers");
     notes.join(home.file_name().unwrap()).with_extension("json").exists()
@@ -172,99 +161,50 @@ fn a_server_that_is_killed_is_seen_to_be_gone() {
     assert_eq!(shared.into_iter().filter(|file| file.exists()).collect::<Vec<_>>(), Vec::<PathBuf>::new());
 }
 
-/// Copies of this program that have folders of their own for state and temporary files, so that no other test cleans up
-/// what they leave.
-struct Elsewhere {
-    state: tempfile::TempDir,
-    temporary: tempfile::TempDir,
+/// A copy that holds a server: itself, the server's first process, its data folder.
+fn holder(elsewhere: &Elsewhere) -> (Child, ProcessIdentity, PathBuf) {
+    let (holder, held) = elsewhere.holder("hold_a_server_until_killed");
+    let postmaster = ProcessIdentity::of(&Host::real(), held[0].parse().unwrap()).unwrap();
+    (holder, postmaster, PathBuf::from(&held[1]))
 }
 
-impl Elsewhere {
-    fn new() -> Elsewhere {
-        let temporary = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(temporary.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        Elsewhere { state: tempfile::tempdir().unwrap(), temporary }
-    }
-
-    fn copy(&self, test: &str) -> Command {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", test, "--nocapture"]).env(COPY, "1");
-        command.env("PLIMSOLL_STATE", self.state.path()).env("TMPDIR", self.temporary.path());
-        command
-    }
-
-    /// A copy that holds a server: itself, the server's first process, its data folder.
-    fn hold(&self) -> (Child, ProcessIdentity, PathBuf) {
-        let mut holder = self.copy("hold_a_server_until_killed").stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
-        let told = lines.map_while(Result::ok).find_map(|line| Some(line.strip_prefix("holding ")?.to_owned()));
-        let told = told.expect("the program holds a server");
-        let (postmaster, data) = told.split_once(' ').unwrap();
-        let postmaster = ProcessIdentity::of(&Host::real(), postmaster.parse().unwrap()).unwrap();
-        (holder, postmaster, PathBuf::from(data))
-    }
-
-    /// What a copy says that it has cleaned up.
-    fn clean_up(&self) -> Vec<String> {
-        let output = self.copy("clean_up_and_tell").output().unwrap();
-        let output = String::from_utf8(output.stdout).unwrap();
-        output.lines().filter_map(|line| Some(line.strip_prefix("cleaned up: ")?.to_owned())).collect()
-    }
-
-    /// What is left in the two folders, but for the lock.
-    fn left(&self) -> Vec<PathBuf> {
-        let names =
-            |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-        let all = names(self.state.path().join("servers")).chain(names(self.temporary.path().to_owned()));
-        all.filter(|path| !path.ends_with("lock")).collect()
-    }
+/// What is left in the two folders, but for the lock.
+fn left(elsewhere: &Elsewhere) -> Vec<PathBuf> {
+    let names = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let all = names(elsewhere.state.path().join("servers")).chain(names(elsewhere.temporary.path().to_owned()));
+    all.filter(|path| !path.ends_with("lock")).collect()
 }
 
 /// Not a test by itself: a copy of the program that others kill.
 #[test]
 fn hold_a_server_until_killed() {
-    if std::env::var_os(COPY).is_none() {
-        return;
-    }
-    let server = start(&[]);
-    println!("\nholding {} {}", server.postmaster(), server.data_folder().display());
-    loop {
-        std::thread::park();
-    }
-}
-
-/// Not a test by itself: a copy of the program that cleans up after another.
-#[test]
-fn clean_up_and_tell() {
-    if std::env::var_os(COPY).is_none() {
-        return;
-    }
-    for told in clean_up_leftovers() {
-        println!("\ncleaned up: {told}");
+    if is_copy() {
+        let server = start(&[]);
+        hold(&format!("{} {}", server.postmaster(), server.data_folder().display()));
     }
 }
 
 #[test]
 fn a_server_ends_when_its_owner_is_killed_and_the_next_one_removes_its_folder() {
     let elsewhere = Elsewhere::new();
-    let (mut holder, postmaster, data) = elsewhere.hold();
+    let (mut holder, postmaster, data) = holder(&elsewhere);
     assert_eq!(elsewhere.clean_up(), Vec::<String>::new());
     assert!(postmaster.is_running(&Host::real()), "its owner still runs");
     let processes = ProcessIdentity::working_in(&Host::real(), &data);
     holder.kill().unwrap();
     holder.wait().unwrap();
     until("its processes to end", || alive(&processes) == 0);
-    assert_eq!(elsewhere.left().len(), 2, "the folder and the note of it");
+    assert_eq!(left(&elsewhere).len(), 2, "the folder and the note of it");
     let told = elsewhere.clean_up();
     let folder = data.parent().unwrap().display();
     assert_eq!(told, [format!("removed {folder} (left by process {})", holder.id())]);
-    assert_eq!(elsewhere.left(), Vec::<PathBuf>::new());
+    assert_eq!(left(&elsewhere), Vec::<PathBuf>::new());
 }
 
 #[test]
 fn a_server_whose_watch_was_killed_too_is_ended_by_the_next_one() {
     let elsewhere = Elsewhere::new();
-    let (mut holder, postmaster, data) = elsewhere.hold();
+    let (mut holder, postmaster, data) = holder(&elsewhere);
     let processes = ProcessIdentity::working_in(&Host::real(), &data);
     let parent = std::fs::read_to_string(format!("/proc/{}/stat", postmaster.id)).unwrap();
     let watch = parent.rsplit_once(')').unwrap().1.split_whitespace().nth(1).unwrap().parse().unwrap();
@@ -278,7 +218,7 @@ fn a_server_whose_watch_was_killed_too_is_ended_by_the_next_one() {
     let told = elsewhere.clean_up();
     assert!(told.len() == 2 && told[0].starts_with("ended a PostgreSQL server of "), "{told:?}");
     assert_eq!(alive(&processes), 0);
-    assert_eq!(elsewhere.left(), Vec::<PathBuf>::new());
+    assert_eq!(left(&elsewhere), Vec::<PathBuf>::new());
 }
 
 #[test]

@@ -7,7 +7,6 @@
 use super::kernel_word::KernelWord;
 use crate::process_share::AUTOGROUPS_FILE;
 
-/// See the module.
 pub(super) static AUTOGROUPS: KernelWord = KernelWord {
     key: "autogroups",
     unit: "on or off",

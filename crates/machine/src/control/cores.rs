@@ -4,17 +4,15 @@
 //! which threads that begin later inherit.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::group::{self, CORES, Group};
-use super::threads::{Thread, bring_all, living, threads, ticks_now};
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Undo, Verdict, amount};
+use super::threads::{Thread, bring_all, living, threads};
+use super::{Amount, Control, ControlContext, ControlError, Undo, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;
 use crate::facts::processor::online_cores;
 use crate::host::{Host, parse_core_list};
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Cores;
 
@@ -54,25 +52,16 @@ impl Control for Cores {
         }
     }
 
-    fn verify(
-        &self,
-        host: &Host,
-        subject: &Subject,
-        amount: &Amount,
-        _earlier: &Observation,
-        _window: Duration,
-    ) -> Verdict {
-        let cores = match wanted(&usable(host), host, amount) {
-            Ok(cores) => BTreeSet::from_iter(cores),
-            Err(error) => return Verdict::unknown(error.to_string()),
-        };
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        let Window { host, subject, amount, .. } = *window;
+        let cores = BTreeSet::from_iter(wanted(&usable(host), host, amount)?);
         let processes = match group::find(host, subject, CORES) {
             Ok(group) => group.processes(host),
             Err(_) => living(host, &subject.processes),
         };
         let threads: Vec<Thread> = processes.iter().flat_map(|process| threads(host, *process)).collect();
         if threads.is_empty() {
-            return Verdict::unknown("none of the processes to limit is running");
+            return Err("none of the processes to limit is running".into());
         }
         let allowed: BTreeSet<usize> = threads.iter().flat_map(|thread| thread.cores.iter().copied()).collect();
         let achieved = match amount {
@@ -83,18 +72,16 @@ impl Control for Cores {
         let count = threads.iter().filter(outside).count();
         if count > 0 {
             let beyond = list(allowed.difference(&cores).copied());
-            return Verdict::escaped(
-                achieved,
-                format!("{count} of {} threads may run on cores {beyond}", threads.len()),
-            );
+            let outside = format!("{count} of {} threads may run on cores {beyond}", threads.len());
+            return Ok(Verdict::escaped(achieved, outside));
         }
         if allowed.len() < cores.len() {
             let short = format!("threads may run on cores {} only, less than was asked for", list(allowed));
-            return Verdict::escaped(achieved, short);
+            return Ok(Verdict::escaped(achieved, short));
         }
         // A thread that has not run since the limit was set shows the core where it ran before; one that is on a core
         // outside now would have been moved by the kernel at once.
-        Verdict::held(achieved)
+        Ok(Verdict::held(achieved))
     }
 }
 
@@ -119,7 +106,7 @@ fn usable(host: &Host) -> Vec<usize> {
     let Some((unified, groups)) = cgroups.standing(CORES.v1, CORES.v2) else { return online };
     let file = if unified { "cpuset.cpus.effective" } else { "cpuset.effective_cpus" };
     let ours = |folder: &std::path::PathBuf| {
-        folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with("plimsoll-"))
+        folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(group::OURS))
     };
     let allowed = groups
         .iter()
@@ -131,7 +118,6 @@ fn usable(host: &Host) -> Vec<usize> {
     }
 }
 
-/// The cores that an amount means.
 fn wanted(usable: &[usize], host: &Host, amount: &Amount) -> Result<Vec<usize>, ControlError> {
     match amount {
         Amount::Text(text) => {
@@ -172,26 +158,13 @@ fn apply_to_group(context: &mut ControlContext<'_>, group: &Group, cores: &[usiz
 
 fn apply_to_threads(context: &mut ControlContext<'_>, cores: &[usize]) -> Result<(), ControlError> {
     let host = context.host;
-    let processes = living(host, &context.subject.processes);
-    if processes.is_empty() {
-        return Err(ControlError::unavailable(KEY, "none of the processes to limit is running", None));
-    }
-    let since = ticks_now(host);
-    bring_all(host, &processes, |process, thread| {
-        if thread.cores == cores {
-            return Ok(false);
-        }
-        context.undo.note(Undo::Affinity {
+    let undo = |thread: &Thread, since| {
+        (thread.cores != cores).then(|| Undo::Affinity {
             thread: thread.id,
             started: thread.started,
             cores: thread.cores.clone(),
-            since: since.filter(|_| thread.id == process),
-        })?;
-        match host.set_affinity(thread.id, cores) {
-            Err(error) if super::threads::started(host, thread.id).is_some() => {
-                Err(ControlError::refused("set the cores of", format!("thread {}", thread.id), error))
-            }
-            _ => Ok(true),
-        }
-    })
+            since,
+        })
+    };
+    bring_all(context, KEY, "cores", undo, |thread| host.set_affinity(thread, cores))
 }

@@ -1,14 +1,12 @@
 //! `cpu_quota`: the CPU time that all threads of the subject may use, in cores.
 
-use std::time::Duration;
-
 use super::group::{self, CPU, CPU_TIME, Group};
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
+use crate::cgroup::quota_of;
 use crate::facts::processor::online_cores;
 use crate::host::Host;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct CpuQuota;
 
@@ -65,58 +63,37 @@ impl Control for CpuQuota {
         observation
     }
 
-    fn verify(
-        &self,
-        host: &Host,
-        subject: &Subject,
-        amount: &Amount,
-        earlier: &Observation,
-        window: Duration,
-    ) -> Verdict {
-        let (group, quota) = match (group::find(host, subject, CPU), quota(host, amount)) {
-            (Ok(group), Ok(quota)) => (group, quota),
-            (Err(reason), _) => return Verdict::unknown(reason),
-            (_, Err(error)) => return Verdict::unknown(error.to_string()),
-        };
-        let set = in_force(host, &group);
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        let Window { host, subject, earlier, .. } = *window;
+        let group = group::find(host, subject, CPU)?;
+        let quota = quota(host, window.amount)?;
+        let set = quota_of(host, group.folder(), group.unified);
         if set.is_none_or(|set| (set - quota).abs() > 0.001) {
-            return Verdict::unknown(format!("the quota in force is {set:?} cores, not {quota}"));
+            return Err(format!("the quota in force is {set:?} cores, not {quota}").into());
         }
         let now = self.observe(host, subject);
         let (Some(used), Some(before)) = (now.get("used_s"), earlier.get("used_s")) else {
-            return Verdict::unknown("the CPU time of the group is not counted (no cpuacct controller)");
+            return Err("the CPU time of the group is not counted (no cpuacct controller)".into());
         };
-        let (used, seconds) = (used - before, window.as_secs_f64());
+        let (used, seconds) = (used - before, window.length.as_secs_f64());
         let achieved = Amount::Number(used / seconds.max(1e-9));
         // The window begins and ends within a period, in which all of its quota may be used at once, and cores hold on to
         // slices of 5 ms that they have got.
         let period = PERIOD_US / 1e6;
         if used <= quota * (seconds + period) * 1.05 + 0.005 * online_cores(host).len() as f64 {
-            return Verdict::held(achieved);
+            return Ok(Verdict::held(achieved));
         }
         let throttled = now.get("throttled").zip(earlier.get("throttled")).map_or(0.0, |(now, then)| now - then);
         let reason = format!(
             "{:.2} cores were used, {quota} allowed (5 % and a period of {period} s are tolerated); stopped {throttled} times",
             used / seconds.max(1e-9)
         );
-        Verdict::escaped(achieved, reason)
+        Ok(Verdict::escaped(achieved, reason))
     }
 }
 
 fn quota(host: &Host, amount: &Amount) -> Result<f64, ControlError> {
     amount::number(KEY, amount, LEAST_CORES, online_cores(host).len().max(1) as f64, "cores")
-}
-
-/// The quota that the group has now, in cores.
-fn in_force(host: &Host, group: &Group) -> Option<f64> {
-    let (quota, period): (f64, f64) = if group.unified {
-        let text = host.text(group.file("cpu.max"))?;
-        let (quota, period) = text.split_once(' ')?;
-        (quota.parse().ok()?, period.parse().ok()?)
-    } else {
-        (host.value(group.file("cpu.cfs_quota_us"))?, host.value(group.file("cpu.cfs_period_us"))?)
-    };
-    (quota > 0.0 && period > 0.0).then_some(quota / period)
 }
 
 /// CPU time that the group has used, seconds.

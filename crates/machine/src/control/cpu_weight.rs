@@ -1,13 +1,10 @@
 //! `cpu_weight`: the subject's share of the cores when other processes compete for them.
 
-use std::time::Duration;
-
 use super::group::{self, CPU};
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
 use crate::host::Host;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct CpuWeight;
 
@@ -46,23 +43,13 @@ impl Control for CpuWeight {
     }
 
     /// A weight shows only against others who want the same cores, so that all there is to see is that it is in force.
-    fn verify(
-        &self,
-        host: &Host,
-        subject: &Subject,
-        amount: &Amount,
-        _earlier: &Observation,
-        _window: Duration,
-    ) -> Verdict {
-        let (group, weight) = match (group::find(host, subject, CPU), weight(amount)) {
-            (Ok(group), Ok(weight)) => (group, weight),
-            (Err(reason), _) => return Verdict::unknown(reason),
-            (_, Err(error)) => return Verdict::unknown(error.to_string()),
-        };
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        let group = group::find(window.host, window.subject, CPU)?;
+        let weight = weight(window.amount)?;
         let (file, wanted) = weight_in(group.unified, weight);
-        match host.value::<i64>(group.file(file)) {
-            Some(found) if found.to_string() == wanted => Verdict::held(Amount::Number(f64::from(weight))),
-            found => Verdict::unknown(format!("{} holds {found:?}, not {wanted}", group.file(file))),
+        match window.host.value::<i64>(group.file(file)) {
+            Some(found) if found.to_string() == wanted => Ok(Verdict::held(Amount::Number(f64::from(weight)))),
+            found => Err(format!("{} holds {found:?}, not {wanted}", group.file(file)).into()),
         }
     }
 }

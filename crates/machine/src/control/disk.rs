@@ -9,10 +9,9 @@ pub(crate) mod device;
 mod verify;
 
 use std::path::Path;
-use std::time::Duration;
 
 use super::group::{self, DISK, Group};
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
 use crate::host::Host;
 use device::Device;
@@ -133,28 +132,17 @@ impl Control for Disk {
         found().map(|(group, device)| self.figures(host, &group, &device)).unwrap_or_default()
     }
 
-    fn verify(
-        &self,
-        host: &Host,
-        subject: &Subject,
-        amount: &Amount,
-        earlier: &Observation,
-        window: Duration,
-    ) -> Verdict {
-        let limit = match self.limit(amount) {
-            Ok(limit) => limit,
-            Err(error) => return Verdict::unknown(error.to_string()),
-        };
-        let (group, device) = match (group::find(host, subject, DISK), device(host, subject)) {
-            (Ok(group), Ok(device)) => (group, device),
-            (Err(reason), _) | (_, Err(reason)) => return Verdict::unknown(reason),
-        };
-        match self.in_force(host, &group, &device) {
-            Some(set) if set == limit => {}
-            set => return Verdict::unknown(format!("the limit in force is {set:?} a second, not {limit}")),
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        let Window { host, subject, .. } = *window;
+        let limit = self.limit(window.amount)?;
+        let group = group::find(host, subject, DISK)?;
+        let device = device(host, subject)?;
+        let set = self.in_force(host, &group, &device);
+        if set != Some(limit) {
+            return Err(format!("the limit in force is {set:?} a second, not {limit}").into());
         }
         let now = self.figures(host, &group, &device);
-        self.judge(limit as f64, earlier, &now, window)
+        self.judge(limit as f64, window.earlier, &now, window.length)
     }
 }
 
@@ -224,7 +212,6 @@ impl Disk {
     }
 }
 
-/// The disk that holds the subject's data.
 fn device(host: &Host, subject: &Subject) -> Result<Device, String> {
     let folder = subject.data_folder.clone().unwrap_or_else(std::env::temp_dir);
     Device::of(host, &folder)

@@ -12,7 +12,6 @@ use std::sync::{Arc, Mutex};
 use crate::host::Host;
 use kernel::{FakeKernel, lines, members, stat};
 
-/// Which control groups the machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Groups {
     /// Every controller in a hierarchy of its own.
@@ -167,6 +166,19 @@ impl Machine {
     /// What the watched file had in it at the first of the changes that failed; `None` if none has.
     pub fn left(&self) -> Option<Vec<u8>> {
         self.kernel.left.lock().unwrap().1.clone()
+    }
+
+    /// Drops what was made while nothing can be changed, as if its process had been killed; the journal is then what it was when
+    /// changes began to fail, or what it is now.
+    pub fn kill<T>(&self, made: T, journal: &Path) {
+        let text = self.left().map_or_else(|| fs::read(journal).ok(), Some);
+        self.trouble(0, usize::MAX);
+        drop(made);
+        self.trouble(0, 0);
+        if let Some(text) = text.filter(|text| !text.is_empty()) {
+            fs::create_dir_all(journal.parent().unwrap()).unwrap();
+            fs::write(journal, text).unwrap();
+        }
     }
 
     /// Whether nothing has failed yet of what was to fail.

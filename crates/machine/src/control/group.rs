@@ -37,7 +37,6 @@ const DELEGATE: &str = "run as root, or in a group of your own: systemd-run --us
 const WRITABLE: &str =
     "let the container write to its control groups (docker run --cgroupns=private --privileged), or run outside of it";
 
-/// The file of a group's processes.
 const PROCESSES: &str = "cgroup.procs";
 
 /// How often a process is looked for in the list of its group, and how long it is waited for in between. Version 1 counts the
@@ -45,12 +44,6 @@ const PROCESSES: &str = "cgroup.procs";
 /// others out. And a process that is just being made is shown in the root group, which does not list it.
 const LISTINGS: usize = 5;
 const LISTING_PAUSE: Duration = Duration::from_millis(10);
-
-/// Why there can be no group; turned into an error or an availability.
-struct Refusal {
-    reason: String,
-    remedy: Option<&'static str>,
-}
 
 /// A group that we made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +92,7 @@ pub(crate) fn site(host: &Host, process: i32, controller: Controller) -> Result<
         let base = base(host, &member.groups, member.unified, controller)?;
         Ok(Site { base, home: member.groups[0].clone(), unified: member.unified })
     };
-    found().map_err(|refusal: Refusal| match refusal.remedy {
+    found().map_err(|refusal: Availability| match refusal.remedy {
         Some(remedy) => format!("{} ({remedy})", refusal.reason),
         None => refusal.reason,
     })
@@ -111,7 +104,7 @@ fn is_ours(folder: &Path) -> bool {
 }
 
 impl Member {
-    fn of(host: &Host, process: i32, controller: Controller) -> Result<Member, Refusal> {
+    fn of(host: &Host, process: i32, controller: Controller) -> Result<Member, Availability> {
         for listing in 0..LISTINGS {
             if listing > 0 {
                 std::thread::sleep(LISTING_PAUSE);
@@ -124,7 +117,7 @@ impl Member {
             }
         }
         let reason = format!("the control group of process {process} cannot be seen from here");
-        Err(Refusal { reason, remedy: Some("run outside of the container, beside the database") })
+        Err(Availability::no(reason, Some("run outside of the container, beside the database")))
     }
 
     /// The group that it is in, or was in before it came to ours.
@@ -138,18 +131,18 @@ fn from_ours(groups: &[PathBuf]) -> &[PathBuf] {
     &groups[groups.iter().rposition(|group| is_ours(group)).unwrap_or(0)..]
 }
 
-fn standing(cgroups: &Cgroups, controller: Controller) -> Result<(bool, &[PathBuf]), Refusal> {
+fn standing(cgroups: &Cgroups, controller: Controller) -> Result<(bool, &[PathBuf]), Availability> {
     match cgroups.standing(controller.v1, controller.v2) {
         Some((unified, groups)) if !groups.is_empty() => Ok((unified, groups)),
         _ => Err(match cgroups.version() {
-            None => Refusal {
-                reason: "no control group file system is mounted".to_owned(),
-                remedy: Some("as root: mount -t cgroup2 none /sys/fs/cgroup"),
-            },
-            Some(version) => Refusal {
-                reason: format!("control groups (version {version}) have no {} controller here", controller.v2),
-                remedy: Some("a kernel, or a container, with that controller"),
-            },
+            None => Availability::no(
+                "no control group file system is mounted",
+                Some("as root: mount -t cgroup2 none /sys/fs/cgroup"),
+            ),
+            Some(version) => Availability::no(
+                format!("control groups (version {version}) have no {} controller here", controller.v2),
+                Some("a kernel, or a container, with that controller"),
+            ),
         }),
     }
 }
@@ -168,30 +161,30 @@ pub(super) fn probe(host: &Host, controller: Controller) -> Availability {
             let (version, name) = if unified { (2, controller.v2) } else { (1, controller.v1) };
             Availability::yes(format!("control groups version {version}, {name}, below {}", base.display()))
         }
-        Err(Refusal { reason, remedy }) => Availability::no(reason, remedy),
+        Err(refusal) => refusal,
     }
 }
 
 /// The folder below which a group with the controller can be made, for processes that are all in or below `groups[0]`.
-fn base(host: &Host, groups: &[PathBuf], unified: bool, controller: Controller) -> Result<PathBuf, Refusal> {
-    let own = groups.first().ok_or_else(|| Refusal { reason: "there is no group above".to_owned(), remedy: None })?;
+fn base(host: &Host, groups: &[PathBuf], unified: bool, controller: Controller) -> Result<PathBuf, Availability> {
+    let own = groups.first().ok_or_else(|| Availability::no("there is no group above", None))?;
     let base = if unified { offering(host, groups, controller)? } else { own };
     let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
     let mount = mounts.iter().filter(|mount| base.starts_with(&mount.mount_point));
     let mount = mount.max_by_key(|mount| mount.mount_point.as_os_str().len());
     if let Some(mount) = mount.filter(|mount| mount.mount_options.contains_key("ro")) {
         let reason = format!("control groups are mounted read-only at {}", mount.mount_point.display());
-        return Err(Refusal { reason, remedy: Some(WRITABLE) });
+        return Err(Availability::no(reason, Some(WRITABLE)));
     }
     if !host.writable(base) {
         let reason = format!("the control group {} is not ours to write", base.display());
-        return Err(Refusal { reason, remedy: Some(DELEGATE) });
+        return Err(Availability::no(reason, Some(DELEGATE)));
     }
     Ok(base.clone())
 }
 
 /// The group that offers the controller, and as many others as any; the nearest of them.
-fn offering<'a>(host: &Host, groups: &'a [PathBuf], controller: Controller) -> Result<&'a PathBuf, Refusal> {
+fn offering<'a>(host: &Host, groups: &'a [PathBuf], controller: Controller) -> Result<&'a PathBuf, Availability> {
     let mut best: Option<(usize, &PathBuf)> = None;
     for (at, group) in groups.iter().enumerate() {
         let offered = host.text(group.join("cgroup.subtree_control")).unwrap_or_default();
@@ -199,25 +192,22 @@ fn offering<'a>(host: &Host, groups: &'a [PathBuf], controller: Controller) -> R
         let count = WANTED.iter().filter(|wanted| offers(**wanted)).count();
         if offers(controller) && best.is_none_or(|(most, _)| count > most) {
             if let Some(limit) = groups[..at].iter().find_map(|passed| limit_of(host, passed)) {
-                return best.map(|(_, group)| group).ok_or_else(|| Refusal {
-                    reason: format!(
-                        "{} offers the {} controller, but a group there would escape {limit}",
-                        group.display(),
-                        controller.v2
-                    ),
-                    remedy: Some("take that limit away, or run in a scope without limits: systemd-run --scope PROGRAM"),
+                return best.map(|(_, group)| group).ok_or_else(|| {
+                    let (group, name) = (group.display(), controller.v2);
+                    let reason =
+                        format!("{group} offers the {name} controller, but a group there would escape {limit}");
+                    let remedy = "take that limit away, or run in a scope without limits: systemd-run --scope PROGRAM";
+                    Availability::no(reason, Some(remedy))
                 });
             }
             best = Some((count, group));
         }
     }
-    best.map(|(_, group)| group).ok_or_else(|| Refusal {
-        reason: format!(
-            "no group at or above {} offers the {} controller to new groups",
-            groups[0].display(),
-            controller.v2
-        ),
-        remedy: Some("let systemd turn it on: systemd-run --scope -p Delegate=yes PROGRAM (as a user with --user)"),
+    best.map(|(_, group)| group).ok_or_else(|| {
+        let (own, name) = (groups[0].display(), controller.v2);
+        let reason = format!("no group at or above {own} offers the {name} controller to new groups");
+        let remedy = "let systemd turn it on: systemd-run --scope -p Delegate=yes PROGRAM (as a user with --user)";
+        Availability::no(reason, Some(remedy))
     })
 }
 
@@ -239,7 +229,7 @@ fn limit_of(host: &Host, group: &Path) -> Option<String> {
 }
 
 /// The members of the subject that live; at least one.
-fn members(host: &Host, subject: &Subject, controller: Controller) -> Result<Vec<Member>, Refusal> {
+fn members(host: &Host, subject: &Subject, controller: Controller) -> Result<Vec<Member>, Availability> {
     let members: Vec<Member> = living(host, &subject.processes)
         .into_iter()
         .filter_map(|process| match Member::of(host, process, controller) {
@@ -249,7 +239,7 @@ fn members(host: &Host, subject: &Subject, controller: Controller) -> Result<Vec
         })
         .collect::<Result<_, _>>()?;
     if members.is_empty() {
-        return Err(Refusal { reason: "none of the processes to limit is running".to_owned(), remedy: None });
+        return Err(Availability::no("none of the processes to limit is running", None));
     }
     Ok(members)
 }
@@ -261,7 +251,7 @@ pub(super) fn join(
     controller: Controller,
 ) -> Result<Group, ControlError> {
     let host = context.host;
-    let refuse = |refusal: Refusal| ControlError::unavailable(control, refusal.reason, refusal.remedy);
+    let refuse = |refusal: Availability| refusal.error(control);
     let members = members(host, context.subject, controller).map_err(refuse)?;
     let unified = members[0].unified;
     let folder = match members.iter().find(|member| is_ours(&member.groups[0])) {
@@ -325,14 +315,14 @@ fn note_narrow_affinity(
 }
 
 /// Version 1 lets threads of one process be in different groups. Moving the process would lose where each was.
-fn same_group_for_all_threads(host: &Host, member: &Member, controller: Controller) -> Result<(), Refusal> {
+fn same_group_for_all_threads(host: &Host, member: &Member, controller: Controller) -> Result<(), Availability> {
     for thread in threads(host, member.process) {
         let cgroups = Cgroups::of_process(host, &format!("{}/task/{}", member.process, thread.id));
         if let Some((_, groups)) = cgroups.standing(controller.v1, controller.v2)
             && from_ours(groups).first() != member.groups.first()
         {
             let reason = format!("threads of process {} are in different control groups", member.process);
-            return Err(Refusal { reason, remedy: Some("move them into one") });
+            return Err(Availability::no(reason, Some("move them into one")));
         }
     }
     Ok(())
@@ -357,7 +347,6 @@ impl Group {
         self.folder.join(name).display().to_string()
     }
 
-    /// The folder above.
     pub fn parent(&self) -> &Path {
         self.folder.parent().expect("a group of ours lies below another")
     }
@@ -406,7 +395,6 @@ impl Group {
         }
     }
 
-    /// Its folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

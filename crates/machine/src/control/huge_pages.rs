@@ -2,7 +2,6 @@
 
 use super::kernel_word::KernelWord;
 
-/// See the module.
 pub(super) static HUGE_PAGES: KernelWord = KernelWord {
     key: "huge_pages",
     unit: "always, madvise or never",

@@ -1,12 +1,9 @@
 //! Settings of the whole machine that are a word in a file of the kernel.
 
-use std::time::Duration;
-
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Undo, Verdict};
+use super::{Amount, Control, ControlContext, ControlError, Undo, Unknown, Verdict, Window};
 use crate::availability::Availability;
 use crate::host::Host;
 
-/// A control that writes a word to a file.
 #[derive(Debug)]
 pub(super) struct KernelWord {
     pub key: &'static str,
@@ -76,7 +73,7 @@ impl Control for KernelWord {
     }
 
     fn check(&self, _host: &Host, amount: &Amount) -> Result<(), ControlError> {
-        self.text(amount).map(|_| ())
+        self.text(amount).map(drop)
     }
 
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
@@ -89,18 +86,12 @@ impl Control for KernelWord {
         context.host.write(path, text).map_err(|error| ControlError::refused(format!("write {text:?} to"), path, error))
     }
 
-    fn verify(
-        &self,
-        host: &Host,
-        _subject: &Subject,
-        amount: &Amount,
-        _earlier: &Observation,
-        _window: Duration,
-    ) -> Verdict {
-        match self.held(host).map(|held| self.word(held)) {
-            Some(word) if word == amount.to_string() => Verdict::held(Amount::Text(word)),
-            Some(word) => Verdict::escaped(Amount::Text(word), format!("{} was changed by another", self.file)),
-            None => Verdict::unknown(format!("{} cannot be read", self.file)),
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        let held = self.held(window.host).ok_or_else(|| format!("{} cannot be read", self.file))?;
+        let word = self.word(held);
+        if word == window.amount.to_string() {
+            return Ok(Verdict::held(Amount::Text(word)));
         }
+        Ok(Verdict::escaped(Amount::Text(word), format!("{} was changed by another", self.file)))
     }
 }

@@ -1,12 +1,11 @@
 //! The ways of the last-level cache that a database may fill (SR fig. 2: the same mask for all cores, allocations nested).
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Unknown, Verdict, Window};
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::resctrl::{Absent, ByDomain, CacheControl, CacheMask, Group, NotRead, Resctrl, subject};
+use crate::resctrl::{ByDomain, CacheControl, CacheMask, Group, NotRead, Resctrl, absent, subject};
 
 /// How experiments name the control of the ways of the last-level cache.
 pub const KEY: &str = "llc_ways";
@@ -30,13 +29,13 @@ impl Control for LlcWays {
     fn probe(&self, host: &Host) -> Availability {
         match Resctrl::open(host).and_then(|resctrl| cache(&resctrl, host).map(CacheControl::describe)) {
             Ok(told) => Availability::yes(format!("resctrl: {told}")),
-            Err(absent) => absent.availability(),
+            Err(absent) => absent,
         }
     }
 
     fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError> {
         let resctrl = open(host)?;
-        mask(cache(&resctrl, host).map_err(|absent| absent.error(KEY))?, amount).map(|_| ())
+        mask(cache(&resctrl, host).map_err(|absent| absent.error(KEY))?, amount).map(drop)
     }
 
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
@@ -47,18 +46,8 @@ impl Control for LlcWays {
         Resctrl::open(host).map(|resctrl| observed(&resctrl, subject)).unwrap_or_default()
     }
 
-    fn verify(
-        &self,
-        host: &Host,
-        subject: &Subject,
-        amount: &Amount,
-        earlier: &Observation,
-        _window: Duration,
-    ) -> Verdict {
-        match open(host).and_then(|resctrl| judge(&resctrl, host, subject, amount, earlier)) {
-            Ok(verdict) => verdict,
-            Err(error) => Verdict { achieved: None, why_not: Some(error.to_string()) },
-        }
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        judge(&open(window.host)?, window)
     }
 }
 
@@ -67,9 +56,9 @@ fn open(host: &Host) -> Result<Resctrl, ControlError> {
 }
 
 /// The cache, or why its ways cannot be given out though resctrl is mounted.
-fn cache<'a>(resctrl: &'a Resctrl, host: &Host) -> Result<&'a CacheControl, Absent> {
+fn cache<'a>(resctrl: &'a Resctrl, host: &Host) -> Result<&'a CacheControl, Availability> {
     resctrl.capabilities().last_level().ok_or_else(|| {
-        Absent::missing(
+        absent::missing(
             host,
             &["cat_l3"],
             "l3cat",
@@ -78,9 +67,8 @@ fn cache<'a>(resctrl: &'a Resctrl, host: &Host) -> Result<&'a CacheControl, Abse
     })
 }
 
-/// The mask that an amount stands for.
 fn mask(cache: &CacheControl, amount: &Amount) -> Result<CacheMask, ControlError> {
-    let wrong = |why: String| ControlError::Amount { control: KEY.to_owned(), amount: amount.to_string(), why };
+    let wrong = |why: String| ControlError::amount(KEY, amount, why);
     let mask = match amount {
         Amount::Number(ways) if ways.fract() == 0.0 && (0.0..=f64::from(cache.ways())).contains(ways) => {
             cache.mask(*ways as u32)
@@ -136,40 +124,26 @@ fn class_beyond(resctrl: &Resctrl, cache: &CacheControl, subject: &Subject, mask
     })
 }
 
-fn judge(
-    resctrl: &Resctrl,
-    host: &Host,
-    subject: &Subject,
-    amount: &Amount,
-    earlier: &Observation,
-) -> Result<Verdict, ControlError> {
+fn judge(resctrl: &Resctrl, window: &Window<'_>) -> Result<Verdict, Unknown> {
+    let Window { host, subject, .. } = *window;
     let cache = cache(resctrl, host).map_err(|absent| absent.error(KEY))?;
-    let mask = mask(cache, amount)?;
-    let Some(group) = resctrl.find(&subject::group_name(subject)) else {
-        let why = format!("there is no group {}", subject::group_name(subject));
-        return Ok(Verdict { achieved: None, why_not: Some(why) });
-    };
+    let mask = mask(cache, window.amount)?;
+    let name = subject::group_name(subject);
+    let group = resctrl.find(&name).ok_or_else(|| format!("there is no group {name}"))?;
     let outside = || {
         not_in_force(cache, &group, mask)
             .or_else(|| subject::why_outside(&group, host, subject))
             .or_else(|| class_beyond(resctrl, cache, subject, mask))
     };
-    let held = match held(resctrl, &group, subject) {
-        Ok(held) => held,
-        Err(error) => {
-            let in_force = outside();
-            let why =
-                in_force.unwrap_or_else(|| format!("the mask is in force; what it holds cannot be measured: {error}"));
-            return Ok(Verdict { achieved: None, why_not: Some(why) });
-        }
-    };
+    let held = held(resctrl, &group, subject).map_err(|error| {
+        outside().unwrap_or_else(|| format!("the mask is in force; what it holds cannot be measured: {error}"))
+    })?;
     let ways = |bytes: u64| Some(bytes as f64 / cache.way_bytes.filter(|bytes| *bytes > 0)? as f64);
     let most = held.values().max().and_then(|bytes| ways(*bytes));
-    let why_not = outside().or_else(|| overfull(resctrl, cache, &group, &held, earlier));
+    let why_not = outside().or_else(|| overfull(resctrl, cache, &group, &held, window.earlier));
     Ok(Verdict { achieved: most.map(|ways| Amount::Number((ways * 100.0).round() / 100.0)), why_not })
 }
 
-/// Reads the mask back.
 fn not_in_force(cache: &CacheControl, group: &Group, wanted: CacheMask) -> Option<String> {
     let schemata = match group.schemata() {
         Ok(schemata) => schemata,

@@ -4,14 +4,11 @@
 //! moved to (version 1 could move charges until Linux 6.x took that away; version 2 never could). The limit therefore applies to
 //! memory that is allocated after it was set, and [`verify`](Control::verify) reports how much was allocated before.
 
-use std::time::Duration;
-
 use super::group::{self, Group, MEMORY};
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict, amount};
+use super::{Amount, Control, ControlContext, ControlError, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
 use crate::host::Host;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Memory;
 
@@ -22,7 +19,6 @@ const LEAST_MIB: f64 = 16.0;
 /// Pages charged elsewhere that are not worth a word: libraries, and what the kernel charges in batches.
 const ELSEWHERE_LEAST_MIB: f64 = 8.0;
 
-/// The files of one version.
 struct Files {
     limit: &'static str,
     usage: &'static str,
@@ -78,42 +74,30 @@ impl Control for Memory {
         group.set(context, KEY, files.limit, &limit.to_string(), files.free)
     }
 
-    fn verify(
-        &self,
-        host: &Host,
-        subject: &Subject,
-        amount: &Amount,
-        _earlier: &Observation,
-        _window: Duration,
-    ) -> Verdict {
-        let (group, limit) = match (group::find(host, subject, MEMORY), limit(host, amount)) {
-            (Ok(group), Ok(limit)) => (group, limit),
-            (Err(reason), _) => return Verdict::unknown(reason),
-            (_, Err(error)) => return Verdict::unknown(error.to_string()),
-        };
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        let host = window.host;
+        let group = group::find(host, window.subject, MEMORY)?;
+        let limit = limit(host, window.amount)?;
         let files = files(&group);
         // The kernel counts in whole pages.
         let set: Option<u64> = host.value(group.file(files.limit));
         if set.is_none_or(|set| set.abs_diff(limit) >= 1 << 16) {
-            return Verdict::unknown(format!("{} holds {set:?}, not {limit}", group.file(files.limit)));
+            return Err(format!("{} holds {set:?}, not {limit}", group.file(files.limit)).into());
         }
-        let Some(usage) = host.value::<u64>(group.file(files.usage)) else {
-            return Verdict::unknown(format!("{} cannot be read", group.file(files.usage)));
-        };
+        let usage: Option<u64> = host.value(group.file(files.usage));
+        let usage = usage.ok_or_else(|| format!("{} cannot be read", group.file(files.usage)))?;
         let achieved = Amount::Number(usage as f64 / MIB);
         if usage > limit {
-            return Verdict::escaped(achieved, format!("{} bytes are charged, {limit} allowed", usage));
+            return Ok(Verdict::escaped(achieved, format!("{usage} bytes are charged, {limit} allowed")));
         }
-        let Some(held) = held(host, &group) else {
-            return Verdict::unknown("what its processes hold is not told (/proc/PID/smaps_rollup)");
-        };
+        let held = held(host, &group).ok_or("what its processes hold is not told (/proc/PID/smaps_rollup)")?;
         let elsewhere = held.saturating_sub(kept(host, &group)) as f64 / MIB;
         if elsewhere > ELSEWHERE_LEAST_MIB.max(limit as f64 / MIB * 0.05) {
             let reason =
                 format!("does not bite: {elsewhere:.0} MiB were allocated before the limit; load again inside it");
-            return Verdict::escaped(achieved, reason);
+            return Ok(Verdict::escaped(achieved, reason));
         }
-        Verdict::held(achieved)
+        Ok(Verdict::held(achieved))
     }
 }
 

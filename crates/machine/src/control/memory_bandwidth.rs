@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Verdict};
+use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Unknown, Verdict, Window};
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::resctrl::{Absent, BandwidthControl, ByDomain, Group, Resctrl, subject};
+use crate::resctrl::{BandwidthControl, ByDomain, Group, Resctrl, absent, subject};
 
 const KEY: &str = "memory_bandwidth";
 
@@ -30,13 +30,13 @@ impl Control for MemoryBandwidth {
     fn probe(&self, host: &Host) -> Availability {
         match Resctrl::open(host).and_then(|resctrl| bandwidth(&resctrl, host).map(BandwidthControl::describe)) {
             Ok(told) => Availability::yes(format!("resctrl: {told}")),
-            Err(absent) => absent.availability(),
+            Err(absent) => absent,
         }
     }
 
     fn check(&self, host: &Host, amount: &Amount) -> Result<(), ControlError> {
         let resctrl = open(host)?;
-        wanted(bandwidth(&resctrl, host).map_err(|absent| absent.error(KEY))?, amount).map(|_| ())
+        wanted(bandwidth(&resctrl, host).map_err(|absent| absent.error(KEY))?, amount).map(drop)
     }
 
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
@@ -47,18 +47,8 @@ impl Control for MemoryBandwidth {
         Resctrl::open(host).map(|resctrl| observed(&resctrl, subject)).unwrap_or_default()
     }
 
-    fn verify(
-        &self,
-        host: &Host,
-        subject: &Subject,
-        amount: &Amount,
-        earlier: &Observation,
-        window: Duration,
-    ) -> Verdict {
-        match open(host).and_then(|resctrl| judge(&resctrl, host, subject, amount, earlier, window)) {
-            Ok(verdict) => verdict,
-            Err(error) => Verdict { achieved: None, why_not: Some(error.to_string()) },
-        }
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        judge(&open(window.host)?, window)
     }
 }
 
@@ -67,15 +57,14 @@ fn open(host: &Host) -> Result<Resctrl, ControlError> {
 }
 
 /// How bandwidth is limited, or why it cannot be though resctrl is mounted.
-fn bandwidth<'a>(resctrl: &'a Resctrl, host: &Host) -> Result<&'a BandwidthControl, Absent> {
+fn bandwidth<'a>(resctrl: &'a Resctrl, host: &Host) -> Result<&'a BandwidthControl, Availability> {
     resctrl.capabilities().bandwidth.as_ref().ok_or_else(|| {
-        Absent::missing(host, &["mba"], "mba", "resctrl is mounted without limits of memory bandwidth (no info/MB)")
+        absent::missing(host, &["mba"], "mba", "resctrl is mounted without limits of memory bandwidth (no info/MB)")
     })
 }
 
-/// The limit that an amount stands for.
 fn wanted(bandwidth: &BandwidthControl, amount: &Amount) -> Result<u32, ControlError> {
-    let wrong = |why: String| ControlError::Amount { control: KEY.to_owned(), amount: amount.to_string(), why };
+    let wrong = |why: String| ControlError::amount(KEY, amount, why);
     match amount {
         Amount::Number(number) => bandwidth.limit(*number).map_err(wrong),
         Amount::Text(text) if text == "unlimited" => Ok(bandwidth.unlimited),
@@ -89,7 +78,7 @@ fn limit(resctrl: &Resctrl, context: &mut ControlContext<'_>, amount: &Amount) -
     if let Some(class) = subject::class_groups(resctrl, context.subject).first() {
         // Their threads would have a limit of their own each, or none.
         let reason = format!("some of its threads are in {} because of their cache class", class.folder());
-        return Err(Absent::because(reason, Some("set cache_classes=off")).error(KEY));
+        return Err(Availability::no(reason, Some("set cache_classes=off")).error(KEY));
     }
     let group = subject::enter(resctrl, context, KEY)?;
     group.undo_bandwidth().map_or(Ok(()), |undo| context.undo.note(undo))?;
@@ -106,35 +95,25 @@ fn observed(resctrl: &Resctrl, subject: &Subject) -> Observation {
     moved.into_iter().map(|(domain, bytes)| (format!("memory_bytes.{domain}"), bytes as f64)).collect()
 }
 
-fn judge(
-    resctrl: &Resctrl,
-    host: &Host,
-    subject: &Subject,
-    amount: &Amount,
-    earlier: &Observation,
-    window: Duration,
-) -> Result<Verdict, ControlError> {
+fn judge(resctrl: &Resctrl, window: &Window<'_>) -> Result<Verdict, Unknown> {
+    let Window { host, subject, .. } = *window;
     let bandwidth = bandwidth(resctrl, host).map_err(|absent| absent.error(KEY))?;
-    let wanted = wanted(bandwidth, amount)?;
-    let Some(group) = resctrl.find(&subject::group_name(subject)) else {
-        let why = format!("there is no group {}", subject::group_name(subject));
-        return Ok(Verdict { achieved: None, why_not: Some(why) });
-    };
+    let wanted = wanted(bandwidth, window.amount)?;
+    let name = subject::group_name(subject);
+    let group = resctrl.find(&name).ok_or_else(|| format!("there is no group {name}"))?;
     let not_in_force = not_in_force(bandwidth, &group, wanted).or_else(|| subject::why_outside(&group, host, subject));
-    Ok(match rates(&group, earlier, window) {
+    match rates(&group, window.earlier, window.length) {
         Ok(rates) => {
             let (achieved, too_much) = compare(bandwidth, wanted, &rates);
-            Verdict { achieved: Some(achieved), why_not: not_in_force.or(too_much) }
+            Ok(Verdict { achieved: Some(achieved), why_not: not_in_force.or(too_much) })
         }
         Err(error) => {
-            let why = not_in_force
-                .unwrap_or_else(|| format!("the limit is in force; what is moved cannot be measured: {error}"));
-            Verdict { achieved: None, why_not: Some(why) }
+            let unmeasured = || format!("the limit is in force; what is moved cannot be measured: {error}");
+            Err(not_in_force.unwrap_or_else(unmeasured).into())
         }
-    })
+    }
 }
 
-/// Reads the limit back.
 fn not_in_force(bandwidth: &BandwidthControl, group: &Group, wanted: u32) -> Option<String> {
     let limits = match group.schemata() {
         Ok(schemata) => schemata.numbers("MB"),

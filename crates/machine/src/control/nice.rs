@@ -1,13 +1,10 @@
 //! `nice`: the scheduler's preference for or against every thread of the subject.
 
-use std::time::Duration;
-
-use super::threads::{Thread, bring_all, living, started, threads, ticks_now};
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Undo, Verdict, amount};
+use super::threads::{Thread, bring_all, living, threads};
+use super::{Amount, Control, ControlContext, ControlError, Undo, Unknown, Verdict, Window, amount};
 use crate::availability::Availability;
 use crate::host::Host;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Nice;
 
@@ -45,57 +42,30 @@ impl Control for Nice {
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let nice = nice(amount)?;
         let host = context.host;
-        let possible = self.probe(host);
-        if !possible.available {
-            return Err(ControlError::unavailable(KEY, possible.reason, possible.remedy.as_deref()));
-        }
-        let processes = living(host, &context.subject.processes);
-        if processes.is_empty() {
-            return Err(ControlError::unavailable(KEY, "none of the processes to limit is running", None));
-        }
-        let since = ticks_now(host);
-        bring_all(host, &processes, |process, thread| {
-            if thread.nice == nice {
-                return Ok(false);
-            }
-            context.undo.note(Undo::Nice {
+        self.probe(host).required().map_err(|no| no.error(KEY))?;
+        let undo = |thread: &Thread, since| {
+            (thread.nice != nice).then(|| Undo::Nice {
                 thread: thread.id,
                 started: thread.started,
                 nice: thread.nice,
-                since: since.filter(|_| thread.id == process),
-            })?;
-            match host.set_nice(thread.id, nice) {
-                Err(error) if started(host, thread.id).is_some() => {
-                    Err(ControlError::refused("set the nice value of", format!("thread {}", thread.id), error))
-                }
-                _ => Ok(true),
-            }
-        })
+                since,
+            })
+        };
+        bring_all(context, KEY, "nice value", undo, |thread| host.set_nice(thread, nice))
     }
 
-    fn verify(
-        &self,
-        host: &Host,
-        subject: &Subject,
-        amount: &Amount,
-        _earlier: &Observation,
-        _window: Duration,
-    ) -> Verdict {
-        let nice = match nice(amount) {
-            Ok(nice) => nice,
-            Err(error) => return Verdict::unknown(error.to_string()),
-        };
-        let threads: Vec<Thread> =
-            living(host, &subject.processes).iter().flat_map(|process| threads(host, *process)).collect();
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        let host = window.host;
+        let nice = nice(window.amount)?;
+        let processes = living(host, &window.subject.processes);
+        let threads: Vec<Thread> = processes.iter().flat_map(|process| threads(host, *process)).collect();
+        let last = threads.last().ok_or("none of the processes to limit is running")?;
         let other = threads.iter().filter(|thread| thread.nice != nice).count();
-        match (threads.last(), other) {
-            (None, _) => Verdict::unknown("none of the processes to limit is running"),
-            (Some(_), 0) => Verdict::held(Amount::Number(nice.into())),
-            (Some(thread), _) => Verdict::escaped(
-                Amount::Number(thread.nice.into()),
-                format!("{other} of {} threads have another nice value", threads.len()),
-            ),
+        if other == 0 {
+            return Ok(Verdict::held(Amount::Number(nice.into())));
         }
+        let reason = format!("{other} of {} threads have another nice value", threads.len());
+        Ok(Verdict::escaped(Amount::Number(last.nice.into()), reason))
     }
 }
 

@@ -6,15 +6,13 @@
 //! region, L2 stream and L2 up/down (PPR, Prefetch Control); bit 4 is reserved.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use super::{Amount, Control, ControlContext, ControlError, Observation, Subject, Undo, Verdict};
+use super::{Amount, Control, ControlContext, ControlError, Undo, Unknown, Verdict, Window};
 use crate::availability::Availability;
 use crate::facts::guest::hypervisor;
 use crate::facts::processor::{Identity, online_cores};
 use crate::host::Host;
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct Prefetchers;
 
@@ -57,7 +55,7 @@ impl Control for Prefetchers {
     fn apply(&self, context: &mut ControlContext<'_>, amount: &Amount) -> Result<(), ControlError> {
         let on = is_on(amount)?;
         let host = context.host;
-        let switches = switches(host).map_err(|no| ControlError::unavailable(KEY, no.reason, no.remedy.as_deref()))?;
+        let switches = switches(host).map_err(|no| no.error(KEY))?;
         let path = |core: usize| format!("register {:#x} of core {core}", switches.register);
         let mut values = BTreeMap::new();
         for core in online_cores(host) {
@@ -73,27 +71,14 @@ impl Control for Prefetchers {
         Ok(())
     }
 
-    fn verify(
-        &self,
-        host: &Host,
-        _subject: &Subject,
-        amount: &Amount,
-        _earlier: &Observation,
-        _window: Duration,
-    ) -> Verdict {
-        let (switches, on) = match (switches(host), is_on(amount)) {
-            (Ok(switches), Ok(on)) => (switches, on),
-            (Err(no), _) => return Verdict::unknown(no.reason),
-            (_, Err(error)) => return Verdict::unknown(error.to_string()),
-        };
-        let cores = online_cores(host);
-        let wanted = if on { 0 } else { switches.bits };
-        let is_wanted =
-            |core: &&usize| host.register(**core, switches.register).is_ok_and(|value| value & switches.bits == wanted);
-        let other = cores.len() - cores.iter().filter(is_wanted).count();
-        match other {
-            0 => Verdict::held(amount.clone()),
-            other => Verdict::unknown(format!("register {:#x} of {other} cores is not as set", switches.register)),
+    fn verify(&self, window: &Window<'_>) -> Result<Verdict, Unknown> {
+        let host = window.host;
+        let Switches { register, bits } = switches(host).map_err(|no| no.reason)?;
+        let wanted = if is_on(window.amount)? { 0 } else { bits };
+        let is_other = |core: &usize| !host.register(*core, register).is_ok_and(|value| value & bits == wanted);
+        match online_cores(host).into_iter().filter(is_other).count() {
+            0 => Ok(Verdict::held(window.amount.clone())),
+            other => Err(format!("register {register:#x} of {other} cores is not as set").into()),
         }
     }
 }
@@ -129,13 +114,10 @@ fn switches(host: &Host) -> Result<Switches, Availability> {
         if !host.writable(&file) {
             return Err(Availability::no(format!("{file} is not ours to write"), Some("run as root (CAP_SYS_RAWIO)")));
         }
-        if let Err(error) = host.register(core, switches.register) {
+        host.register(core, switches.register).map_err(|error| {
             let reason = format!("register {:#x} of core {core} cannot be read: {error}", switches.register);
-            return Err(Availability::no(
-                reason,
-                Some("boot without kernel lockdown; older processors do not have it"),
-            ));
-        }
+            Availability::no(reason, Some("boot without kernel lockdown; older processors do not have it"))
+        })?;
     }
     Ok(switches)
 }

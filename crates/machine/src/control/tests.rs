@@ -3,7 +3,6 @@
 use super::fake::{Groups, Machine};
 use super::*;
 
-/// Keeps what is noted.
 #[derive(Default)]
 struct Noted(Vec<Undo>);
 
@@ -29,7 +28,9 @@ fn apply(machine: &Machine, key: &str, amount: Amount) -> Result<Vec<Undo>, Stri
 }
 
 fn verdict(machine: &Machine, key: &str, amount: Amount, earlier: &Observation) -> Verdict {
-    control(key).verify(&machine.host(), &subject(), &amount, earlier, Duration::from_secs(1))
+    let (host, subject, length) = (machine.host(), subject(), Duration::from_secs(1));
+    let window = Window { host: &host, subject: &subject, amount: &amount, earlier, length };
+    control(key).verify(&window).unwrap_or_else(Verdict::from)
 }
 
 fn why_not(verdict: Verdict) -> String {
@@ -343,4 +344,12 @@ fn nice_values_that_could_not_be_put_back_are_not_set() {
     machine.write("/proc/self/status", "CapEff:\t0000000000000000\n");
     let error = apply(&machine, "nice", Amount::Number(5.0)).unwrap_err();
     assert!(error.contains("nice values could be raised but not put back (remedy: run as root"), "{error}");
+}
+
+/// Ids that are used again while `/proc` is read could make two processes each other's parents.
+#[test]
+fn descendants_are_found_once_in_a_circle() {
+    let machine = Machine::new(Groups::V1);
+    machine.process(100, 200, &[100, 101], "db");
+    assert_eq!(super::threads::descendants(&machine.host(), 100), [200]);
 }

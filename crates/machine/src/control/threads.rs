@@ -1,9 +1,14 @@
 //! The threads of processes: which there are, since when, and what they may run on.
 
+use std::collections::BTreeMap;
+use std::io;
+
 use procfs::process::Stat;
 
-use super::ControlError;
+use super::{ControlContext, ControlError, Undo};
 use crate::host::{Host, parse_core_list};
+use crate::process_identity::ProcessIdentity;
+use crate::process_tree::stat;
 
 /// One thread, as `/proc` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,62 +61,74 @@ pub(crate) fn started(host: &Host, thread: i32) -> Option<u64> {
     (!matches!(stat.state, 'X' | 'x')).then_some(stat.starttime)
 }
 
-/// The process that began a process. The name in `stat` is in parentheses and may hold anything, so the fields are counted
-/// from the last one.
 pub(crate) fn parent(host: &Host, process: i32) -> Option<i32> {
-    let stat = std::fs::read(host.path(format!("/proc/{process}/stat"))).ok()?;
-    String::from_utf8_lossy(&stat).rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    Some(stat::Stat::read(host, format!("/proc/{process}/stat"))?.parent)
 }
 
-/// Processes that have not ended.
 pub(crate) fn living(host: &Host, processes: &[i32]) -> Vec<i32> {
-    let lives = |process: &&i32| {
-        let stat: Option<Stat> = host.parsed(format!("/proc/{process}/stat"));
-        stat.is_some_and(|stat| !matches!(stat.state, 'Z' | 'X' | 'x'))
-    };
-    processes.iter().filter(lives).copied().collect()
+    processes.iter().copied().filter(|process| ProcessIdentity::of(host, *process).is_some()).collect()
 }
 
 /// The children of a process, and theirs, as long as those between have not ended.
 pub(crate) fn descendants(host: &Host, process: i32) -> Vec<i32> {
-    let numbers = host.names("/proc").into_iter().filter_map(|name| name.parse::<i32>().ok());
-    let pairs: Vec<(i32, i32)> = numbers.filter_map(|child| Some((child, parent(host, child)?))).collect();
-    let mut found = vec![process];
-    let mut next = 0;
-    while let Some(parent) = found.get(next).copied() {
-        found.extend(pairs.iter().filter(|pair| pair.1 == parent && pair.0 != process).map(|pair| pair.0));
-        next += 1;
+    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
+    let others = host.names("/proc").into_iter().filter_map(|name| name.parse().ok());
+    for child in others.filter(|child| *child != process) {
+        children.entry(parent(host, child).unwrap_or_default()).or_default().push(child);
     }
-    found.split_off(1)
+    let mut found = Vec::new();
+    let mut next = children.remove(&process).unwrap_or_default();
+    // Ids that are used again while we read could make a circle: each is a parent once.
+    while let Some(child) = next.pop() {
+        next.extend(children.remove(&child).unwrap_or_default());
+        found.push(child);
+    }
+    found
 }
 
 /// The present moment in the unit of threads' start times: clock ticks since boot, 100 per second in user space on every machine.
-pub(crate) fn ticks_now(host: &Host) -> Option<u64> {
+fn ticks_now(host: &Host) -> Option<u64> {
     let uptime: f64 = host.text("/proc/uptime")?.split_whitespace().next()?.parse().ok()?;
     Some((uptime * 100.0).floor() as u64)
 }
 
-/// Brings every thread of living processes to a state, by `change`, which does nothing to threads that are in it and
-/// tells whether it did something.
+/// Has every thread of the subject set, of which `undo` says how that is put back; of those that are as wanted it says nothing. It is
+/// told since when other threads have inherited what is set, if the thread passes it on. `what` is what is set, in words.
 ///
 /// Threads may begin while we look, from threads that we have not come to. So it looks again until all are as wanted.
 pub(crate) fn bring_all(
-    host: &Host,
-    processes: &[i32],
-    mut change: impl FnMut(i32, &Thread) -> Result<bool, ControlError>,
+    context: &mut ControlContext<'_>,
+    control: &str,
+    what: &str,
+    undo: impl Fn(&Thread, Option<u64>) -> Option<Undo>,
+    set: impl Fn(i32) -> io::Result<()>,
 ) -> Result<(), ControlError> {
     const ROUNDS_MAX: usize = 20;
+    let host = context.host;
+    let processes = living(host, &context.subject.processes);
+    if processes.is_empty() {
+        return Err(ControlError::unavailable(control, "none of the processes to limit is running", None));
+    }
+    let since = ticks_now(host);
     for _ in 0..ROUNDS_MAX {
         let mut changed = false;
-        for process in processes {
+        for process in &processes {
             for thread in threads(host, *process) {
-                changed |= change(*process, &thread)?;
+                let Some(undo) = undo(&thread, since.filter(|_| thread.id == *process)) else { continue };
+                context.undo.note(undo)?;
+                match set(thread.id) {
+                    Err(error) if started(host, thread.id).is_some() => {
+                        let thread = format!("thread {}", thread.id);
+                        return Err(ControlError::refused(format!("set the {what} of"), thread, error));
+                    }
+                    _ => changed = true,
+                }
             }
         }
         if !changed {
             return Ok(());
         }
     }
-    let busy = std::io::Error::other(format!("threads are not as set after {ROUNDS_MAX} tries"));
+    let busy = io::Error::other(format!("threads are not as set after {ROUNDS_MAX} tries"));
     Err(ControlError::refused("set the threads of", format!("processes {processes:?}"), busy))
 }

@@ -78,56 +78,38 @@ impl Event {
 
     /// The key of its counts, as in result documents.
     pub const fn key(self) -> &'static str {
+        self.key_and_words().0
+    }
+
+    const fn key_and_words(self) -> (&'static str, &'static str) {
         match self {
-            Event::Cycles => "cycles",
-            Event::Instructions => "instructions",
-            Event::KernelInstructions => "kernel_instructions",
-            Event::SpinInstructions => "spin_instructions",
-            Event::Branches => "branches",
-            Event::BranchMisses => "branch_misses",
-            Event::L1dLoads => "l1d_loads",
-            Event::L1dMisses => "l1d_misses",
-            Event::L2Misses => "l2_misses",
-            Event::LlcLoads => "llc_loads",
-            Event::LlcMisses => "llc_misses",
-            Event::DtlbLoads => "dtlb_loads",
-            Event::DtlbMisses => "dtlb_misses",
-            Event::ServedByL2 => "served_by_l2",
-            Event::ServedByL3 => "served_by_l3",
-            Event::ServedByMemory => "served_by_memory",
-            Event::CodeFromL2 => "code_from_l2",
-            Event::CodeBeyondL2 => "code_beyond_l2",
-            Event::TaskClock => "task_clock_ns",
-            Event::PageFaults => "page_faults",
-            Event::ContextSwitches => "context_switches",
+            Event::Cycles => ("cycles", "cycles"),
+            Event::Instructions => ("instructions", "instructions"),
+            Event::KernelInstructions => ("kernel_instructions", "instructions in kernel mode"),
+            Event::SpinInstructions => ("spin_instructions", "instructions spent spinning"),
+            Event::Branches => ("branches", "branches"),
+            Event::BranchMisses => ("branch_misses", "branch misses"),
+            Event::L1dLoads => ("l1d_loads", "first-level data cache loads"),
+            Event::L1dMisses => ("l1d_misses", "first-level data cache misses"),
+            Event::L2Misses => ("l2_misses", "second-level cache misses"),
+            Event::LlcLoads => ("llc_loads", "last-level cache loads"),
+            Event::LlcMisses => ("llc_misses", "last-level cache misses"),
+            Event::DtlbLoads => ("dtlb_loads", "data TLB loads"),
+            Event::DtlbMisses => ("dtlb_misses", "data TLB misses"),
+            Event::ServedByL2 => ("served_by_l2", "misses served by L2"),
+            Event::ServedByL3 => ("served_by_l3", "misses served by L3"),
+            Event::ServedByMemory => ("served_by_memory", "misses served by memory"),
+            Event::CodeFromL2 => ("code_from_l2", "lines of code from L2"),
+            Event::CodeBeyondL2 => ("code_beyond_l2", "lines of code from beyond L2"),
+            Event::TaskClock => ("task_clock_ns", "nanoseconds on a core"),
+            Event::PageFaults => ("page_faults", "page faults"),
+            Event::ContextSwitches => ("context_switches", "context switches"),
         }
     }
 }
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Event::Cycles => "cycles",
-            Event::Instructions => "instructions",
-            Event::KernelInstructions => "instructions in kernel mode",
-            Event::SpinInstructions => "instructions spent spinning",
-            Event::Branches => "branches",
-            Event::BranchMisses => "branch misses",
-            Event::L1dLoads => "first-level data cache loads",
-            Event::L1dMisses => "first-level data cache misses",
-            Event::L2Misses => "second-level cache misses",
-            Event::LlcLoads => "last-level cache loads",
-            Event::LlcMisses => "last-level cache misses",
-            Event::DtlbLoads => "data TLB loads",
-            Event::DtlbMisses => "data TLB misses",
-            Event::ServedByL2 => "misses served by L2",
-            Event::ServedByL3 => "misses served by L3",
-            Event::ServedByMemory => "misses served by memory",
-            Event::CodeFromL2 => "lines of code from L2",
-            Event::CodeBeyondL2 => "lines of code from beyond L2",
-            Event::TaskClock => "nanoseconds on a core",
-            Event::PageFaults => "page faults",
-            Event::ContextSwitches => "context switches",
-        })
+        f.write_str(self.key_and_words().1)
     }
 }

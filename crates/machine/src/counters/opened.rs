@@ -26,7 +26,6 @@ pub(super) enum CountScope<'a> {
     ControlGroup {
         /// The group's folder, open.
         folder: &'a File,
-        /// The core.
         core: usize,
     },
 }

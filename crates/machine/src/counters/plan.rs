@@ -15,7 +15,7 @@ use crate::top_down::Family;
 use crate::top_down::method::{Lead, MemoryReads, NamedCode};
 
 /// Groups of events that this machine can count, each as a whole.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Plan {
     pub(super) groups: Vec<GroupPlan>,
     pub(super) family: Option<Family>,
@@ -26,7 +26,6 @@ pub struct Plan {
     pub(super) notes: BTreeSet<String>,
 }
 
-/// Events that are counted together.
 #[derive(Debug, Clone)]
 pub(super) struct GroupPlan {
     pub(super) name: String,
@@ -50,7 +49,6 @@ pub(super) struct WantedEvent {
     pub(super) counts_always: bool,
 }
 
-/// Events that are wanted together.
 #[derive(Debug, Clone)]
 pub(super) struct WantedGroup {
     pub(super) name: String,
@@ -90,8 +88,7 @@ impl Plan {
             why_unknown.or_else(|| why_no_top_down(family?, Topology::read(&host).threads_per_core, slots_per_cycle));
         let processor = Processor { host: &host, family, is_amd: identity.vendor == AMD };
         let wishes = wishes(&processor, why_no_top_down.is_none());
-        let mut plan =
-            Plan { groups: Vec::new(), family, slots_per_cycle, why_no_top_down, spins: None, notes: BTreeSet::new() };
+        let mut plan = Plan { family, slots_per_cycle, why_no_top_down, ..Plan::default() };
         if family == Some(Family::Skylake) && guest::hypervisor(&host).is_some() {
             plan.notes.insert(
                 "top-down: a guest does not see whether its core is shared by hyper-threads; if it is, shares of slots are \
@@ -132,14 +129,8 @@ impl Plan {
             }]
         };
         let wishes = vec![group("faults", faults), group("switches", event(Event::ContextSwitches, switches))];
-        let mut plan = Plan {
-            groups: Vec::new(),
-            family: None,
-            slots_per_cycle: None,
-            why_no_top_down: Some("the kernel's own events say nothing of slots".to_owned()),
-            spins: None,
-            notes: BTreeSet::new(),
-        };
+        let why_no_top_down = Some("the kernel's own events say nothing of slots".to_owned());
+        let mut plan = Plan { why_no_top_down, ..Plan::default() };
         plan.settle(&Host::real(), wishes)?;
         Ok(plan)
     }
@@ -184,7 +175,7 @@ impl Plan {
         }
         self.notes.append(&mut trial.notes);
         if self.groups.is_empty() {
-            return Err(CountersUnavailable::NothingCounts { notes: self.notes.iter().cloned().collect() });
+            return Err(CountersUnavailable::NothingCounts(self.notes.iter().cloned().collect()));
         }
         Ok(())
     }

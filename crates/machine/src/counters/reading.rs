@@ -86,7 +86,6 @@ pub struct MemoryRead {
     pub meaning: String,
 }
 
-/// Bytes of a line.
 const LINE_BYTES: f64 = 64.0;
 
 impl CounterReading {
@@ -149,12 +148,10 @@ impl CounterReading {
         (all > 0.0).then(|| user / all)
     }
 
-    /// Instructions per cycle.
     pub(crate) fn instructions_per_cycle(&self) -> Option<f64> {
         self.ratio(Event::Instructions, Event::Cycles)
     }
 
-    /// Events for each thousand instructions.
     pub(crate) fn per_thousand_instructions(&self, event: Event) -> Option<f64> {
         self.ratio(event, Event::Instructions).map(|ratio| ratio * 1000.0)
     }

@@ -126,13 +126,11 @@ impl Source {
         Source { caveat: Some(caveat), ..self }
     }
 
-    /// The same event, in kernel mode too.
     pub(super) fn with_kernel(mut self) -> Source {
         self.builder.include_kernel();
         self
     }
 
-    /// The same event, in kernel mode alone.
     pub(super) fn in_kernel(mut self) -> Source {
         self.builder.include_kernel().exclude_user(true);
         self

@@ -32,7 +32,6 @@ pub(super) type SpinFunctions = &'static [(&'static str, &'static [&'static str]
 pub(super) const SPIN_FUNCTIONS: SpinFunctions =
     &[("postgres", &["s_lock", "perform_spin_delay", "finish_spin_delay"])];
 
-/// How spinning is counted.
 #[derive(Debug, Clone)]
 pub(super) struct Spins {
     /// The group in whose turns samples are taken.
@@ -62,7 +61,6 @@ impl Spins {
     }
 }
 
-/// The samples of one thread.
 pub(super) struct SpinSampler {
     sampler: Sampler,
     /// Addresses of the functions in this thread's memory.

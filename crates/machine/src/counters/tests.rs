@@ -16,7 +16,7 @@ use crate::top_down::Family;
 pub(super) fn kernel_plan() -> Option<Plan> {
     match Plan::of_kernel() {
         Ok(plan) => Some(plan),
-        Err(why @ (CountersUnavailable::NotPermitted { .. } | CountersUnavailable::Blocked { .. })) => {
+        Err(why @ (CountersUnavailable::NotPermitted { .. } | CountersUnavailable::Blocked(_))) => {
             skip(Need::PerfEvents, why);
             None
         }

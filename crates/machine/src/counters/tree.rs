@@ -1,9 +1,10 @@
 //! The threads of a process and of everything it started.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use procfs::process::Stat;
 
+use crate::control::threads::descendants;
 use crate::host::Host;
 
 /// A thread, and when it began in clock ticks since boot: ids are used again, pairs are not.
@@ -11,34 +12,16 @@ pub(super) type ThreadIdentity = (i32, u64);
 
 /// Every thread of `process` and its children, and their children. None if it has ended.
 pub(super) fn threads_of_tree(host: &Host, process: i32) -> BTreeSet<ThreadIdentity> {
-    let mut children: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
-    for pid in host.names("/proc").iter().filter_map(|name| name.parse::<i32>().ok()) {
-        if let Some(stat) = host.parsed::<Stat>(format!("/proc/{pid}/stat")) {
-            children.entry(stat.ppid).or_default().push(pid);
-        }
-    }
-    let mut threads = BTreeSet::new();
-    let mut waiting = vec![process];
-    let mut seen = BTreeSet::new();
-    while let Some(pid) = waiting.pop() {
-        // Ids that are used again while we read could make a circle.
-        if !seen.insert(pid) {
-            continue;
-        }
-        threads.extend(threads_of(host, pid));
-        waiting.extend(children.remove(&pid).unwrap_or_default());
-    }
-    threads
+    let processes = [process].into_iter().chain(descendants(host, process));
+    processes.flat_map(|process| threads_of(host, process)).collect()
 }
 
 fn threads_of(host: &Host, pid: i32) -> Vec<ThreadIdentity> {
-    let tids = host.names(format!("/proc/{pid}/task"));
-    tids.iter()
-        .filter_map(|tid| {
-            let stat: Stat = host.parsed(format!("/proc/{pid}/task/{tid}/stat"))?;
-            Some((stat.pid, stat.starttime))
-        })
-        .collect()
+    let identity = |tid: String| {
+        let stat: Stat = host.parsed(format!("/proc/{pid}/task/{tid}/stat"))?;
+        Some((stat.pid, stat.starttime))
+    };
+    host.names(format!("/proc/{pid}/task")).into_iter().filter_map(identity).collect()
 }
 
 #[cfg(test)]

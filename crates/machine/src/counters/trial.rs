@@ -13,7 +13,6 @@ use super::reading::GroupCounts;
 use super::{CountersUnavailable, Event};
 use crate::host::Host;
 
-/// A trial of groups, one after another.
 pub(super) struct Trial<'a> {
     host: &'a Host,
     /// What was found missing, and what stands for what.
@@ -22,7 +21,6 @@ pub(super) struct Trial<'a> {
     opened: BTreeMap<&'static str, usize>,
 }
 
-/// How one group fared.
 enum GroupOutcome {
     Works(GroupPlan),
     /// The kernel has not enough counters for it at once.

@@ -12,12 +12,9 @@ use crate::host::Host;
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CountersUnavailable {
-    /// None of the threads exists.
-    #[error("none of the {asked} threads to count is alive")]
-    NoThreads {
-        /// How many were asked for.
-        asked: usize,
-    },
+    /// None of so many threads exists.
+    #[error("none of the {0} threads to count is alive")]
+    NoThreads(usize),
     /// The processor, or the hypervisor above it, has none to give.
     #[error("the kernel sees no performance counters in this processor (perf_event_open: {error})")]
     NotOffered {
@@ -36,19 +33,13 @@ pub enum CountersUnavailable {
     },
     /// The call itself is forbidden, as containers do, or the process is another user's.
     #[error(
-        "perf_event_open is blocked here ({error}), as a container's system call filter does, or the process is another \
+        "perf_event_open is blocked here ({0}), as a container's system call filter does, or the process is another \
          user's"
     )]
-    Blocked {
-        /// What the kernel said.
-        error: String,
-    },
-    /// Counters open, but none of the groups counts anything.
-    #[error("the counters open and do not count: {}", notes.join("; "))]
-    NothingCounts {
-        /// What became of each group.
-        notes: Vec<String>,
-    },
+    Blocked(String),
+    /// Counters open, but none of the groups counts anything; what became of each.
+    #[error("the counters open and do not count: {}", .0.join("; "))]
+    NothingCounts(Vec<String>),
     /// The folder is not one that counters can be bound to.
     #[error("{folder} cannot be counted as a control group: {error}")]
     NotAControlGroup {
@@ -58,17 +49,11 @@ pub enum CountersUnavailable {
         error: String,
     },
     /// Too many files are open.
-    #[error("too many open files for the counters of all threads (perf_event_open: {error})")]
-    NoFiles {
-        /// What the kernel said.
-        error: String,
-    },
+    #[error("too many open files for the counters of all threads (perf_event_open: {0})")]
+    NoFiles(String),
     /// Anything else.
-    #[error("perf_event_open failed: {error}")]
-    Other {
-        /// What the kernel said.
-        error: String,
-    },
+    #[error("perf_event_open failed: {0}")]
+    Other(String),
 }
 
 /// Above this, `perf_event_paranoid` keeps ordinary users from counting even their own threads.
@@ -104,9 +89,9 @@ impl CountersUnavailable {
             Some(Errno::ACCESS | Errno::PERM) if paranoid > Some(paranoid_max) => {
                 CountersUnavailable::NotPermitted { paranoid: paranoid.unwrap_or_default(), needed: paranoid_max }
             }
-            Some(Errno::ACCESS | Errno::PERM | Errno::NOSYS) => CountersUnavailable::Blocked { error },
-            Some(Errno::MFILE | Errno::NFILE) => CountersUnavailable::NoFiles { error },
-            _ => CountersUnavailable::Other { error },
+            Some(Errno::ACCESS | Errno::PERM | Errno::NOSYS) => CountersUnavailable::Blocked(error),
+            Some(Errno::MFILE | Errno::NFILE) => CountersUnavailable::NoFiles(error),
+            _ => CountersUnavailable::Other(error),
         }
     }
 
@@ -127,16 +112,16 @@ impl CountersUnavailable {
                      cap_perfmon=ep)"
                 ));
             }
-            CountersUnavailable::NothingCounts { .. } => "stop other profilers, or run on bare metal",
+            CountersUnavailable::NothingCounts(_) => "stop other profilers, or run on bare metal",
             CountersUnavailable::NotAControlGroup { .. } => {
                 "name a folder of the version 2 hierarchy or of version 1's perf_event (mount -t cgroup -o perf_event none \
                  /sys/fs/cgroup/perf_event)"
             }
-            CountersUnavailable::Blocked { .. } => {
+            CountersUnavailable::Blocked(_) => {
                 "start the container with --cap-add PERFMON and a seccomp profile that lets perf_event_open through"
             }
-            CountersUnavailable::NoFiles { .. } => "raise the hard limit of open files: ulimit -Hn 65536",
-            CountersUnavailable::NoThreads { .. } | CountersUnavailable::Other { .. } => return None,
+            CountersUnavailable::NoFiles(_) => "raise the hard limit of open files: ulimit -Hn 65536",
+            CountersUnavailable::NoThreads(_) | CountersUnavailable::Other(_) => return None,
         };
         Some(remedy.to_owned())
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::host::Host;
+use crate::process_identity::ProcessIdentity;
 use crate::process_tree::stat::{Stat, thread_folder};
 
 /// The kernel reports user and system time in ticks of 10 ms, and most kernels sample which of both it was: from this many ticks on the
@@ -13,8 +14,8 @@ const TICKS_MIN: u64 = 20;
 /// What some threads had used up to one moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ModeTimes {
-    /// User ticks and all ticks, by thread and when it began.
-    threads: BTreeMap<(i32, u64), (u64, u64)>,
+    /// User ticks and all ticks, by thread.
+    threads: BTreeMap<ProcessIdentity, (u64, u64)>,
 }
 
 impl ModeTimes {
@@ -22,7 +23,7 @@ impl ModeTimes {
     pub(super) fn read(host: &Host, threads: &[i32]) -> ModeTimes {
         let thread = |id: &i32| {
             let stat = Stat::read(host, format!("{}/stat", thread_folder(host, *id)))?;
-            Some(((*id, stat.began), (stat.user_ticks, stat.cpu_ticks)))
+            Some((ProcessIdentity { id: *id, began: stat.began }, (stat.user_ticks, stat.cpu_ticks)))
         };
         ModeTimes { threads: threads.iter().filter_map(thread).collect() }
     }

@@ -6,7 +6,6 @@ use super::layout::{bytes, write_item};
 use crate::counters::{CounterReading, Event};
 use crate::top_down::TopDown;
 
-/// Writes every figure of a reading, and its notes.
 pub(super) fn write_reading(text: &mut String, reading: &CounterReading) {
     let summary = reading.summary();
     let _ = writeln!(text, "  {:<31}{:>15}{:>10}", "", "estimate", "coverage");

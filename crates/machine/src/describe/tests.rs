@@ -41,7 +41,6 @@ fn text(fake: &FakeHost) -> String {
     text
 }
 
-/// Two controls with one reason.
 fn made_up_controls() -> Vec<ControlReport> {
     let control = |key: &str, unit: &str| ControlReport {
         key: key.to_owned(),

@@ -14,7 +14,6 @@ pub(super) struct DiskTotals {
     pub(super) write: Operations,
 }
 
-/// Operations of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Operations {
     count: u64,
@@ -36,7 +35,6 @@ impl DiskTotals {
         }
     }
 
-    /// What was added since `earlier`.
     pub(super) fn since(&self, earlier: &DiskTotals) -> DiskTotals {
         DiskTotals {
             busy_ms: milliseconds(self.busy_ms, earlier.busy_ms),
@@ -45,7 +43,6 @@ impl DiskTotals {
         }
     }
 
-    /// The time in which it had something to do.
     pub(super) fn busy(&self) -> Duration {
         Duration::from_millis(self.busy_ms)
     }
@@ -60,7 +57,6 @@ impl Operations {
         }
     }
 
-    /// Those of both disks.
     pub(super) fn plus(self, other: Operations) -> Operations {
         Operations {
             count: self.count + other.count,

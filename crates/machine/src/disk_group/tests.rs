@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::control::fake::{EVERY, Groups, Machine, quick_folder};
-use crate::own_group::{restore_left_over, state_of};
+use crate::own_group::restore_left_over;
+use crate::own_group::tests::is_over_when_killed_after;
 
 const MB: u64 = 1_000_000;
 
@@ -111,30 +112,13 @@ fn whatever_a_kill_leaves_is_undone_at_the_next_start() {
             if groups == Groups::V1 {
                 world.limit_home(Some(125 * MB));
             }
-            let journal = state_of(world.state.path(), NAME).join("restore.jsonl");
-            world.machine.watch(journal.clone());
-            let before = world.machine.snapshot();
-            world.machine.trouble(changes, usize::MAX);
-            let made = world.make(60 * MB).and_then(|mut group| {
+            let make = || {
+                let mut group = world.make(60 * MB)?;
                 let process = ProcessIdentity::of(&world.machine.host(), 200).unwrap();
                 let _ = group.as_folder().unwrap().take(&world.machine.host(), process);
                 group.limit(90 * MB).map(|()| group)
-            });
-            let is_over = world.machine.left().is_none();
-            // Dropped while nothing can be changed, as if it had been killed; the journal is what it was then.
-            let text = world.machine.left().map_or_else(|| fs::read(&journal).ok(), Some);
-            world.machine.trouble(0, usize::MAX);
-            drop(made);
-            world.machine.trouble(0, 0);
-            if let Some(text) = text.filter(|text| !text.is_empty()) {
-                fs::create_dir_all(journal.parent().unwrap()).unwrap();
-                fs::write(&journal, text).unwrap();
-            }
-            let restored = restore_left_over(&world.machine.host(), world.state.path());
-            assert!(restored.iter().all(Result::is_ok), "{groups:?} {changes}: {restored:?}");
-            assert_eq!(world.machine.snapshot(), before, "{groups:?}, killed after {changes} changes");
-            assert!(fs::read_dir(world.state.path()).unwrap().next().is_none(), "{groups:?} {changes}");
-            if is_over {
+            };
+            if is_over_when_killed_after(changes, &world.machine, world.state.path(), NAME, make) {
                 break;
             }
         }

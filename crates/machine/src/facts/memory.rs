@@ -28,7 +28,6 @@ pub struct HugePages {
 
 const NODES: &str = "/sys/devices/system/node";
 
-/// The nodes, by number.
 pub(super) fn numa_nodes(host: &Host) -> Vec<NumaNode> {
     let node = |name: String| {
         let node = name.strip_prefix("node")?.parse().ok()?;

@@ -91,7 +91,6 @@ pub(crate) fn online_cores(host: &Host) -> Vec<usize> {
     })
 }
 
-/// Cores in the affinity mask of this process.
 pub(super) fn affinity() -> Option<usize> {
     let cores = rustix::thread::sched_getaffinity(None).ok()?.count() as usize;
     (cores > 0).then_some(cores)

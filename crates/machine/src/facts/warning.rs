@@ -6,7 +6,6 @@ use crate::host::Host;
 use crate::processor_time::{ProcessorTicks, stolen_note};
 use crate::resctrl::conflict;
 
-/// Every warning, with its remedy.
 pub(super) fn read(host: &Host, cgroups: &Cgroups) -> Vec<String> {
     [quota(cgroups), tools(host), stolen(host)].into_iter().flatten().collect()
 }

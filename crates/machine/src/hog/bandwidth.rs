@@ -45,8 +45,12 @@ impl HogKind for Bandwidth {
 
     fn start(&self, strength: f64, place: &HogPlace) -> Result<Box<dyn Running>, HogError> {
         let threads = place.cores.len().max(1);
-        let streams = Streams::start(&CacheSizes::here(), &place.cores, threads, strength * 1e6 / threads as f64)?;
-        Ok(Box::new(RunningStreams { streams }))
+        let rate = strength * 1e6 / threads as f64;
+        let mut streams = Streams::start(&CacheSizes::here(), &place.cores, threads, rate)?;
+        Ok(Box::new(move |window: Duration| {
+            let megabytes = streams.bytes_since() as f64 / 1e6;
+            Achieved { amount: Some(megabytes / window.as_secs_f64()), ..Achieved::default() }
+        }))
     }
 }
 
@@ -66,7 +70,7 @@ impl Streams {
         let (inside, cores) = (Arc::clone(&read), cores.to_vec());
         let crew = Crew::start(threads, move |index| {
             pin_to_one(&cores, index)?;
-            let buffer = Buffer::new(bytes).map_err(|error| HogError::Memory { error })?;
+            let buffer = Buffer::new(bytes).map_err(HogError::Memory)?;
             let read = Arc::clone(&inside);
             Ok(move |leave: &Leave| stream_at(rate, &buffer, &read, leave))
         })?;
@@ -93,16 +97,5 @@ fn stream_at(rate: f64, buffer: &Buffer, read: &AtomicU64, leave: &Leave) {
         if leave.is_asked() {
             return;
         }
-    }
-}
-
-struct RunningStreams {
-    streams: Streams,
-}
-
-impl Running for RunningStreams {
-    fn achieved(&mut self, window: Duration) -> Achieved {
-        let megabytes = self.streams.bytes_since() as f64 / 1e6;
-        Achieved { amount: Some(megabytes / window.as_secs_f64()), ..Achieved::default() }
     }
 }

@@ -64,7 +64,7 @@ impl Crew {
                 }
             };
             let thread = std::thread::Builder::new().name(format!("hog-{index}")).spawn(body);
-            crew.threads.push(thread.map_err(|error| HogError::Thread { error })?);
+            crew.threads.push(thread.map_err(HogError::Thread)?);
         }
         drop(ready);
         // The first failure; a crew that is dropped takes its threads with it.

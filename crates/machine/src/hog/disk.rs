@@ -38,11 +38,9 @@ pub struct Disk {
     writes: bool,
 }
 
-/// The kind that writes.
 pub(crate) static DISK_WRITE: Disk =
     Disk { key: "disk", meaning: "writes to the disk of its folder at this rate, past the page cache", writes: true };
 
-/// The kind that reads.
 pub(crate) static DISK_READ: Disk = Disk {
     key: "disk-read",
     meaning: "reads from the disk of its folder at this rate, past the page cache",
@@ -77,11 +75,22 @@ impl HogKind for Disk {
         let (inside, cores, writes) = (Arc::clone(&tally), place.cores.clone(), self.writes);
         let crew = Crew::start(1, move |index| {
             pin_to_one(&cores, index)?;
-            let buffer = Buffer::new(block as usize).map_err(|error| HogError::Memory { error })?;
+            let buffer = Buffer::new(block as usize).map_err(HogError::Memory)?;
             let (file, tally) = (Arc::clone(&file), Arc::clone(&inside));
             Ok(move |leave: &Leave| transfer(&file, buffer, writes, strength * 1e6, &tally, leave))
         })?;
-        Ok(Box::new(RunningDisk { tally, before: 0, _crew: crew }))
+        let mut before = 0;
+        Ok(Box::new(move |window: Duration| {
+            let _works_until_dropped = &crew;
+            let now = tally.bytes.load(Ordering::Relaxed);
+            let bytes = now - std::mem::replace(&mut before, now);
+            let failure = tally.failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+            Achieved {
+                amount: Some(bytes as f64 / 1e6 / window.as_secs_f64()),
+                notes: failure.into_iter().collect(),
+                ..Achieved::default()
+            }
+        }))
     }
 }
 
@@ -111,7 +120,7 @@ pub(crate) fn make_file(folder: &Path, bytes: u64, is_to_be_read: bool) -> Resul
         Err(error) => return Err(disk_full(folder, bytes, error.into())),
     }
     if is_to_be_read {
-        let block = Buffer::new(BLOCK_MAX as usize).map_err(|error| HogError::Memory { error })?;
+        let block = Buffer::new(BLOCK_MAX as usize).map_err(HogError::Memory)?;
         for offset in (0..bytes).step_by(BLOCK_MAX as usize) {
             file.write_all_at(block.bytes(), offset).map_err(|error| disk_full(folder, bytes, error))?;
         }
@@ -159,25 +168,6 @@ fn transfer(file: &File, mut buffer: Buffer, writes: bool, rate: f64, tally: &Ta
         }
         if leave.is_asked() {
             return;
-        }
-    }
-}
-
-struct RunningDisk {
-    tally: Arc<Tally>,
-    before: u64,
-    _crew: Crew,
-}
-
-impl Running for RunningDisk {
-    fn achieved(&mut self, window: Duration) -> Achieved {
-        let now = self.tally.bytes.load(Ordering::Relaxed);
-        let bytes = now - std::mem::replace(&mut self.before, now);
-        let failure = self.tally.failure.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        Achieved {
-            amount: Some(bytes as f64 / 1e6 / window.as_secs_f64()),
-            notes: failure.into_iter().collect(),
-            ..Achieved::default()
         }
     }
 }

@@ -132,7 +132,6 @@ struct RunningPirate {
     _crew: Crew,
 }
 
-/// What a window of one thread comes to.
 struct Window {
     loads: u64,
     swept: u64,

@@ -69,7 +69,7 @@ impl Sweep {
     /// A buffer of about `bytes`, in huge pages if possible, linked into chains.
     pub fn new(bytes: u64, seed: u64) -> Result<Sweep, HogError> {
         let chained = (bytes as usize).next_multiple_of(LINE * CHAINS);
-        let mut buffer = Buffer::new(chained).map_err(|error| HogError::Memory { error })?;
+        let mut buffer = Buffer::new(chained).map_err(HogError::Memory)?;
         let lines = buffer.lines();
         let places = link(buffer.bytes_mut(), lines, seed);
         Ok(Sweep { buffer, places })

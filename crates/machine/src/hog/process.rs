@@ -21,7 +21,7 @@ pub struct HogProcess {
 impl HogProcess {
     /// Starts a command that [serves](super::serve()) a hog, and waits until the hog works.
     pub fn spawn(command: &mut Command) -> Result<HogProcess, HogError> {
-        let failed = |error| HogError::Process { why: format!("cannot start it: {error}") };
+        let failed = |error| HogError::Process(format!("cannot start it: {error}"));
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let input = child.stdin.take();
         let output = child.stdout.take().expect("piped above");
@@ -39,7 +39,7 @@ impl HogProcess {
 
     /// What it achieved since the last report, or since it began to work.
     pub fn report(&mut self) -> Result<HogReport, HogError> {
-        let gone = |error| HogError::Process { why: format!("it hears no more: {error}") };
+        let gone = |error| HogError::Process(format!("it hears no more: {error}"));
         let input = self.input.as_mut().expect("open until the hog is dropped");
         input.write_all(b"report\n").map_err(gone)?;
         match self.next_line()? {
@@ -49,7 +49,7 @@ impl HogProcess {
     }
 
     fn next_line(&mut self) -> Result<Line, HogError> {
-        let wrong = |why: String| HogError::Process { why };
+        let wrong = HogError::Process;
         let text = match self.lines.next() {
             Some(Ok(text)) => text,
             Some(Err(error)) => return Err(wrong(format!("cannot hear it: {error}"))),
@@ -64,7 +64,7 @@ impl HogProcess {
 }
 
 fn unexpected(line: &Line) -> HogError {
-    HogError::Process { why: format!("it said {line:?} out of turn") }
+    HogError::Process(format!("it said {line:?} out of turn"))
 }
 
 impl Drop for HogProcess {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::HogSpec;
+use super::{HogKind, HogSpec};
 
 /// Share of the strength from which it counts as reached.
 const REACHED_MIN: f64 = 0.95;
@@ -51,32 +51,19 @@ impl HogReport {
     /// Compares what was achieved with what was wanted.
     pub fn judge(spec: HogSpec, window: Duration, achieved: Achieved) -> HogReport {
         let Achieved { amount, interval, figures, mut notes } = achieved;
-        let wanted = spec.strength();
-        let Some(kind) = spec.kind() else {
-            let unit = String::new();
-            let window_s = window.as_secs_f64();
-            return HogReport {
-                hog: spec,
-                window_s,
-                unit,
-                wanted,
-                achieved: None,
-                interval,
-                reached: None,
-                figures,
-                notes,
-            };
-        };
-        let reached = amount.map(|amount| amount >= wanted * REACHED_MIN);
-        if reached == Some(false) {
-            notes.insert(0, format!("{} was not reached: {}", spec, kind.shortfall()));
+        let (kind, wanted) = (spec.kind(), spec.strength());
+        let achieved = amount.filter(|_| kind.is_some());
+        let reached = achieved.map(|amount| amount >= wanted * REACHED_MIN);
+        if let Some(kind) = kind.filter(|_| reached == Some(false)) {
+            notes.insert(0, format!("{spec} was not reached: {}", kind.shortfall()));
         }
+        let unit = kind.map_or("", HogKind::unit).to_owned();
         HogReport {
             hog: spec,
             window_s: window.as_secs_f64(),
-            unit: kind.unit().to_owned(),
+            unit,
             wanted,
-            achieved: amount,
+            achieved,
             interval,
             reached,
             figures,

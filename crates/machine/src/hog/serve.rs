@@ -40,7 +40,7 @@ pub fn serve(spec: HogSpec, place: &HogPlace, input: impl BufRead, mut output: i
     hog.report();
     write_line(&mut output, &Line::Ready { hog: spec })?;
     for line in input.lines() {
-        line.map_err(|error| HogError::Parent { error })?;
+        line.map_err(HogError::Parent)?;
         write_line(&mut output, &Line::Report(hog.report()))?;
     }
     Ok(())
@@ -49,7 +49,7 @@ pub fn serve(spec: HogSpec, place: &HogPlace, input: impl BufRead, mut output: i
 fn write_line(output: &mut impl Write, line: &Line) -> Result<(), HogError> {
     let text = serde_json::to_string(line).expect("lines are made of text and numbers");
     let written = writeln!(output, "{text}").and_then(|()| output.flush());
-    written.map_err(|error| HogError::Parent { error })
+    written.map_err(HogError::Parent)
 }
 
 /// Has the kernel end this process when the thread that started it ends, so that a hog does not outlive a parent that was
@@ -58,7 +58,7 @@ fn write_line(output: &mut impl Write, line: &Line) -> Result<(), HogError> {
 /// It is the *thread* that counts: a parent must start its hogs from a thread that lives as long as they are to.
 pub fn die_with_parent() -> Result<(), HogError> {
     let signal = Some(rustix::process::Signal::KILL);
-    rustix::process::set_parent_process_death_signal(signal).map_err(|error| HogError::Parent { error: error.into() })
+    rustix::process::set_parent_process_death_signal(signal).map_err(|error| HogError::Parent(error.into()))
 }
 
 #[cfg(test)]
@@ -107,6 +107,6 @@ mod tests {
             }
         }
         let result = serve(HogSpec::NONE, &HogPlace::default(), "\n".as_bytes(), Closed);
-        assert!(matches!(result, Err(HogError::Parent { .. })), "{result:?}");
+        assert!(matches!(result, Err(HogError::Parent(_))), "{result:?}");
     }
 }

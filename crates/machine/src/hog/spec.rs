@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{HOGS, HogError, HogKind};
 
-/// The word for no hog.
 const NONE: &str = "none";
 
 /// A kind of hog and its strength, or none.

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::lock::StateLock;
 use super::undo::{Undone, undo};
 use super::{LimiterError, Restored};
-use crate::control::Undo;
+use crate::control::{ControlError, Undo, UndoNotes};
 use crate::host::Host;
 
 /// The first line.
@@ -33,7 +34,6 @@ struct Note {
     undo: Undo,
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
@@ -41,6 +41,19 @@ pub(crate) struct Journal {
     notes: Vec<Note>,
     /// Open while there are notes.
     file: Option<File>,
+}
+
+/// The journal as one control sees it.
+pub(crate) struct Notes<'a> {
+    journal: &'a mut Journal,
+    control: &'a str,
+}
+
+impl UndoNotes for Notes<'_> {
+    fn note(&mut self, undo: Undo) -> Result<(), ControlError> {
+        let noted = self.journal.note(self.control, undo);
+        noted.map_err(|error| ControlError::refused("note how to undo a change in", self.journal.path.display(), error))
+    }
 }
 
 fn path_in(state: &Path) -> PathBuf {
@@ -54,12 +67,10 @@ impl Journal {
         Journal { path: path_in(state), header, notes: Vec::new(), file: None }
     }
 
-    /// Whether there is one.
     pub(crate) fn is_in(state: &Path) -> bool {
         path_in(state).exists()
     }
 
-    /// Undoes what an old one says.
     pub(crate) fn restore_old(host: &Host, state: &Path) -> Result<Restored, LimiterError> {
         let path = path_in(state);
         let failed = |error| LimiterError::State { path: path.clone(), error };
@@ -92,8 +103,30 @@ impl Journal {
         Journal { header, notes, ..now }.undo_all(host)
     }
 
+    /// Takes the lock of a state folder, undoes what an old journal in it says, and begins a new one.
+    pub(crate) fn begin(host: &Host, state: &Path) -> Result<(StateLock, Journal, Restored), LimiterError> {
+        let lock = StateLock::take(state)?;
+        let left = Journal::restore_old(host, state)?;
+        let journal = Journal::new(host, state);
+        let left = journal.all_of(left)?;
+        Ok((lock, journal, left))
+    }
+
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// What was put back, or what could not be, which remains in the journal.
+    pub(crate) fn all_of(&self, restored: Restored) -> Result<Restored, LimiterError> {
+        if restored.failed.is_empty() {
+            return Ok(restored);
+        }
+        Err(LimiterError::NotRestored { failed: restored.failed, journal: self.path.clone() })
+    }
+
+    /// The journal as a control of this name sees it.
+    pub(crate) fn notes_of<'a>(&'a mut self, control: &'a str) -> Notes<'a> {
+        Notes { journal: self, control }
     }
 
     /// Notes a change of a control that is about to be made.
@@ -171,7 +204,6 @@ impl Journal {
         self.rewrite()
     }
 
-    /// Undoes everything.
     pub(crate) fn undo_all(&mut self, host: &Host) -> Result<Restored, LimiterError> {
         if self.notes.is_empty() && self.file.is_none() {
             return Ok(Restored::default());

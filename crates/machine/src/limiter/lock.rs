@@ -50,7 +50,7 @@ impl StateLock {
                 Err(Errno::WOULDBLOCK) => {
                     let process = holder(&mut file);
                     if !process.is_some_and(is_ending) || began.elapsed() > ENDING_MAX {
-                        return Err(LimiterError::InUse { process });
+                        return Err(LimiterError::InUse(process));
                     }
                     std::thread::sleep(Duration::from_millis(20));
                 }

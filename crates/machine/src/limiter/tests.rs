@@ -52,14 +52,7 @@ impl World {
 
     /// Leaves a journal behind, as a kill does: as it is now, or as it was when changes began to fail.
     fn kill(&self, limiter: Limiter) {
-        let journal = self.state.path().join("restore.jsonl");
-        let text = self.machine.left().map_or_else(|| fs::read(&journal), Ok);
-        self.machine.trouble(0, usize::MAX);
-        drop(limiter);
-        self.machine.trouble(0, 0);
-        if let Ok(text) = text {
-            fs::write(journal, text).unwrap();
-        }
+        self.machine.kill(limiter, &self.state.path().join("restore.jsonl"));
     }
 
     fn restore(&self) -> Result<Restored, LimiterError> {
@@ -67,7 +60,6 @@ impl World {
     }
 }
 
-/// What differs between two snapshots; nothing, if all is well.
 fn differences(one: &BTreeMap<PathBuf, String>, other: &BTreeMap<PathBuf, String>) -> Vec<String> {
     let missing = |here: &BTreeMap<PathBuf, String>, there: &BTreeMap<PathBuf, String>| -> Vec<String> {
         let is_other = |(path, text): &(&PathBuf, &String)| there.get(*path) != Some(*text);

@@ -12,9 +12,8 @@ use crate::control::threads::{descendants, parent, started, threads};
 use crate::control::{Origin, Undo};
 use crate::host::Host;
 
-/// How undoing went, in words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Undone {
+pub(crate) enum Undone {
     /// There was nothing to undo any more.
     Nothing,
     Done(String),
@@ -51,7 +50,7 @@ impl Undo {
 }
 
 /// Undoes a change that the process `owner` made.
-pub(super) fn undo(host: &Host, undo: &Undo, owner: u32) -> Undone {
+pub(crate) fn undo(host: &Host, undo: &Undo, owner: u32) -> Undone {
     match undo {
         Undo::RemoveGroup { folder, tasks_to } => {
             let above = Path::new(folder).parent().unwrap_or(Path::new("/"));

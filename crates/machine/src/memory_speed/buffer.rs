@@ -53,7 +53,6 @@ impl Buffer {
         &self.map[self.start..self.start + self.len]
     }
 
-    /// Its bytes, to change.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.map[self.start..self.start + self.len]
     }

@@ -14,7 +14,6 @@ use super::figure::Figure;
 /// Loads between two looks at the clock: some tens of microseconds in the nearest cache.
 const BATCH: usize = 1 << 13;
 
-/// The smallest working set.
 const BYTES_MIN: usize = 4 << 10;
 
 /// Loads that warm a working set at most: where it fits a cache this is all of it.

@@ -46,7 +46,7 @@ fn on_this_core(
     rounds: Rounds,
 ) -> Result<Vec<LoadedPoint>, HogError> {
     pin(chaser)?;
-    let mut buffer = Buffer::new(caches.beyond_caches(1)).map_err(|error| HogError::Memory { error })?;
+    let mut buffer = Buffer::new(caches.beyond_caches(1)).map_err(HogError::Memory)?;
     let bytes = buffer.bytes().len();
     let mut at = latency::prepare(&mut buffer, bytes, WARM_LOADS);
     let mut points = Vec::with_capacity(shares.len() + 2);

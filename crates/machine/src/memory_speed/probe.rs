@@ -10,16 +10,6 @@ use crate::cpu_time::{ThreadTimes, current_thread_id, thread_times};
 use crate::hog::pin;
 use crate::space::available_memory;
 
-/// Times the last level cache that the largest working set has.
-const CURVE_TIMES: u64 = 8;
-/// The same, quick.
-const CURVE_TIMES_QUICK: u64 = 4;
-
-/// The largest working set at most, and where caches are not told.
-const CURVE_BYTES_MAX: u64 = 1 << 30;
-/// The same, quick.
-const CURVE_BYTES_MAX_QUICK: u64 = 256 << 20;
-
 /// The share of the free memory that one measurement may take.
 const MEMORY_SHARE: f64 = 0.25;
 
@@ -41,8 +31,8 @@ struct Plan {
 impl Plan {
     fn of(options: &Options) -> Plan {
         let rounds = |count, milliseconds| Rounds { count, each: Duration::from_millis(milliseconds) };
-        let (times, most) =
-            if options.quick { (CURVE_TIMES_QUICK, CURVE_BYTES_MAX_QUICK) } else { (CURVE_TIMES, CURVE_BYTES_MAX) };
+        // Times the last level cache that the largest working set has; how large it is at most, and where caches are not told.
+        let (times, most) = if options.quick { (4, 256 << 20) } else { (8, 1 << 30) };
         let room = available_memory().map_or(u64::MAX, |room| (room as f64 * MEMORY_SHARE) as u64);
         let wanted = options.caches.llc.or(options.caches.l2).map_or(most, |last| last * times);
         let largest = wanted.min(most).min(room) as usize;
@@ -128,7 +118,6 @@ struct Curve {
     /// How much of the last level there is, bytes.
     seen: Option<[u64; 2]>,
     huge_share: Option<f64>,
-    /// What the scheduler gave the thread.
     times: Option<ThreadTimes>,
 }
 

@@ -54,7 +54,6 @@ pub struct AlonePoint {
     pub missed: f64,
 }
 
-/// What a search found.
 pub(crate) struct Found {
     /// The distance between two sizes of the fine search, MiB; 0 if the coarse one found nothing.
     pub step_mib: f64,

@@ -3,7 +3,6 @@
 use super::bandwidth::Pattern;
 use super::*;
 
-/// Figures of no machine.
 pub(crate) fn example() -> MemorySpeed {
     let figure = |unit: &str, median: f64| Figure::of(unit, &[median * 0.5, median, median * 1.5]).unwrap();
     let level = |level, bytes, median| LevelLatency { level, bytes, latency: figure("ns", median) };
@@ -46,7 +45,7 @@ fn a_level_that_is_not_known_is_none() {
 #[test]
 fn a_small_machine() {
     let caches = CacheSizes { l1: Some(8 << 10), l2: Some(64 << 10), llc: None, llc_shared_by: 1, is_victim: false };
-    let cores = affinity()[..1].to_vec();
+    let cores = usable_cores()[..1].to_vec();
     let sockets = vec![(0, cores.clone())];
     let options = Options { quick: true, cores, sockets, caches, guest_of: Some("kvm".to_owned()) };
     let mut shares = Vec::new();

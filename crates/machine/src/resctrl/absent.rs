@@ -6,54 +6,23 @@ use procfs::process::{MountInfo, MountInfos};
 
 use super::bandwidth::BandwidthUnit;
 use crate::availability::Availability;
-use crate::control::ControlError;
 use crate::facts::guest;
 use crate::facts::processor::Identity;
 use crate::host::Host;
 
-/// Why there is no resctrl to work with.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}{}", remedy.as_ref().map(|remedy| format!(" (remedy: {remedy})")).unwrap_or_default())]
-pub struct Absent {
-    /// Why not.
-    pub reason: String,
-    /// What would help; `None` if nothing can.
-    pub remedy: Option<String>,
+/// Why a mounted resctrl lacks something: the processor has none of `flags`, a boot parameter of the kernel disables `option`,
+/// or the reason is `otherwise`.
+pub(crate) fn missing(host: &Host, flags: &[&str], option: &str, otherwise: &str) -> Availability {
+    if let Err(absent) = processor_has(host, flags) {
+        return absent;
+    }
+    let arguments = host.text("/proc/cmdline").unwrap_or_default();
+    let off = format!("!{option}");
+    let of_rdt = |word: &&str| word.strip_prefix("rdt=").is_some_and(|list| list.split(',').any(|part| part == off));
+    let argument = arguments.split_whitespace().find(of_rdt);
+    Availability::no(otherwise, argument.map(|argument| format!("boot the kernel without {argument}")).as_deref())
 }
 
-impl Absent {
-    pub(crate) fn because(reason: impl Into<String>, remedy: Option<&str>) -> Absent {
-        Absent { reason: reason.into(), remedy: remedy.map(str::to_owned) }
-    }
-
-    /// Why a mounted resctrl lacks something: the processor has none of `flags`, a boot parameter of the kernel disables `option`,
-    /// or the reason is `otherwise`.
-    pub(crate) fn missing(host: &Host, flags: &[&str], option: &str, otherwise: &str) -> Absent {
-        if let Err(absent) = processor_has(host, flags) {
-            return absent;
-        }
-        let arguments = host.text("/proc/cmdline").unwrap_or_default();
-        let off = format!("!{option}");
-        let of_rdt =
-            |word: &&str| word.strip_prefix("rdt=").is_some_and(|list| list.split(',').any(|part| part == off));
-        match arguments.split_whitespace().find(of_rdt) {
-            Some(argument) => Absent::because(otherwise, Some(&format!("boot the kernel without {argument}"))),
-            None => Absent::because(otherwise, None),
-        }
-    }
-
-    /// As the answer of a control's probe.
-    pub fn availability(&self) -> Availability {
-        Availability::no(self.reason.clone(), self.remedy.as_deref())
-    }
-
-    /// As the error of the control with this key.
-    pub fn error(self, control: &str) -> ControlError {
-        ControlError::Unavailable { control: control.to_owned(), reason: self.reason, remedy: self.remedy }
-    }
-}
-
-/// A mount to work with.
 #[derive(Debug, PartialEq)]
 pub(super) struct Mount {
     pub(super) folder: PathBuf,
@@ -63,7 +32,7 @@ pub(super) struct Mount {
 const WHERE: &str = "/sys/fs/resctrl";
 
 /// Finds the mount. Never mounts.
-pub(super) fn find_mount(host: &Host) -> Result<Mount, Absent> {
+pub(super) fn find_mount(host: &Host) -> Result<Mount, Availability> {
     let mounts = host.parsed::<MountInfos>("/proc/self/mountinfo").map(|mounts| mounts.0).unwrap_or_default();
     let mounts: Vec<MountInfo> = mounts.into_iter().filter(|mount| mount.fs_type == "resctrl").collect();
     let Some(mount) = mounts.iter().find(|mount| mount.root == "/") else {
@@ -71,7 +40,7 @@ pub(super) fn find_mount(host: &Host) -> Result<Mount, Absent> {
             Some(part) => {
                 let folder = part.mount_point.display();
                 let reason = format!("only the group {} of resctrl can be seen here, at {folder}", part.root);
-                Absent::because(reason, Some("run outside the container, or give it the whole of /sys/fs/resctrl"))
+                Availability::no(reason, Some("run outside the container, or give it the whole of /sys/fs/resctrl"))
             }
             None => not_mounted(host),
         });
@@ -79,11 +48,11 @@ pub(super) fn find_mount(host: &Host) -> Result<Mount, Absent> {
     let folder = mount.mount_point.clone();
     if mount.mount_options.contains_key("ro") || mount.super_options.contains_key("ro") {
         let remedy = format!("as root: mount -o remount,rw {}; in a container, run outside of it", folder.display());
-        return Err(Absent::because(format!("resctrl is mounted read-only at {}", folder.display()), Some(&remedy)));
+        return Err(Availability::no(format!("resctrl is mounted read-only at {}", folder.display()), Some(&remedy)));
     }
     if !host.writable(folder.join("tasks")) {
         let reason = format!("resctrl is mounted at {}, and not ours to write", folder.display());
-        return Err(Absent::because(reason, Some("run as root")));
+        return Err(Availability::no(reason, Some("run as root")));
     }
     Ok(Mount { unit: unit(host, mount), folder })
 }
@@ -99,7 +68,7 @@ fn unit(host: &Host, mount: &MountInfo) -> BandwidthUnit {
 }
 
 /// Why it is not mounted: the processor, the kernel, or because no user has mounted it.
-fn not_mounted(host: &Host) -> Absent {
+fn not_mounted(host: &Host) -> Availability {
     let inside = guest::virtualised(host).is_some_and(|found| found.contains("container"));
     if let Err(absent) = processor_has(host, &["cat_l3", "cat_l2", "mba", "cqm_llc"]) {
         return absent;
@@ -112,15 +81,15 @@ fn not_mounted(host: &Host) -> Absent {
             None => "the kernel has no resctrl file system".to_owned(),
         };
         let remedy = "a kernel with CONFIG_X86_CPU_RESCTRL (or CONFIG_ARM64_MPAM), not booted with rdt=!l3cat,!mba";
-        return Absent::because(reason, Some(remedy));
+        return Availability::no(reason, Some(remedy));
     }
     let remedy =
         format!("as root{}: mount -t resctrl resctrl {WHERE}", if inside { ", outside the container" } else { "" });
-    Absent::because("resctrl is not mounted", Some(&remedy))
+    Availability::no("resctrl is not mounted", Some(&remedy))
 }
 
 /// Whether the processor says that it has any of these. Only x86 says; of others (Arm MPAM) the kernel alone knows.
-pub(crate) fn processor_has(host: &Host, flags: &[&str]) -> Result<(), Absent> {
+pub(crate) fn processor_has(host: &Host, flags: &[&str]) -> Result<(), Availability> {
     let identity = Identity::read(host);
     let is_x86 = ["AuthenticAMD", "GenuineIntel", "HygonGenuine"].contains(&identity.vendor.as_str());
     if !is_x86 || flags.iter().any(|flag| identity.flags.contains(*flag)) {
@@ -132,9 +101,9 @@ pub(crate) fn processor_has(host: &Host, flags: &[&str]) -> Result<(), Absent> {
             let reason =
                 format!("the processor of this guest ({hypervisor}) does not have it (flags: none of {flags})");
             let remedy = "run on bare metal whose processor has it (Intel RDT, AMD QoS); hypervisors rarely pass it on";
-            Absent::because(reason, Some(remedy))
+            Availability::no(reason, Some(remedy))
         }
-        None => Absent::because(format!("the processor does not have it (flags: none of {flags})"), None),
+        None => Availability::no(format!("the processor does not have it (flags: none of {flags})"), None),
     })
 }
 

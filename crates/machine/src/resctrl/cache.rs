@@ -26,7 +26,6 @@ impl CacheMask {
         format!("{:x}", self.0)
     }
 
-    /// The ways of both.
     fn and(self, other: CacheMask) -> CacheMask {
         CacheMask(self.0 & other.0)
     }
@@ -102,7 +101,6 @@ impl CacheControl {
         self.full.ways()
     }
 
-    /// The ways of `mask` that devices use too.
     pub(crate) fn shared_with_devices(&self, mask: CacheMask) -> CacheMask {
         mask.and(self.shared)
     }

@@ -9,15 +9,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::{CacheMask, Group, Resctrl, Shares, subject};
+use super::{CacheMask, Group, Resctrl, Shares, absent, subject};
+use crate::availability::Availability;
 use crate::control::threads::thread_ids;
-use crate::control::{ControlError, Subject, Undo, UndoNotes};
+use crate::control::{ControlError, Subject};
 use crate::host::Host;
-use crate::limiter::LimiterError;
 use crate::limiter::journal::Journal;
 use crate::limiter::lock::StateLock;
 use crate::own_group::{OwnGroupError, restore_left_over, state_of};
-use crate::resctrl::{Absent, CacheControl};
+use crate::resctrl::CacheControl;
 
 /// How the state of these groups is called, with the number of the subject's first process behind it.
 const NAME: &str = "cache";
@@ -99,20 +99,8 @@ fn threads_of(host: &Host, process: i32) -> Vec<i32> {
     if threads.is_empty() { vec![process] } else { threads }
 }
 
-/// Notes in a journal on behalf of one control.
-struct Noting<'a>(&'a mut Journal);
-
-impl UndoNotes for Noting<'_> {
-    fn note(&mut self, undo: Undo) -> Result<(), ControlError> {
-        let path = self.0.path().display().to_string();
-        self.0
-            .note("cache_classes", undo)
-            .map_err(|error| ControlError::refused("note how to undo a change in", path, error))
-    }
-}
-
-fn absent(absent: Absent) -> OwnGroupError {
-    OwnGroupError::Unavailable(absent.to_string())
+fn unavailable(why: Availability) -> OwnGroupError {
+    OwnGroupError::Unavailable(why.to_string())
 }
 
 /// The group that the subject is in, apart from groups for its classes.
@@ -126,16 +114,15 @@ fn home_group(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Group
         let of_class = group.tasks()?;
         threads.retain(|thread| !of_class.contains(thread));
     }
-    let home = subject::home(resctrl, &threads).map_err(absent)?;
+    let home = subject::home(resctrl, &threads).map_err(unavailable)?;
     let home = home.and_then(|folder| resctrl.find(folder.rsplit('/').next().unwrap_or_default()));
     Ok(home.unwrap_or_else(|| resctrl.default_group()))
 }
 
-/// What there is for the classes of a subject.
 fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<CacheHome, OwnGroupError> {
     let missing = "resctrl is mounted without allocation of the level 3 cache (no info/L3)";
     let cache = resctrl.capabilities().last_level();
-    let cache = cache.ok_or_else(|| absent(Absent::missing(host, &["cat_l3"], "l3cat", missing)))?.clone();
+    let cache = cache.ok_or_else(|| unavailable(absent::missing(host, &["cat_l3"], "l3cat", missing)))?.clone();
     let home = home_group(host, resctrl, of)?;
     // That of the default group ends with a slash.
     let folder = home.folder().trim_end_matches('/').to_owned();
@@ -152,7 +139,7 @@ fn cache_home(host: &Host, resctrl: &Resctrl, of: &ClassSubject) -> Result<Cache
             false => "leave memory_bandwidth unlimited with cache_classes".to_owned(),
             true => format!("write MB:{domain}={} to {folder}/schemata", bandwidth.unlimited),
         };
-        return Err(absent(Absent::because(reason, Some(&remedy))));
+        return Err(unavailable(Availability::no(reason, Some(&remedy))));
     }
     let masks = cache.resources.iter().flat_map(|resource| schemata.masks(resource).into_values());
     let mask = masks.fold(cache.full, |all, mask| CacheMask(all.0 & mask.0));
@@ -168,7 +155,7 @@ impl CacheHome {
     /// # Errors
     /// Why there can be no groups.
     pub fn of(host: &Host, subject: &ClassSubject) -> Result<CacheHome, OwnGroupError> {
-        cache_home(host, &Resctrl::open(host).map_err(absent)?, subject)
+        cache_home(host, &Resctrl::open(host).map_err(unavailable)?, subject)
     }
 }
 
@@ -185,29 +172,12 @@ impl ClassGroups {
         names: &[&str],
         masks: impl FnOnce(&CacheHome) -> Result<Vec<CacheMask>, E>,
     ) -> Result<ClassGroups, E> {
-        let resctrl = Resctrl::open(host).map_err(absent)?;
-        ClassGroups::make_in(host, resctrl, subject, state, names, masks)
-    }
-
-    fn make_in<E: From<OwnGroupError>>(
-        host: &Host,
-        resctrl: Resctrl,
-        subject: ClassSubject,
-        state: &Path,
-        names: &[&str],
-        masks: impl FnOnce(&CacheHome) -> Result<Vec<CacheMask>, E>,
-    ) -> Result<ClassGroups, E> {
+        let resctrl = Resctrl::open(host).map_err(unavailable)?;
         // What one that was killed has left takes ids of which there are few.
         restore_left_over(host, state);
         // One process may govern several servers.
         let state = state_of(state, &format!("{NAME}-{}", subject.first()));
-        let lock = StateLock::take(&state).map_err(OwnGroupError::from)?;
-        let left = Journal::restore_old(host, &state).map_err(OwnGroupError::from)?;
-        let journal = Journal::new(host, &state);
-        if !left.failed.is_empty() {
-            let journal = journal.path().to_owned();
-            return Err(OwnGroupError::from(LimiterError::NotRestored { failed: left.failed, journal }).into());
-        }
+        let (lock, journal, _) = Journal::begin(host, &state).map_err(OwnGroupError::from)?;
         let chosen = masks(&cache_home(host, &resctrl, &subject)?)?;
         let home = home_group(host, &resctrl, &subject)?;
         let host = host.clone();
@@ -227,7 +197,7 @@ impl ClassGroups {
         let tasks_to = (!self.home.path().is_empty()).then(|| self.home.folder());
         let name = subject::class_group_name(&self.subject.subject, name);
         let shares = Shares { mask: Some(mask), bandwidth: None };
-        let group = self.resctrl.group(&name, shares, tasks_to, &mut Noting(&mut self.journal))?;
+        let group = self.resctrl.group(&name, shares, tasks_to, &mut self.journal.notes_of("cache_classes"))?;
         self.classes.push(Class { group, mask });
         Ok(())
     }

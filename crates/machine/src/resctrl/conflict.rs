@@ -1,18 +1,17 @@
 //! Programs that set the same registers past the kernel. What they do and what resctrl does overwrite each other, so that
 //! neither limits nor counters can be trusted (intel-cmt-cat README, "Software Compatibility").
 
-use super::absent::Absent;
+use crate::availability::Availability;
 use crate::host::Host;
 
-/// The reason not to start, if such a program runs.
-pub(crate) fn rival(host: &Host) -> Option<Absent> {
+pub(crate) fn rival(host: &Host) -> Option<Availability> {
     let processes = host.names("/proc").into_iter().filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()));
     processes.into_iter().find_map(|process| {
         let name = host.text(format!("/proc/{process}/comm"))?;
         let arguments = || host.text(format!("/proc/{process}/cmdline")).unwrap_or_default();
         bypasses_kernel(&name, arguments).then(|| {
             let reason = format!("{name} (process {process}) sets the same registers past the kernel");
-            Absent::because(reason, Some(&format!("stop {name}; where it is pqos, it may run with --iface=os")))
+            Availability::no(reason, Some(&format!("stop {name}; where it is pqos, it may run with --iface=os")))
         })
     })
 }

@@ -2,7 +2,8 @@
 //! is done by way of [`ResctrlFiles`] meets the refusals of a real one on a machine that has none.
 //!
 //! [`Shape`] is the machine, and a [`Mirror`] shows the fake as a folder. It is for tests, of this crate and of those that use it; the
-//! program itself uses nothing of it. Pseudo-locking, slow memory and the debug files are not here; nothing uses them.
+//! program itself uses nothing of it. What nothing uses is not here: monitoring groups, exclusive groups, pseudo-locking, groups
+//! of processors, slow memory and the debug files.
 
 mod mirror;
 mod schemata;
@@ -10,7 +11,7 @@ mod shape;
 #[cfg(test)]
 pub(crate) mod world;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
@@ -18,7 +19,7 @@ use rustix::io::Errno;
 
 use super::files::ResctrlFiles;
 pub use mirror::Mirror;
-use schemata::Schema;
+use schemata::{Schema, Values};
 pub use shape::{CacheShape, MonitoringShape, Shape};
 
 /// A mounted resctrl that exists in memory only.
@@ -31,26 +32,14 @@ pub struct FakeKernel {
 /// What has become of it. Two equal states are the same to every reader, but for `last_cmd_status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
-    /// By path; the empty one is the default group.
-    groups: BTreeMap<String, FakeGroup>,
+    /// What groups have by path; the empty one is the default group.
+    groups: BTreeMap<String, Values>,
     /// Every thread of the machine, and the group it is in.
     tasks: BTreeMap<i32, String>,
     /// What `info/last_cmd_status` says; empty is `ok`.
     status: String,
     /// What counters read, by group, domain and event.
     counters: BTreeMap<(String, u32, String), String>,
-    /// Ids of monitoring that were freed and may not be used yet.
-    limbo: u32,
-}
-
-/// What a group has.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct FakeGroup {
-    /// By resource and domain. Empty for a monitoring group.
-    values: BTreeMap<(String, u32), u32>,
-    exclusive: bool,
-    cpus: BTreeSet<u32>,
-    mba_event: String,
 }
 
 /// A refusal: the error of the call, and what `last_cmd_status` gets.
@@ -63,24 +52,14 @@ pub(super) fn refuse<T>(errno: Errno, told: impl Into<String>) -> Outcome<T> {
     Err(Refusal(errno, told.into()))
 }
 
-const MON_GROUPS: &str = "mon_groups";
-
 impl FakeKernel {
     /// A fresh mount: one group, which has everything, and these threads in it.
     pub fn new(shape: Shape, tasks: impl IntoIterator<Item = i32>) -> FakeKernel {
-        let values = shape.schemas().iter().flat_map(|schema| schema.defaults(&shape)).collect();
-        let group = FakeGroup {
-            values,
-            exclusive: false,
-            cpus: (0..shape.cpus).collect(),
-            mba_event: shape.monitoring.as_ref().map_or(String::new(), |_| "mbm_local_bytes".to_owned()),
-        };
         let state = State {
-            groups: BTreeMap::from([(String::new(), group)]),
+            groups: BTreeMap::from([(String::new(), shape.defaults())]),
             tasks: tasks.into_iter().map(|task| (task, String::new())).collect(),
             status: String::new(),
             counters: BTreeMap::new(),
-            limbo: 0,
         };
         FakeKernel { shape, state: Mutex::new(state) }
     }
@@ -132,12 +111,6 @@ fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
-/// The group that a monitoring group counts in; `None` if it is none.
-fn parent_of(path: &str) -> Option<&str> {
-    let (folder, _) = split(path);
-    if folder == MON_GROUPS { Some("") } else { folder.strip_suffix("/mon_groups") }
-}
-
 fn not_found<T>() -> io::Result<T> {
     Err(io::Error::from(Errno::NOENT))
 }
@@ -149,7 +122,7 @@ impl ResctrlFiles for FakeKernel {
             return match file {
                 "last_cmd_status" if state.status.is_empty() => Ok("ok\n".to_owned()),
                 "last_cmd_status" => Ok(format!("{}\n", state.status)),
-                file => self.shape.info(file, &state.groups).map_or_else(not_found, Ok),
+                file => self.shape.info(file).map_or_else(not_found, Ok),
             };
         }
         let (folder, file) = split(path);
@@ -158,19 +131,16 @@ impl ResctrlFiles for FakeKernel {
             return state.counter(&self.shape, group.trim_end_matches('/'), domain, file).map_or_else(not_found, Ok);
         }
         let Some(group) = state.groups.get(folder) else { return not_found() };
-        let is_control = parent_of(folder).is_none();
         match file {
-            "tasks" => Ok(state.members(folder).map(|task| format!("{task}\n")).collect()),
-            "cpus_list" => Ok(format!("{}\n", shape::list(&group.cpus))),
-            "cpus" => Ok(format!("{:x}\n", group.cpus.iter().fold(0u64, |mask, cpu| mask | 1 << cpu))),
-            "mode" if is_control => Ok(format!("{}\n", if group.exclusive { "exclusive" } else { "shareable" })),
-            "schemata" if is_control => {
-                Ok(self.shape.show(|schema, id| schema.text(group.values[&(schema.name.clone(), id)])))
+            "tasks" => {
+                let members = state.tasks.iter().filter(|(_, group)| *group == folder);
+                Ok(members.map(|(task, _)| format!("{task}\n")).collect())
             }
-            "size" if is_control => {
-                Ok(self.shape.show(|schema, id| schema.size(group.values[&(schema.name.clone(), id)]).to_string()))
+            "schemata" => Ok(self.shape.show(|schema, id| schema.text(group[&(schema.name.clone(), id)]))),
+            "size" => Ok(self.shape.show(|schema, id| schema.size(group[&(schema.name.clone(), id)]).to_string())),
+            "mba_MBps_event" if self.shape.megabytes => {
+                Ok(self.shape.monitoring.as_ref().map_or("\n", |_| "mbm_local_bytes\n").to_owned())
             }
-            "mba_MBps_event" if is_control && self.shape.megabytes => Ok(format!("{}\n", group.mba_event)),
             _ => not_found(),
         }
     }
@@ -180,17 +150,14 @@ impl ResctrlFiles for FakeKernel {
         if !self.state().groups.contains_key(folder) {
             return not_found();
         }
-        let is_control = parent_of(folder).is_none();
         match file {
             "tasks" => self.command(|_, state| state.move_tasks(folder, text)),
-            "cpus_list" if is_control => self.command(|shape, state| state.move_cpus(shape, folder, text)),
-            "schemata" | "mode" | "mba_MBps_event" if is_control => {
+            "schemata" => {
                 // Without a newline the kernel refuses before it looks at anything, the status included.
                 let Some(text) = text.strip_suffix('\n') else { return Err(io::Error::from(Errno::INVAL)) };
-                self.command(|shape, state| match file {
-                    "schemata" => schemata::write(shape, &mut state.groups, folder, text),
-                    "mode" => state.set_mode(shape, folder, text),
-                    _ => state.set_event(shape, folder, text),
+                self.command(|shape, state| {
+                    let group = state.groups.get_mut(folder).expect("the group was looked up before");
+                    schemata::write(shape, group, text)
                 })
             }
             _ => Err(io::Error::from(Errno::ACCESS)),
@@ -198,25 +165,21 @@ impl ResctrlFiles for FakeKernel {
     }
 
     fn make_group(&self, path: &str) -> io::Result<()> {
-        let (folder, name) = split(path);
-        let parent = if folder == MON_GROUPS { "" } else { folder.strip_suffix("/mon_groups").unwrap_or(folder) };
-        if !self.state().groups.contains_key(parent) {
-            return not_found();
-        }
         self.command(|shape, state| {
-            let taken = ["info", "mon_data", MON_GROUPS].contains(&path) || state.groups.contains_key(path);
-            if taken {
+            if ["info", "mon_data", "mon_groups"].contains(&path) || state.groups.contains_key(path) {
                 return refuse(Errno::EXIST, "kernfs create error");
             }
-            match (folder, shape.schemas().is_empty()) {
-                ("", false) => state.make_control_group(shape, path),
-                _ if parent != folder && name != MON_GROUPS && shape.monitoring.is_some() => {
-                    state.take_rmid(shape)?;
-                    state.groups.insert(path.to_owned(), FakeGroup::counting());
-                    Ok(())
-                }
-                _ => refuse(Errno::PERM, ""),
+            let closids = shape.schemas().iter().map(|schema| schema.closids).min();
+            let Some(closids) = closids.filter(|_| !path.contains('/')) else { return refuse(Errno::PERM, "") };
+            let taken = state.groups.len() as u32;
+            if taken >= closids {
+                return refuse(Errno::NOSPC, "Out of CLOSIDs");
             }
+            if shape.monitoring.as_ref().is_some_and(|monitoring| taken >= monitoring.rmids) {
+                return refuse(Errno::NOSPC, "Out of RMIDs");
+            }
+            state.groups.insert(path.to_owned(), shape.defaults());
+            Ok(())
         })
     }
 
@@ -228,7 +191,10 @@ impl ResctrlFiles for FakeKernel {
         if path.is_empty() {
             return Err(io::Error::from(Errno::PERM));
         }
-        state.remove(&self.shape, path);
+        state.groups.remove(path);
+        // Threads go back to the default group.
+        state.tasks.values_mut().filter(|group| *group == path).for_each(String::clear);
+        state.counters.retain(|(group, ..), _| group != path);
         Ok(())
     }
 
@@ -242,59 +208,29 @@ impl ResctrlFiles for FakeKernel {
             let Some(_) = state.groups.get(group).filter(|_| monitors) else { return not_found() };
             return Ok(self.shape.domains.iter().map(|id| format!("mon_L3_{id:02}")).collect());
         }
-        let below = |folder: &str| {
-            let names = state.groups.keys().filter(move |group| !group.is_empty() && split(group).0 == folder);
-            names.map(|group| split(group).1.to_owned()).collect::<Vec<_>>()
-        };
-        if path.ends_with(MON_GROUPS) && monitors {
-            return Ok(below(path));
-        }
         let Some(_) = state.groups.get(path) else { return not_found() };
-        let mut names: Vec<String> = if monitors { vec!["mon_data".to_owned()] } else { Vec::new() };
-        if parent_of(path).is_none() && monitors {
-            names.push(MON_GROUPS.to_owned());
-        }
+        let mut names = if monitors { vec!["mon_data".to_owned(), "mon_groups".to_owned()] } else { Vec::new() };
         if path.is_empty() {
             names.push("info".to_owned());
-            names.extend(below(""));
+            names.extend(state.groups.keys().filter(|group| !group.is_empty()).cloned());
         }
         Ok(names)
     }
 }
 
-impl FakeGroup {
-    /// A group that has no shares of its own.
-    fn counting() -> FakeGroup {
-        FakeGroup { values: BTreeMap::new(), exclusive: false, cpus: BTreeSet::new(), mba_event: String::new() }
-    }
-}
-
 impl State {
-    /// The threads of a group; a control group has those of its monitoring groups too.
-    fn members<'a>(&'a self, group: &'a str) -> impl Iterator<Item = i32> + 'a {
-        let belongs = move |at: &str| at == group || parent_of(at) == Some(group);
-        self.tasks.iter().filter(move |(_, at)| belongs(at)).map(|(task, _)| *task)
-    }
-
-    /// The counter of a group; that of a control group is the sum over it and its monitoring groups.
     fn counter(&mut self, shape: &Shape, group: &str, domain: u32, event: &str) -> Option<String> {
         let exists = self.groups.contains_key(group) && shape.domains.contains(&domain);
         if !exists || !shape.monitoring.as_ref()?.events.contains(&event) {
             return None;
         }
-        let mut sum = 0u64;
-        for part in self.groups.keys().filter(|path| *path == group || parent_of(path) == Some(group)) {
-            let Some(reads) = self.counters.get_mut(&(part.clone(), domain, event.to_owned())) else { continue };
-            let (now, next) = reads
-                .split_once('|')
-                .map_or((reads.clone(), reads.clone()), |(now, next)| (now.to_owned(), next.to_owned()));
-            *reads = next;
-            match now.parse::<u64>() {
-                Ok(value) => sum += value,
-                Err(_) => return Some(format!("{now}\n")),
-            }
-        }
-        Some(format!("{sum}\n"))
+        let Some(reads) = self.counters.get_mut(&(group.to_owned(), domain, event.to_owned())) else {
+            return Some("0\n".to_owned());
+        };
+        let (now, next) = reads.split_once('|').unwrap_or((reads.as_str(), reads.as_str()));
+        let (now, next) = (format!("{now}\n"), next.to_owned());
+        *reads = next;
+        Some(now)
     }
 
     fn move_tasks(&mut self, group: &str, text: &str) -> Outcome<()> {
@@ -310,103 +246,19 @@ impl State {
             let Some(at) = self.tasks.get_mut(&task) else {
                 return refuse(Errno::SRCH, format!("No task {task}\n{failed}"));
             };
-            let control = parent_of(at).unwrap_or(at);
-            if parent_of(group).is_some_and(|parent| parent != control) {
-                return refuse(Errno::INVAL, format!("Can't move task to different control group\n{failed}"));
-            }
             *at = group.to_owned();
         }
         Ok(())
-    }
-
-    fn move_cpus(&mut self, shape: &Shape, group: &str, text: &str) -> Outcome<()> {
-        let Some(wanted) = shape::parse_list(text.trim()) else { return refuse(Errno::INVAL, "Bad CPU list/mask") };
-        if wanted.iter().any(|cpu| *cpu >= shape.cpus) {
-            return refuse(Errno::INVAL, "Can only assign online CPUs");
-        }
-        let dropped: Vec<u32> = self.groups[group].cpus.difference(&wanted).copied().collect();
-        if group.is_empty() && !dropped.is_empty() {
-            return refuse(Errno::INVAL, "Can't drop CPUs from default group");
-        }
-        self.groups.values_mut().for_each(|other| other.cpus.retain(|cpu| !wanted.contains(cpu)));
-        self.group_mut(group).cpus = wanted;
-        self.group_mut("").cpus.extend(dropped);
-        Ok(())
-    }
-
-    fn set_mode(&mut self, shape: &Shape, group: &str, mode: &str) -> Outcome<()> {
-        match mode {
-            "shareable" => self.group_mut(group).exclusive = false,
-            "exclusive" if self.groups[group].exclusive => {}
-            "exclusive" => {
-                schemata::may_be_exclusive(shape, &self.groups, group)?;
-                self.group_mut(group).exclusive = true;
-            }
-            _ => return refuse(Errno::INVAL, "Unknown or unsupported mode"),
-        }
-        Ok(())
-    }
-
-    fn set_event(&mut self, shape: &Shape, group: &str, event: &str) -> Outcome<()> {
-        let known = shape.megabytes
-            && event.starts_with("mbm_")
-            && shape.monitoring.as_ref().is_some_and(|m| m.events.contains(&event));
-        if !known {
-            return refuse(Errno::INVAL, format!("Unsupported event id '{event}'"));
-        }
-        self.group_mut(group).mba_event = event.to_owned();
-        Ok(())
-    }
-
-    fn make_control_group(&mut self, shape: &Shape, path: &str) -> Outcome<()> {
-        let taken = self.groups.keys().filter(|path| parent_of(path).is_none()).count();
-        let schemas = shape.schemas();
-        let closids = schemas.iter().map(|schema| schema.closids).min().unwrap_or(0);
-        if taken >= closids as usize {
-            return refuse(Errno::NOSPC, "Out of CLOSIDs");
-        }
-        self.take_rmid(shape)?;
-        let mut values = BTreeMap::new();
-        for schema in &schemas {
-            values.extend(schema.initial(shape, &self.groups)?);
-        }
-        let mba_event = self.groups[""].mba_event.clone();
-        self.groups.insert(path.to_owned(), FakeGroup { values, mba_event, ..FakeGroup::counting() });
-        Ok(())
-    }
-
-    /// Whether one more group can be counted. An id in limbo makes the error `EBUSY`: later it may be free.
-    fn take_rmid(&mut self, shape: &Shape) -> Outcome<()> {
-        let Some(monitoring) = &shape.monitoring else { return Ok(()) };
-        if self.groups.len() as u32 + self.limbo < monitoring.rmids {
-            return Ok(());
-        }
-        refuse(if self.limbo > 0 { Errno::BUSY } else { Errno::NOSPC }, "Out of RMIDs")
-    }
-
-    /// Gives threads and processors back to where the group belongs, and removes it with its monitoring groups.
-    fn remove(&mut self, shape: &Shape, path: &str) {
-        let heir = parent_of(path).unwrap_or("").to_owned();
-        let gone: Vec<String> =
-            self.groups.keys().filter(|group| *group == path || parent_of(group) == Some(path)).cloned().collect();
-        for group in gone {
-            let removed = self.groups.remove(&group).expect("it was listed");
-            self.group_mut(&heir).cpus.extend(removed.cpus);
-            self.tasks.values_mut().filter(|at| **at == group).for_each(|at| at.clone_from(&heir));
-            self.counters.retain(|(of, ..), _| *of != group);
-            if shape.monitoring.as_ref().is_some_and(|monitoring| monitoring.limbo) {
-                self.limbo += 1;
-            }
-        }
-    }
-
-    fn group_mut(&mut self, path: &str) -> &mut FakeGroup {
-        self.groups.get_mut(path).expect("the group was looked up before")
     }
 }
 
 /// The resources of the shape, for those who know schemas only.
 impl Shape {
+    /// What a fresh group has, the default one too: everything.
+    fn defaults(&self) -> Values {
+        self.schemas().iter().flat_map(|schema| schema.defaults(self)).collect()
+    }
+
     fn show(&self, value: impl Fn(&Schema, u32) -> String) -> String {
         let line = |schema: &Schema| {
             let values: Vec<String> = self.domains.iter().map(|id| format!("{id}={}", value(schema, *id))).collect();

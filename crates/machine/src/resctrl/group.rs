@@ -8,9 +8,9 @@ use rustix::io::Errno;
 
 use super::schemata::{self, Schemata};
 use super::{CacheControl, CacheMask, Resctrl, Shares};
-use crate::control::{ControlError, Undo, UndoNotes};
+use crate::control::{ControlError, Undo};
 
-/// A group of a mounted resctrl: its own shares, or for a monitoring group those of its parent. Stays when dropped.
+/// A group of a mounted resctrl. Stays when dropped.
 #[derive(Debug, Clone)]
 pub struct Group {
     resctrl: Resctrl,
@@ -31,7 +31,6 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// The name of the counter's file.
     fn event(self) -> &'static str {
         match self {
             Traffic::Total => "mbm_total_bytes",
@@ -76,7 +75,6 @@ impl Group {
         Group { resctrl, path }
     }
 
-    /// The file system that it is in.
     pub(super) fn resctrl(&self) -> &Resctrl {
         &self.resctrl
     }
@@ -111,7 +109,6 @@ impl Group {
         }
     }
 
-    /// Puts all shares in force that are given.
     pub(crate) fn set_shares(&self, shares: Shares) -> Result<(), ControlError> {
         shares.mask.map_or(Ok(()), |mask| self.set_mask(mask))?;
         shares.bandwidth.map_or(Ok(()), |limit| self.set_bandwidth(limit))
@@ -126,7 +123,6 @@ impl Group {
         self.write("schemata", &mask_lines(cache, mask))
     }
 
-    /// Limits its memory bandwidth in each domain.
     pub(crate) fn set_bandwidth(&self, limit: u32) -> Result<(), ControlError> {
         let Some(bandwidth) = &self.resctrl.capabilities.bandwidth else {
             return Err(self.unsupported("memory bandwidth"));
@@ -196,13 +192,7 @@ impl Group {
         }
     }
 
-    /// Makes a group in it that only counts: the same shares, its own occupancy and bytes. Tasks must be in this group before
-    /// they can be added to that one. Its removal is noted first, with this group as the home of its tasks.
-    pub fn monitor(&self, name: &str, undo: &mut dyn UndoNotes) -> Result<Group, ControlError> {
-        self.resctrl.make(&self.file(&format!("mon_groups/{name}")), Some(self.folder()), undo)
-    }
-
-    /// Removes it. Its tasks go to the default group, those of a monitoring group to its parent.
+    /// Removes it. Its tasks go to the default group.
     pub fn remove(self) -> Result<(), ControlError> {
         let removed = self.resctrl.files.remove_group(&self.path);
         removed.map_err(|error| self.resctrl.refused("remove", &self.path, error))

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::group::Group;
-use super::{Absent, PREFIX, Resctrl, is_our_name};
+use super::{PREFIX, Resctrl, is_of_plimsoll};
+use crate::availability::Availability;
 use crate::control::threads::{descendants, thread_ids};
 use crate::control::{ControlContext, ControlError, Subject, Undo};
 use crate::host::Host;
@@ -26,7 +27,6 @@ pub fn class_groups(resctrl: &Resctrl, subject: &Subject) -> Vec<Group> {
     names.filter_map(|name| resctrl.find(&name)).collect()
 }
 
-/// The threads that are in groups for classes.
 fn in_classes(resctrl: &Resctrl, subject: &Subject) -> BTreeSet<i32> {
     // One that has just gone has no tasks.
     class_groups(resctrl, subject).iter().flat_map(|group| group.tasks().unwrap_or_default()).collect()
@@ -94,13 +94,13 @@ pub(crate) fn why_outside(group: &Group, host: &Host, subject: &Subject) -> Opti
     }
 }
 
-fn ended(subject: &Subject) -> Absent {
+fn ended(subject: &Subject) -> Availability {
     let processes: Vec<String> = subject.processes.iter().map(i32::to_string).collect();
-    Absent::because(format!("no process of {} is running", processes.join(", ")), None)
+    Availability::no(format!("no process of {} is running", processes.join(", ")), None)
 }
 
 /// The folder of the group that the threads are in, to which they go back; `None` for the default group.
-pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Absent> {
+pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<String>, Availability> {
     let mut homes = Vec::new();
     for name in resctrl.group_names() {
         let Some(group) = resctrl.find(&name) else { continue };
@@ -111,9 +111,9 @@ pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<
     }
     match homes.as_slice() {
         [] => Ok(None),
-        [(folder, _), ..] if is_our_name(folder) => {
+        [(folder, _), ..] if is_of_plimsoll(folder) => {
             let reason = format!("its threads are in {folder}, which another Plimsoll uses or left behind");
-            Err(Absent::because(reason, Some("wait until it has ended, or run: plimsoll machine --restore")))
+            Err(Availability::no(reason, Some("wait until it has ended, or run: plimsoll machine --restore")))
         }
         [(folder, here)] if *here == threads.len() => Ok(Some(folder.clone())),
         homes => {
@@ -122,7 +122,7 @@ pub(super) fn home(resctrl: &Resctrl, threads: &BTreeSet<i32>) -> Result<Option<
                 "its threads are in several groups ({} and others), which could not be put back",
                 folders.join(", ")
             );
-            Err(Absent::because(reason, Some("write all threads to the tasks file of one group first")))
+            Err(Availability::no(reason, Some("write all threads to the tasks file of one group first")))
         }
     }
 }

@@ -14,6 +14,7 @@ use super::fake::world::{Busy, MOUNT, Notes, World};
 use super::fake::{FakeKernel, Shape};
 use super::*;
 use crate::control::Subject;
+use crate::limiter::undo::Undone;
 
 fn world(shape: Shape) -> World {
     World::new(shape, BandwidthUnit::Percent)
@@ -72,12 +73,9 @@ fn a_group_from_beginning_to_end() {
     assert_eq!(group.tasks().unwrap().into_iter().collect::<Vec<_>>(), [300]);
     group.set_mask(CacheMask(0xf)).unwrap();
 
-    let monitor = group.monitor("plimsoll-hog", &mut world.notes).unwrap();
-    monitor.add_task(300).unwrap();
-    world.kernel.set_counter(monitor.path(), 0, "llc_occupancy", 1000);
-    world.kernel.set_counter(monitor.path(), 1, "llc_occupancy", 24);
-    assert_eq!(monitor.occupancy().unwrap(), ByDomain::from([(0, 1000), (1, 24)]));
-    assert_eq!(group.occupancy().unwrap(), ByDomain::from([(0, 1000), (1, 24)]), "the parent has the sum");
+    world.kernel.set_counter(group.path(), 0, "llc_occupancy", 1000);
+    world.kernel.set_counter(group.path(), 1, "llc_occupancy", 24);
+    assert_eq!(group.occupancy().unwrap(), ByDomain::from([(0, 1000), (1, 24)]));
     world.undo();
     assert_eq!(world.kernel.snapshot(), before);
     assert!(resctrl.find("plimsoll-pool").is_none());
@@ -146,13 +144,13 @@ fn refusals_carry_the_words_of_the_kernel() {
 
 #[test]
 fn what_is_no_group_is_not_taken_back() {
-    let resctrl = world(Shape::intel()).resctrl();
+    let world = world(Shape::intel());
     for folder in
         [MOUNT, "/sys/fs", "/etc", "/sys/fs/resctrl/db", "/sys/fs/resctrl/plimsoll-x/../db", "/sys/fs/resctrl/info"]
     {
-        assert!(resctrl.take_back(folder, None).is_err(), "{folder}");
+        assert!(matches!(world.remove_group(folder, None), Undone::Failed(_)), "{folder}");
     }
-    resctrl.take_back("/sys/fs/resctrl/plimsoll-gone", Some("/sys/fs/resctrl/gone-too")).unwrap();
+    assert_eq!(world.remove_group("/sys/fs/resctrl/plimsoll-gone", Some("/sys/fs/resctrl/gone-too")), Undone::Nothing);
 }
 
 #[test]
@@ -257,17 +255,15 @@ fn a_real_mount_if_there_is_one() {
         Err(error) => return skip(Need::Resctrl, format!("no group can be made: {error}")),
     };
     let masks = group.schemata().map(|schemata| schemata.masks(&cache.resources[0]));
-    let removed = resctrl.take_back(&group.folder(), None);
+    let removed = group.remove();
     assert!(masks.unwrap().values().all(|found| *found == mask));
     removed.unwrap();
     assert_eq!(resctrl.group_names(), before);
 }
 
-/// One thing done through the API.
 #[derive(Debug, Clone)]
 enum Act {
     Make(u8, u32),
-    Monitor(u8, u8),
     Mask(u8, u32),
     Bandwidth(u8, u32),
     Task(u8, i32),
@@ -280,7 +276,6 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     let task = prop_oneof![Just(100), Just(101), Just(102), Just(200), Just(4711)];
     let act = prop_oneof![
         (0u8..10, 0u32..0x1000).prop_map(|(name, mask)| Act::Make(name, mask)),
-        (0u8..10, 0u8..3).prop_map(|(name, monitor)| Act::Monitor(name, monitor)),
         (0u8..10, 0u32..0x1000).prop_map(|(name, mask)| Act::Mask(name, mask)),
         (0u8..10, 0u32..120).prop_map(|(name, limit)| Act::Bandwidth(name, limit)),
         (0u8..10, task).prop_map(|(name, task)| Act::Task(name, task)),
@@ -301,10 +296,6 @@ fn act(world: &mut World, home: Option<&str>, act: Act) {
             let shares = Shares { mask: Some(CacheMask(mask)), bandwidth: None };
             resctrl.group(&name(number), shares, home.map(str::to_owned), &mut world.notes).map(|_| ())
         }
-        Act::Monitor(number, monitor) => find(number).map_or(Ok(()), |group| {
-            let monitor = group.monitor(&format!("plimsoll-m{monitor}"), &mut world.notes)?;
-            group.tasks()?.into_iter().take(1).try_for_each(|task| monitor.add_task(task))
-        }),
         Act::Mask(number, mask) => find(number).map_or(Ok(()), |group| group.set_mask(CacheMask(mask))),
         Act::Bandwidth(number, limit) => find(number).map_or(Ok(()), |group| group.set_bandwidth(limit)),
         Act::Task(number, task) => find(number).map_or(Ok(()), |group| group.add_task(task)),
@@ -313,7 +304,12 @@ fn act(world: &mut World, home: Option<&str>, act: Act) {
             entered.and_then(|group| subject::move_threads(&group, &world.host, &world.subject))
         }
         Act::Remove(number) => find(number).map_or(Ok(()), Group::remove),
-        Act::TakeBack(number) => resctrl.take_back(&format!("{MOUNT}/{}", name(number)), home),
+        Act::TakeBack(number) => {
+            if find(number).is_some() {
+                world.remove_group(&format!("{MOUNT}/{}", name(number)), home);
+            }
+            Ok(())
+        }
     };
 }
 

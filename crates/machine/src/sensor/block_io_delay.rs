@@ -28,30 +28,18 @@ impl Sensor for BlockIoDelay {
     }
 
     fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
-        let availability = self.probe(instruments.host());
         let Observed::Threads(threads) = observed else {
             return Err(Availability::no("these times are of threads", None));
         };
-        if !availability.available {
-            return Err(availability);
-        }
-        Ok(Box::new(Watching { host: instruments.host().clone(), threads: threads.clone(), lap: Lap::new() }))
-    }
-}
-
-struct Watching {
-    host: Host,
-    threads: Vec<i32>,
-    lap: Lap<DelaySample>,
-}
-
-impl Reading for Watching {
-    fn read(&mut self, figures: &mut Figures) {
-        let sample = DelaySample::read(&self.host, &self.threads);
-        match self.lap.next(sample, |now, earlier, _| now.since(earlier)) {
-            None => {}
-            Some(Ok(waited)) => figures.block_io = Some(waited),
-            Some(Err(why)) => figures.miss(BlockIoDelay.name(), why),
-        }
+        self.probe(instruments.host()).required()?;
+        let (host, threads, mut lap) = (instruments.host().clone(), threads.clone(), Lap::new());
+        Ok(Box::new(move |figures: &mut Figures| {
+            let sample = DelaySample::read(&host, &threads);
+            match lap.next(sample, |now, earlier, _| now.since(earlier)) {
+                None => {}
+                Some(Ok(waited)) => figures.block_io = Some(waited),
+                Some(Err(why)) => figures.miss(BlockIoDelay.name(), why),
+            }
+        }))
     }
 }

@@ -44,26 +44,13 @@ impl Sensor for ControlGroupFigures {
 
     fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
         let host = instruments.host().clone();
-        let availability = self.probe(&host);
         let Observed::ControlGroup(process) = observed else {
             return Err(Availability::no("control groups are those of a process", None));
         };
-        if !availability.available {
-            return Err(availability);
-        }
-        let groups = Cgroups::of_process(&host, &process.to_string());
-        Ok(Box::new(Watching { host, groups, lap: Lap::new() }))
-    }
-}
-
-struct Watching {
-    host: Host,
-    groups: Cgroups,
-    lap: Lap<GroupSample>,
-}
-
-impl Reading for Watching {
-    fn read(&mut self, figures: &mut Figures) {
-        figures.group = self.lap.next(GroupSample::read(&self.host, &self.groups), GroupSample::since);
+        self.probe(&host).required()?;
+        let (groups, mut lap) = (Cgroups::of_process(&host, &process.to_string()), Lap::new());
+        Ok(Box::new(move |figures: &mut Figures| {
+            figures.group = lap.next(GroupSample::read(&host, &groups), GroupSample::since);
+        }))
     }
 }

@@ -6,7 +6,6 @@ use crate::host::Host;
 use crate::sensor::lap::Lap;
 use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
-/// How busy disks and processors are.
 #[derive(Debug)]
 pub(super) struct Devices;
 
@@ -45,25 +44,15 @@ impl Sensor for Devices {
     }
 
     fn open(&self, instruments: &Instruments, _: &Observed) -> Result<Box<dyn Reading>, Availability> {
-        let availability = self.probe(instruments.host());
         // Processors are reported even where there is no disk.
-        let why_no_disk = (!availability.available).then_some(availability);
-        Ok(Box::new(Watching { host: instruments.host().clone(), why_no_disk, lap: Lap::new() }))
-    }
-}
-
-struct Watching {
-    host: Host,
-    why_no_disk: Option<Availability>,
-    lap: Lap<DeviceSample>,
-}
-
-impl Reading for Watching {
-    fn read(&mut self, figures: &mut Figures) {
-        figures.devices = self.lap.next(DeviceSample::read_from(&self.host), DeviceSample::since).unwrap_or_default();
-        if let Some(why) = &self.why_no_disk {
-            figures.miss(Devices.name(), why.clone());
-        }
+        let why_no_disk = self.probe(instruments.host()).required().err();
+        let (host, mut lap) = (instruments.host().clone(), Lap::new());
+        Ok(Box::new(move |figures: &mut Figures| {
+            figures.devices = lap.next(DeviceSample::read_from(&host), DeviceSample::since).unwrap_or_default();
+            if let Some(why) = &why_no_disk {
+                figures.miss(Devices.name(), why.clone());
+            }
+        }))
     }
 }
 

@@ -5,7 +5,6 @@ use crate::frequency::Frequencies;
 use crate::host::Host;
 use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
-/// How fast cores run.
 #[derive(Debug)]
 pub(super) struct CoreFrequencies;
 

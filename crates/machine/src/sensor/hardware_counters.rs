@@ -114,7 +114,7 @@ mod tests {
         assert!(!still.available && still.reason.contains("stand still"), "{still:?}");
         let counting = judge(&Ok(reading_of(&[(50, 50, &[("cycles", 5)]), (50, 50, &[])])));
         assert_eq!(counting, Availability::yes("they count; coverage 50 %; no top-down: the processor is not known"));
-        let none = judge(&Err(CountersUnavailable::NoThreads { asked: 1 }));
+        let none = judge(&Err(CountersUnavailable::NoThreads(1)));
         assert!(!none.available && none.reason.contains("none of the 1 threads"), "{none:?}");
     }
 }

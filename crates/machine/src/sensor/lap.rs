@@ -9,7 +9,6 @@ pub(super) struct Lap<S> {
 }
 
 impl<S> Lap<S> {
-    /// Before the first sample.
     pub(super) fn new() -> Lap<S> {
         Lap { last: None }
     }

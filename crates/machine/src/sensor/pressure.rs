@@ -1,6 +1,6 @@
 //! Whether the kernel keeps pressure stall information.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use crate::availability::Availability;
 use crate::cgroup::Cgroups;
@@ -49,36 +49,26 @@ impl Sensor for PressureStalls {
             }
             _ => None,
         };
-        let watching = Watching { host, group, lap: Lap::new() };
-        match (watching.sample(), &watching.group) {
-            (Some(_), _) => Ok(Box::new(watching)),
-            (None, None) => Err(self.probe(instruments.host())),
+        match (sample(&host, group.as_deref()), &group) {
+            (Some(_), _) => {}
+            (None, None) => return Err(self.probe(&host)),
             (None, Some(folder)) => {
                 let why = format!("{} has no pressure files", folder.display());
-                Err(Availability::no(why, Some("a kernel of 5.2 or later with CONFIG_PSI, booted with psi=1")))
+                return Err(Availability::no(why, Some("a kernel of 5.2 or later with CONFIG_PSI, booted with psi=1")));
             }
         }
+        let mut lap = Lap::new();
+        Ok(Box::new(move |figures: &mut Figures| {
+            let sample = sample(&host, group.as_deref());
+            figures.pressure = sample.and_then(|sample| lap.next(sample, PressureSample::since));
+        }))
     }
 }
 
-struct Watching {
-    host: Host,
-    /// Of a control group: its folder.
-    group: Option<PathBuf>,
-    lap: Lap<PressureSample>,
-}
-
-impl Watching {
-    fn sample(&self) -> Option<PressureSample> {
-        match &self.group {
-            Some(folder) => PressureSample::of_group(&self.host, folder),
-            None => PressureSample::read(&self.host),
-        }
-    }
-}
-
-impl Reading for Watching {
-    fn read(&mut self, figures: &mut Figures) {
-        figures.pressure = self.sample().and_then(|sample| self.lap.next(sample, PressureSample::since));
+/// Of a control group in its folder, or of the machine.
+fn sample(host: &Host, group: Option<&Path>) -> Option<PressureSample> {
+    match group {
+        Some(folder) => PressureSample::of_group(host, folder),
+        None => PressureSample::read(host),
     }
 }

@@ -41,25 +41,17 @@ impl Sensor for ProcessTreeTime {
             return Err(Availability::no("this time is of processes", None));
         };
         let gone = || Availability::no("none of the processes is there", None);
-        let tree = TreeSample::read(instruments.host(), processes).ok_or_else(gone)?;
-        Ok(Box::new(Watching { tree, has_begun: false }))
-    }
-}
-
-struct Watching {
-    /// As it was looked at last, so that processes whose parent ended stay in it.
-    tree: TreeSample,
-    has_begun: bool,
-}
-
-impl Reading for Watching {
-    fn read(&mut self, figures: &mut Figures) {
-        let now = self.tree.again();
-        if std::mem::replace(&mut self.has_begun, true) {
-            let used = now.since(&self.tree);
-            figures.cpu_time = Some(used.run + used.run_ended);
-            figures.notes.extend(used.notes);
-        }
-        self.tree = now;
+        // As it was looked at last, so that processes whose parent ended stay in it.
+        let mut tree = TreeSample::read(instruments.host(), processes).ok_or_else(gone)?;
+        let mut has_begun = false;
+        Ok(Box::new(move |figures: &mut Figures| {
+            let now = tree.again();
+            if std::mem::replace(&mut has_begun, true) {
+                let used = now.since(&tree);
+                figures.cpu_time = Some(used.run + used.run_ended);
+                figures.notes.extend(used.notes);
+            }
+            tree = now;
+        }))
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::availability::Availability;
 use crate::host::Host;
-use crate::resctrl::{Absent, CacheSample, Group, Resctrl};
+use crate::resctrl::{CacheSample, Resctrl, absent};
 use crate::sensor::lap::Lap;
 use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
@@ -29,11 +29,11 @@ impl Sensor for ResctrlMonitoring {
     fn probe(&self, host: &Host) -> Availability {
         let resctrl = match Resctrl::open(host) {
             Ok(resctrl) => resctrl,
-            Err(absent) => return absent.availability(),
+            Err(absent) => return absent,
         };
         let Some(monitoring) = &resctrl.capabilities().monitoring else {
             let otherwise = "resctrl is mounted and counts nothing (no info/L3_MON)";
-            return Absent::missing(host, &FLAGS, "cmt", otherwise).availability();
+            return absent::missing(host, &FLAGS, "cmt", otherwise);
         };
         let counted = [
             (monitoring.occupancy, "cache occupancy"),
@@ -48,11 +48,8 @@ impl Sensor for ResctrlMonitoring {
     }
 
     fn open(&self, instruments: &Instruments, observed: &Observed) -> Result<Box<dyn Reading>, Availability> {
-        let availability = self.probe(instruments.host());
-        if !availability.available {
-            return Err(availability);
-        }
-        let resctrl = Resctrl::open(instruments.host()).map_err(|absent| absent.availability())?;
+        self.probe(instruments.host()).required()?;
+        let resctrl = Resctrl::open(instruments.host())?;
         let group = match observed {
             Observed::ControlGroup(process) => {
                 let gone = || Availability::no("the process is in no group of resctrl", None);
@@ -60,24 +57,14 @@ impl Sensor for ResctrlMonitoring {
             }
             _ => None,
         };
-        Ok(Box::new(Watching { resctrl, group, lap: Lap::new() }))
-    }
-}
-
-struct Watching {
-    resctrl: Resctrl,
-    /// `None` for the whole machine: then all groups.
-    group: Option<Group>,
-    lap: Lap<CacheSample>,
-}
-
-impl Reading for Watching {
-    fn read(&mut self, figures: &mut Figures) {
-        let sample = match &self.group {
-            Some(group) => CacheSample::read(std::slice::from_ref(group)),
-            None => CacheSample::read(&self.resctrl.groups()),
-        };
-        figures.cache = self.lap.next(sample, CacheSample::since);
+        let mut lap = Lap::new();
+        Ok(Box::new(move |figures: &mut Figures| {
+            let sample = match &group {
+                Some(group) => CacheSample::read(std::slice::from_ref(group)),
+                None => CacheSample::read(&resctrl.groups()),
+            };
+            figures.cache = lap.next(sample, CacheSample::since);
+        }))
     }
 }
 

@@ -39,25 +39,14 @@ impl Sensor for Steal {
     }
 
     fn open(&self, instruments: &Instruments, _: &Observed) -> Result<Box<dyn Reading>, Availability> {
-        let availability = self.probe(instruments.host());
-        if !availability.available {
-            return Err(availability);
-        }
-        Ok(Box::new(Watching { host: instruments.host().clone(), lap: Lap::new() }))
-    }
-}
-
-struct Watching {
-    host: Host,
-    lap: Lap<ProcessorTicks>,
-}
-
-impl Reading for Watching {
-    fn read(&mut self, figures: &mut Figures) {
-        let Some(ticks) = ProcessorTicks::read(&self.host) else { return };
-        let stolen = self.lap.next(ticks, |now, earlier, _| now.since(earlier).stolen_share()).flatten();
-        figures.notes.extend(stolen.and_then(stolen_note));
-        figures.stolen = stolen;
+        self.probe(instruments.host()).required()?;
+        let (host, mut lap) = (instruments.host().clone(), Lap::new());
+        Ok(Box::new(move |figures: &mut Figures| {
+            let Some(ticks) = ProcessorTicks::read(&host) else { return };
+            let stolen = lap.next(ticks, |now, earlier, _| now.since(earlier).stolen_share()).flatten();
+            figures.notes.extend(stolen.and_then(stolen_note));
+            figures.stolen = stolen;
+        }))
     }
 }
 

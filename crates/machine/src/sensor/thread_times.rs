@@ -5,7 +5,6 @@ use crate::cpu_time::{ThreadTimes, process_times_on, thread_times_on};
 use crate::host::Host;
 use crate::sensor::{Figures, Instruments, Observed, Reading, Scope, Sensor};
 
-/// Time on a core and waiting for one.
 #[derive(Debug)]
 pub(super) struct ThreadSchedulingTimes;
 
@@ -38,42 +37,33 @@ impl Sensor for ThreadSchedulingTimes {
         let Observed::Threads(threads) = observed else {
             return Err(Availability::no("these times are of threads", None));
         };
-        let threads = threads.iter().map(|thread| (*thread, None)).collect();
-        Ok(Box::new(Watching { host: instruments.host().clone(), threads, has_begun: false }))
-    }
-}
-
-struct Watching {
-    host: Host,
-    /// Threads with what they had when they were looked at last.
-    threads: Vec<(i32, Option<ThreadTimes>)>,
-    has_begun: bool,
-}
-
-impl Reading for Watching {
-    /// The sum over all threads; `None` if any is not known, for a part would pass for the whole.
-    fn read(&mut self, figures: &mut Figures) {
-        let (mut sum, mut missing) = (ThreadTimes::default(), 0);
-        for (thread, last) in &mut self.threads {
-            let now = thread_times_on(&self.host, *thread).or_else(|| process_times_on(&self.host, *thread));
-            match now.zip(*last) {
-                Some((now, last)) => sum = sum.plus(now.since(last)),
-                None => missing += 1,
+        // Threads with what they had when they were looked at last.
+        let mut threads: Vec<(i32, Option<ThreadTimes>)> = threads.iter().map(|thread| (*thread, None)).collect();
+        let (host, mut has_begun) = (instruments.host().clone(), false);
+        // The sum over all threads; `None` if any is not known, for a part would pass for the whole.
+        Ok(Box::new(move |figures: &mut Figures| {
+            let (mut sum, mut missing) = (ThreadTimes::default(), 0);
+            for (thread, last) in &mut threads {
+                let now = thread_times_on(&host, *thread).or_else(|| process_times_on(&host, *thread));
+                match now.zip(*last) {
+                    Some((now, last)) => sum = sum.plus(now.since(last)),
+                    None => missing += 1,
+                }
+                *last = now;
             }
-            *last = now;
-        }
-        if !std::mem::replace(&mut self.has_begun, true) {
-            return;
-        }
-        if missing == 0 {
-            figures.times = Some(sum);
-            return;
-        }
-        let all = self.threads.len();
-        let why = format!(
-            "no scheduling times of {missing} of {all} threads: they had ended or never ran, or the kernel keeps none"
-        );
-        figures.miss(ThreadSchedulingTimes.name(), Availability::no(why, None));
+            if !std::mem::replace(&mut has_begun, true) {
+                return;
+            }
+            if missing == 0 {
+                figures.times = Some(sum);
+                return;
+            }
+            let why = format!(
+                "no scheduling times of {missing} of {} threads: they had ended or never ran, or the kernel keeps none",
+                threads.len()
+            );
+            figures.miss(ThreadSchedulingTimes.name(), Availability::no(why, None));
+        }))
     }
 }
 

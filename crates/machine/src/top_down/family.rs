@@ -73,32 +73,26 @@ impl Family {
 
     /// Its events and formulas.
     pub fn table(self) -> &'static FamilyTable {
+        self.name_and_table().1
+    }
+
+    fn name_and_table(self) -> (&'static str, &'static FamilyTable) {
         match self {
-            Family::Skylake => &skylake::TABLE,
-            Family::IceLake => &ice_lake::TABLE,
-            Family::SapphireRapids => &sapphire_rapids::TABLE,
-            Family::Zen2 => &zen2_3::ZEN2,
-            Family::Zen3 => &zen2_3::ZEN3,
-            Family::Zen4 => &zen4::TABLE,
-            Family::Zen5 => &zen5::TABLE,
-            Family::NeoverseN1 => &neoverse::N1,
-            Family::Neoverse => &neoverse::TABLE,
+            Family::Skylake => ("Intel Skylake", &skylake::TABLE),
+            Family::IceLake => ("Intel Ice Lake", &ice_lake::TABLE),
+            Family::SapphireRapids => ("Intel Sapphire Rapids", &sapphire_rapids::TABLE),
+            Family::Zen2 => ("AMD Zen 2", &zen2_3::ZEN2),
+            Family::Zen3 => ("AMD Zen 3", &zen2_3::ZEN3),
+            Family::Zen4 => ("AMD Zen 4", &zen4::TABLE),
+            Family::Zen5 => ("AMD Zen 5", &zen5::TABLE),
+            Family::NeoverseN1 => ("Arm Neoverse N1", &neoverse::N1),
+            Family::Neoverse => ("Arm Neoverse", &neoverse::TABLE),
         }
     }
 }
 
 impl fmt::Display for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Family::Skylake => "Intel Skylake",
-            Family::IceLake => "Intel Ice Lake",
-            Family::SapphireRapids => "Intel Sapphire Rapids",
-            Family::Zen2 => "AMD Zen 2",
-            Family::Zen3 => "AMD Zen 3",
-            Family::Zen4 => "AMD Zen 4",
-            Family::Zen5 => "AMD Zen 5",
-            Family::NeoverseN1 => "Arm Neoverse N1",
-            Family::Neoverse => "Arm Neoverse",
-        })
+        f.write_str(self.name_and_table().0)
     }
 }

@@ -3,9 +3,8 @@
 //! Formulas: pmu-tools `icx_server_ratios.py`; group rules: kernel `tools/perf/Documentation/topdown.txt` (slots lead, one
 //! group). Guests seldom have the fixed counters; then general counters take their place.
 
-use super::Unit;
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, Method, NamedCode, Shares};
-use super::skylake::{CODE_READS, LOADS_SERVED, LOADS_THAT_MISSED_L2};
+use super::skylake;
 use crate::counters::source::Code;
 
 pub(super) const SLOTS: NamedCode = NamedCode::always("slots", Code::new(0x00, 0x04));
@@ -23,39 +22,28 @@ const SLOTS_PER_CYCLE: f64 = 5.0;
 pub(super) const READS_TO_CORE: &str = "reads of data and code, on demand or prefetched into the core's caches, that memory \
     supplied; prefetches that stop at the last level are not in it";
 
-/// The events of Ice Lake.
 pub(super) static TABLE: FamilyTable = FamilyTable {
     methods: &[
-        Method {
-            name: "PERF_METRICS",
-            unit: Unit::Slots,
-            approximate: false,
-            lead: Lead::Own,
-            events: &[SLOTS, RETIRING, BAD, FRONTEND, BACKEND, DROPPING, CLEARS],
-            notes: &[],
-            evaluate: by_fixed_counters,
-        },
-        Method {
-            name: "slots by general counters",
-            unit: Unit::Slots,
-            approximate: false,
-            lead: Lead::CyclesAndInstructions,
-            events: &[SLOTS_GENERAL, NOT_DELIVERED, BACKEND_SLOTS, RETIRED_SLOTS, DROPPING, CLEARS],
-            notes: &[],
-            evaluate: by_general_counters,
-        },
+        Method::of_slots(
+            "PERF_METRICS",
+            Lead::Own,
+            &[SLOTS, RETIRING, BAD, FRONTEND, BACKEND, DROPPING, CLEARS],
+            by_fixed_counters,
+        ),
+        Method::of_slots(
+            "slots by general counters",
+            Lead::CyclesAndInstructions,
+            &[SLOTS_GENERAL, NOT_DELIVERED, BACKEND_SLOTS, RETIRED_SLOTS, DROPPING, CLEARS],
+            by_general_counters,
+        ),
     ],
-    memory: None,
-    served: Some(LOADS_SERVED),
-    code: Some(CODE_READS),
     // Reads by demand and by both prefetchers, data and code, that memory supplied: OCR.READS_TO_CORE.DRAM of the maker's
     // event list for Ice Lake servers.
     memory_reads: MemoryReads::Events(
         &[NamedCode::new("ocr.reads_to_core.dram", Code::new(0xb7, 0x01).with_offcore_response(0x7_3c00_0477))],
         READS_TO_CORE,
     ),
-    l1d_loads: None,
-    l2_misses: Some(LOADS_THAT_MISSED_L2),
+    ..skylake::TABLE
 };
 
 fn by_fixed_counters(counts: &Counts<'_>) -> Shares {

@@ -78,6 +78,18 @@ pub struct Method {
     pub evaluate: fn(&Counts<'_>) -> Shares,
 }
 
+impl Method {
+    /// One that counts slots.
+    pub const fn of_slots(
+        name: &'static str,
+        lead: Lead,
+        events: &'static [NamedCode],
+        evaluate: fn(&Counts<'_>) -> Shares,
+    ) -> Method {
+        Method { name, unit: Unit::Slots, approximate: false, lead, events, notes: &[], evaluate }
+    }
+}
+
 /// How the backend's share is split.
 #[derive(Debug)]
 pub struct MemorySplit {

@@ -16,24 +16,19 @@ const STALL_FRONTEND: NamedCode = NamedCode::new("stall_frontend", Code::new(0x2
 const STALL_BACKEND: NamedCode = NamedCode::new("stall_backend", Code::new(0x24, 0));
 const L2_REFILLS: NamedCode = NamedCode::new("l2d_cache_refill", Code::new(0x17, 0));
 
-const NO_READS: MemoryReads =
-    MemoryReads::Unknown("this family's core events do not tell reads of memory apart from reads of the system cache");
-
-/// The events of Neoverse N2, V1 and V2.
-pub(super) static TABLE: FamilyTable = FamilyTable {
-    methods: &[Method {
-        name: "operation slots",
-        unit: Unit::Slots,
-        approximate: false,
-        lead: Lead::Cycles,
-        events: &[LOST, LOST_BY_BACKEND, LOST_BY_FRONTEND, RETIRED, SPECULATED],
-        notes: &[],
-        evaluate: by_slots,
-    }],
+pub(super) const TABLE: FamilyTable = FamilyTable {
+    methods: &[Method::of_slots(
+        "operation slots",
+        Lead::Cycles,
+        &[LOST, LOST_BY_BACKEND, LOST_BY_FRONTEND, RETIRED, SPECULATED],
+        by_slots,
+    )],
     memory: None,
     served: None,
     code: None,
-    memory_reads: NO_READS,
+    memory_reads: MemoryReads::Unknown(
+        "this family's core events do not tell reads of memory apart from reads of the system cache",
+    ),
     l1d_loads: None,
     l2_misses: Some(L2_REFILLS),
 };
@@ -49,12 +44,7 @@ pub(super) static N1: FamilyTable = FamilyTable {
         notes: &["cycles without an operation, not slots: retiring and bad speculation are not told apart"],
         evaluate: by_cycles,
     }],
-    memory: None,
-    served: None,
-    code: None,
-    memory_reads: NO_READS,
-    l1d_loads: None,
-    l2_misses: Some(L2_REFILLS),
+    ..TABLE
 };
 
 fn by_slots(counts: &Counts<'_>) -> Shares {

@@ -3,36 +3,27 @@
 //! Formulas: pmu-tools `spr_server_ratios.py`, kernel `tools/perf/pmu-events/arch/x86/sapphirerapids/spr-metrics.json`;
 //! codes of the shares: kernel `tools/perf/Documentation/topdown.txt`.
 
-use super::Unit;
 use super::ice_lake::{BACKEND, BAD, FRONTEND, READS_TO_CORE, RETIRING, SLOTS, with_bad_as_rest};
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, Method, NamedCode, Shares};
-use super::skylake::{CODE_READS, LOADS_SERVED, LOADS_THAT_MISSED_L2};
+use super::skylake;
 use crate::counters::source::Code;
 
 const MEMORY: NamedCode = NamedCode::new("topdown-mem-bound", Code::new(0x00, 0x87));
 const DROPPING: NamedCode = NamedCode::new("int_misc.uop_dropping", Code::new(0xad, 0x10));
 
-/// The events of Sapphire, Emerald and Granite Rapids.
 pub(super) static TABLE: FamilyTable = FamilyTable {
-    methods: &[Method {
-        name: "PERF_METRICS",
-        unit: Unit::Slots,
-        approximate: false,
-        lead: Lead::Own,
-        events: &[SLOTS, RETIRING, BAD, FRONTEND, BACKEND, MEMORY, DROPPING],
-        notes: &[],
+    methods: &[Method::of_slots(
+        "PERF_METRICS",
+        Lead::Own,
+        &[SLOTS, RETIRING, BAD, FRONTEND, BACKEND, MEMORY, DROPPING],
         evaluate,
-    }],
-    memory: None,
-    served: Some(LOADS_SERVED),
-    code: Some(CODE_READS),
+    )],
     // OCR.READS_TO_CORE.DRAM of kernel `tools/perf/pmu-events/arch/x86/sapphirerapids/other.json`.
     memory_reads: MemoryReads::Events(
         &[NamedCode::new("ocr.reads_to_core.dram", Code::new(0x2a, 0x01).with_offcore_response(0x7_3c00_4477))],
         READS_TO_CORE,
     ),
-    l1d_loads: None,
-    l2_misses: Some(LOADS_THAT_MISSED_L2),
+    ..skylake::TABLE
 };
 
 fn evaluate(counts: &Counts<'_>) -> Shares {

@@ -5,7 +5,6 @@
 //! that is, a thread's own counters tell only with more events than fit beside these. So with hyper-threads there is no
 //! breakdown: the kernel's `perf stat --topdown` refuses single processes there, too.
 
-use super::Unit;
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, Method, NamedCode, Shares};
 use crate::counters::source::Code;
 
@@ -15,17 +14,13 @@ const RETIRED: NamedCode = NamedCode::always("uops_retired.retire_slots", Code::
 const RECOVERY: NamedCode = NamedCode::new("int_misc.recovery_cycles", Code::new(0x0d, 0x01));
 const SLOTS_PER_CYCLE: f64 = 4.0;
 
-/// The events of Skylake and its successors up to Cooper Lake.
-pub(super) static TABLE: FamilyTable = FamilyTable {
-    methods: &[Method {
-        name: "issue slots",
-        unit: Unit::Slots,
-        approximate: false,
-        lead: Lead::CyclesAndInstructions,
-        events: &[NOT_DELIVERED, ISSUED, RETIRED, RECOVERY],
-        notes: &[],
+pub(super) const TABLE: FamilyTable = FamilyTable {
+    methods: &[Method::of_slots(
+        "issue slots",
+        Lead::CyclesAndInstructions,
+        &[NOT_DELIVERED, ISSUED, RETIRED, RECOVERY],
         evaluate,
-    }],
+    )],
     memory: None,
     served: Some(LOADS_SERVED),
     code: Some(CODE_READS),
@@ -38,18 +33,18 @@ pub(super) static TABLE: FamilyTable = FamilyTable {
 
 /// Retired loads by the level that served them. Kernel `tools/perf/pmu-events/arch/x86/skylakex/cache.json`; the numbers
 /// are the same on Ice Lake and Sapphire Rapids.
-pub(super) const LOADS_SERVED: [NamedCode; 3] = [
+const LOADS_SERVED: [NamedCode; 3] = [
     NamedCode::new("mem_load_retired.l2_hit", Code::new(0xd1, 0x02)),
     NamedCode::new("mem_load_retired.l3_hit", Code::new(0xd1, 0x04)),
     NamedCode::new("mem_load_retired.l3_miss", Code::new(0xd1, 0x20)),
 ];
 /// Reads of code by the core that the second level answered, and that it did not: the same files, and the same numbers on
 /// all three.
-pub(super) const CODE_READS: [NamedCode; 2] = [
+const CODE_READS: [NamedCode; 2] = [
     NamedCode::new("l2_rqsts.code_rd_hit", Code::new(0x24, 0xc4)),
     NamedCode::new("l2_rqsts.code_rd_miss", Code::new(0x24, 0x24)),
 ];
-pub(super) const LOADS_THAT_MISSED_L2: NamedCode = NamedCode::new("mem_load_retired.l2_miss", Code::new(0xd1, 0x10));
+const LOADS_THAT_MISSED_L2: NamedCode = NamedCode::new("mem_load_retired.l2_miss", Code::new(0xd1, 0x10));
 
 fn evaluate(counts: &Counts<'_>) -> Shares {
     let slots = SLOTS_PER_CYCLE * counts.cycles();

@@ -8,9 +8,7 @@
 
 use super::Unit;
 use super::method::{Counts, FamilyTable, Lead, MemoryReads, Method, NamedCode, Shares};
-use super::zen4::{
-    CODE_FILLS, DATA_MISSES_IN_L2, L2_PREFETCHES, LOADS_DISPATCHED, READS_FROM_MEMORY, READS_LACK, SERVED,
-};
+use super::zen4::{self, L2_PREFETCHES, READS_LACK};
 use crate::counters::source::Code;
 
 const RETIRED: NamedCode = NamedCode::always("ex_ret_ops", Code::new(0xc1, 0x00));
@@ -50,7 +48,6 @@ pub(super) static ZEN2: FamilyTable = FamilyTable {
         NamedCode::new("ls_dmnd_fills_from_sys.other_caches", Code::new(0x43, 0x02 | 0x10)),
         NamedCode::new("ls_dmnd_fills_from_sys.dram_all", Code::new(0x43, 0x08 | 0x40)),
     ]),
-    code: Some(CODE_FILLS),
     memory_reads: MemoryReads::Events(
         &[
             NamedCode::new("ls_dmnd_fills_from_sys.dram_all", Code::new(0x43, 0x08 | 0x40)),
@@ -60,11 +57,9 @@ pub(super) static ZEN2: FamilyTable = FamilyTable {
         ],
         READS_LACK,
     ),
-    l1d_loads: Some(LOADS_DISPATCHED),
-    l2_misses: Some(DATA_MISSES_IN_L2),
+    ..zen4::TABLE
 };
 
-/// The events of Zen 3.
 pub(super) static ZEN3: FamilyTable = FamilyTable {
     methods: &[method(&[
         RETIRED,
@@ -73,11 +68,7 @@ pub(super) static ZEN3: FamilyTable = FamilyTable {
         NamedCode::new(STALLS_SECOND, Code::new(0xaf, 0x3f)),
     ])],
     memory: None,
-    served: Some(SERVED),
-    code: Some(CODE_FILLS),
-    memory_reads: MemoryReads::Events(READS_FROM_MEMORY, READS_LACK),
-    l1d_loads: Some(LOADS_DISPATCHED),
-    l2_misses: Some(DATA_MISSES_IN_L2),
+    ..zen4::TABLE
 };
 
 fn approximate(counts: &Counts<'_>) -> Shares {

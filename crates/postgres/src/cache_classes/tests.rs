@@ -47,10 +47,8 @@ impl World {
         let kernel = Arc::new(FakeKernel::new(Shape::intel(), processes));
         let mirror = Arc::new(Mirror::of(Arc::clone(&kernel), root.path().join("sys/fs/resctrl")));
         let host = Host::changed_by(root.path(), mirror.clone());
-        let mut settings = ServerSettings::for_this_machine();
-        let all = [("shared_buffers", "64MB"), ("fsync", "off"), ("jit", "off"), ("dop", "1")];
-        all.iter().chain(options).for_each(|(name, value)| settings.set(name, value).unwrap());
-        let server = PrivateServer::start(settings).unwrap();
+        let all = [&[("shared_buffers", "64MB"), ("fsync", "off"), ("jit", "off"), ("dop", "1")], options].concat();
+        let server = PrivateServer::start(ServerSettings::for_this_machine().with(&all).unwrap()).unwrap();
         let classes = Arc::new(CacheClasses::make_on(&host, state.path(), server.postmaster()));
         let world = World { classes, server, kernel, mirror, host, _root: root, _state: state };
         // 300,000 rows are more than the 13.75 MiB of the cache may hold; a hash table of 20,000 is comparable with it.
@@ -76,7 +74,6 @@ impl World {
         PostgresSession::new(self.connection(), None, &options, &Warnings::default()).unwrap()
     }
 
-    /// The processes in the group of a class.
     fn members(&self, class: CacheClass) -> BTreeSet<i32> {
         let resctrl = Resctrl::open(&self.host).unwrap();
         let name =
@@ -84,7 +81,6 @@ impl World {
         resctrl.find(&name).unwrap().tasks().unwrap()
     }
 
-    /// Where a process is.
     fn class_of(&self, process: i32) -> Option<CacheClass> {
         CacheClass::ALL.into_iter().find(|class| self.members(*class).contains(&process))
     }

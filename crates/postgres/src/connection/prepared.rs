@@ -161,7 +161,6 @@ impl Connection {
         })
     }
 
-    /// Writes what runs a prepared statement.
     fn bind(&mut self, prepared: &Prepared, values: &[Value<'_>]) -> Result<(), WireError> {
         let types = &prepared.parameters;
         if values.len() != types.len() {

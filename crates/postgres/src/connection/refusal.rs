@@ -6,7 +6,6 @@ use super::error::WireError;
 use super::tls::tls_remedy;
 use crate::url::{ServerHost, ServerUrl};
 
-/// The server could not be reached at all.
 pub(super) fn unreachable(error: &io::Error, url: &ServerUrl) -> WireError {
     let address = url.address();
     if let Some(remedy) = tls_remedy(error) {
@@ -22,7 +21,6 @@ pub(super) fn unreachable(error: &io::Error, url: &ServerUrl) -> WireError {
     WireError::Unreachable(format!("cannot connect to {address}: {error}{remedy}"))
 }
 
-/// A password is asked for and none is known.
 pub(super) fn no_password(url: &ServerUrl) -> WireError {
     let user = &url.user;
     WireError::Refused(format!("the server asks for the password of `{user}`; set PGPASSWORD or put it into ~/.pgpass"))

@@ -22,10 +22,8 @@ const VERSION_MIN: u32 = 130_000;
 /// More messages than any server sends while a session begins.
 const MESSAGES_MAX: usize = 10_000;
 
-/// A setting of the server and its value.
 type Setting<'a> = (&'a str, &'a str);
 
-/// Opens a session with these settings.
 pub(super) fn start(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
     let plain = ServerUrl { ssl_mode: SslMode::Disable, ..url.clone() };
     match start_once(url, settings) {
@@ -60,7 +58,6 @@ pub(super) fn unused(stream: Stream, url: &ServerUrl) -> Connection {
     }
 }
 
-/// Begins a session on an open stream.
 pub(super) fn greet(stream: Stream, url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
     let mut connection = unused(stream, url);
     let parameters = [
@@ -176,11 +173,7 @@ impl Greeting<'_> {
                 self.connection.process_id = body.process_id();
                 self.connection.secret_key = body.secret_key();
             }
-            Message::ParameterStatus(body) => {
-                let pair = body.name().and_then(|name| Ok((name.to_owned(), body.value()?.to_owned())));
-                let (name, value) = pair.map_err(|error| self.connection.disorder(&error))?;
-                self.connection.parameters.insert(name, value);
-            }
+            Message::ParameterStatus(body) => self.connection.note_parameter(&body)?,
             Message::NoticeResponse(_) => {}
             Message::ReadyForQuery(_) => return Ok(true),
             Message::AuthenticationGss | Message::AuthenticationSspi | Message::AuthenticationKerberosV5 => {

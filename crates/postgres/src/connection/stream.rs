@@ -9,7 +9,6 @@ use rustls::{ClientConnection, StreamOwned};
 
 use crate::url::{ServerHost, ServerUrl};
 
-/// An open way to a server.
 #[derive(Debug)]
 pub(super) enum Stream {
     /// A socket of this machine.
@@ -50,7 +49,6 @@ impl Stream {
         !matches!(self, Stream::Tcp(_))
     }
 
-    /// Whether the server is on this machine.
     pub(super) fn is_local(&self) -> bool {
         let of_tcp = |stream: &TcpStream| stream.peer_addr().is_ok_and(|address| address.ip().is_loopback());
         match self {

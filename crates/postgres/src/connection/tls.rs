@@ -205,7 +205,6 @@ pub fn is_version_1(error: &CertificateError) -> bool {
     matches!(error, CertificateError::Other(cause) if cause.to_string() == "UnsupportedCertVersion")
 }
 
-/// Verifies what the mode asks for.
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,

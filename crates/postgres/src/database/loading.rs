@@ -13,7 +13,6 @@ use crate::binary_copy::Encoder;
 use crate::connection::{Connection, WireError};
 use crate::session::Warnings;
 
-/// Bytes that are sent at once.
 const PIECE_BYTES: usize = 128 << 10;
 
 /// Tables that are completed at the same time, at most: each takes `maintenance_work_mem` on the server.

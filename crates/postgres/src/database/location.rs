@@ -8,7 +8,6 @@ use procfs::process::Process;
 use crate::connection::Connection;
 use crate::session::Warnings;
 
-/// What is known of a server's place.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Location {
     /// The process that all of its others come from.
@@ -18,7 +17,6 @@ pub(super) struct Location {
 }
 
 impl Location {
-    /// Looks where the server of a connection is.
     pub(super) fn of(connection: &mut Connection, warnings: &Warnings) -> Result<Self, DatabaseError> {
         if !connection.is_local() {
             return Ok(Location::default());

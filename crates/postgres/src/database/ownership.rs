@@ -9,7 +9,6 @@ use super::schema_sql::{self, MARK, quoted_name, schema_name};
 use crate::connection::{Connection, WireError};
 use crate::url::ServerUrl;
 
-/// What is there under a schema's name.
 enum Present {
     Nothing,
     /// Ours, with what is noted behind the mark.
@@ -34,14 +33,18 @@ fn foreign(schema: &Schema) -> DatabaseError {
     ))
 }
 
-/// Makes schema and tables, or says why not.
-pub(super) fn create(connection: &mut Connection, schema: &Schema, url: &ServerUrl) -> Result<(), DatabaseError> {
+/// Whether there is a schema of ours; somebody else's is an error.
+fn is_there(connection: &mut Connection, schema: &Schema) -> Result<bool, DatabaseError> {
     match present(connection, schema)? {
-        Present::Nothing => {}
-        Present::Ours(_) => {
-            return Err(DatabaseError::Failed(format!("the tables of {} exist already", schema.name)));
-        }
-        Present::Foreign => return Err(foreign(schema)),
+        Present::Nothing => Ok(false),
+        Present::Ours(_) => Ok(true),
+        Present::Foreign => Err(foreign(schema)),
+    }
+}
+
+pub(super) fn create(connection: &mut Connection, schema: &Schema, url: &ServerUrl) -> Result<(), DatabaseError> {
+    if is_there(connection, schema)? {
+        return Err(DatabaseError::Failed(format!("the tables of {} exist already", schema.name)));
     }
     connection.run(&schema_sql::create(schema)).map_err(|error| match error.server() {
         Some(server) if server.code == "42501" => {
@@ -57,26 +60,19 @@ pub(super) fn create(connection: &mut Connection, schema: &Schema, url: &ServerU
 
 /// Drops schema and tables if they are ours; not an error if there are none.
 pub(super) fn drop(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {
-    match present(connection, schema)? {
-        Present::Nothing => Ok(()),
-        Present::Foreign => Err(foreign(schema)),
-        Present::Ours(_) => {
-            // A NOTICE names everything that goes with it, of which nobody wants to hear.
-            let name = quoted_name(schema);
-            Ok(connection.run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE"))?)
-        }
+    if !is_there(connection, schema)? {
+        return Ok(());
     }
+    // A NOTICE names everything that goes with it, of which nobody wants to hear.
+    let name = quoted_name(schema);
+    Ok(connection.run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE"))?)
 }
 
-/// Fails where there are no tables to work with.
 pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {
-    match present(connection, schema)? {
-        Present::Ours(_) => Ok(()),
-        Present::Foreign => Err(foreign(schema)),
-        Present::Nothing => {
-            Err(DatabaseError::Failed(format!("the tables of {} do not exist; load them first", schema.name)))
-        }
+    if is_there(connection, schema)? {
+        return Ok(());
     }
+    Err(DatabaseError::Failed(format!("the tables of {} do not exist; load them first", schema.name)))
 }
 
 /// Writes behind the mark which data the tables hold. Nothing is written where there is no schema of ours, as for tables that

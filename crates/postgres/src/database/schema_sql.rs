@@ -6,17 +6,14 @@ use postgres_protocol::escape::{escape_identifier, escape_literal};
 /// The comment that makes a schema ours.
 pub(super) const MARK: &str = "made by Plimsoll, which may drop it with everything in it";
 
-/// The SQL schema that holds a benchmark's tables.
 pub(super) fn schema_name(schema: &Schema) -> String {
     format!("plimsoll_{}", schema.name)
 }
 
-/// The same, as SQL needs it.
 pub(super) fn quoted_name(schema: &Schema) -> String {
     escape_identifier(&schema_name(schema))
 }
 
-/// A table with the schema it is in.
 pub(super) fn quoted_table(schema: &Schema, table: &Table) -> String {
     format!("{}.{}", quoted_name(schema), escape_identifier(table.name))
 }
@@ -49,7 +46,6 @@ pub(super) fn indexes(schema: &Schema, table: &Table) -> Vec<String> {
     key.into_iter().chain(secondary).collect()
 }
 
-/// Begins to copy rows into a table.
 pub(super) fn copy(schema: &Schema, table: &Table) -> String {
     format!("COPY {} FROM STDIN (FORMAT binary)", quoted_table(schema, table))
 }

@@ -32,13 +32,11 @@ fn written() -> String {
     )
 }
 
-/// Looks at a primary and its standby.
 #[derive(Debug)]
 pub(super) struct StandbyWatch {
     primary: Asker,
     standby: Asker,
     written: String,
-    /// When it looked last.
     looked: Option<Instant>,
     applying: Duration,
 }

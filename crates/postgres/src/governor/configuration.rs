@@ -114,7 +114,6 @@ fn cpu_of_low(settings: &GovernorSettings) -> String {
     format!("cpu = {}\n{floor}", toml_string(&settings.low_share.replace('-', " ")))
 }
 
-/// A time, for the file.
 fn micros(time: Duration) -> String {
     format!("{}us", time.as_micros())
 }

@@ -70,7 +70,6 @@ fn table<'a>(settings: &'a mut Table, name: &str) -> &'a mut Table {
     value.as_table_mut().expect("it was just made one")
 }
 
-/// A value on one line.
 fn inline(value: &Value) -> String {
     match value {
         Value::String(text) => toml_string(text),

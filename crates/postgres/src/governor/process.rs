@@ -68,12 +68,9 @@ pub enum GovernorError {
         /// The last lines of its log.
         log: String,
     },
-    /// It has ended by itself.
-    #[error("the governor has ended; the end of its log:\n{log}")]
-    Ended {
-        /// The last lines of its log.
-        log: String,
-    },
+    /// It has ended by itself; the last lines of its log.
+    #[error("the governor has ended; the end of its log:\n{0}")]
+    Ended(String),
 }
 
 /// A governor at work. Dropping it ends it, and with it the sessions of all its clients.
@@ -85,7 +82,6 @@ pub struct GovernorProcess {
     input: Option<ChildStdin>,
     process: ProcessIdentity,
     url: ServerUrl,
-    /// Where its console is.
     console: ServerUrl,
     takes_classes: bool,
     folder: TempDir,
@@ -214,7 +210,7 @@ impl GovernorProcess {
     pub fn check(&self) -> Result<(), GovernorError> {
         match self.process.is_running(&Host::real()) {
             true => Ok(()),
-            false => Err(GovernorError::Ended { log: log_tail(self.folder.path()) }),
+            false => Err(GovernorError::Ended(log_tail(self.folder.path()))),
         }
     }
 }
@@ -258,14 +254,12 @@ fn counts_of(row: &[Option<&str>]) -> Option<ProxyCounts> {
     })
 }
 
-/// A password that nobody else knows.
 fn password() -> std::io::Result<String> {
     let mut bytes = [0; 16];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The last lines of a governor's log.
 fn log_tail(folder: &Path) -> String {
     const LINES: usize = 20;
     let text = std::fs::read(folder.join("log")).unwrap_or_default();

@@ -8,10 +8,12 @@ use crate::server::ServerSettings;
 use crate::server::options::MachineSize;
 use crate::url::ServerUrl;
 
+fn with(options: &[(&str, &str)]) -> ServerSettings {
+    ServerSettings::for_machine(MachineSize { memory_bytes: 1 << 34, cores: 4 }).with(options).unwrap()
+}
+
 fn settings(options: &[(&str, &str)]) -> Option<GovernorSettings> {
-    let mut settings = ServerSettings::for_machine(MachineSize { memory_bytes: 1 << 34, cores: 4 });
-    options.iter().for_each(|(name, value)| settings.set(name, value).unwrap());
-    settings.governor()
+    with(options).governor()
 }
 
 #[test]
@@ -45,11 +47,7 @@ fn a_file_of_the_operators_own_says_everything() {
         assert_eq!(asked.map(|asked| asked.config.is_some()), expect, "{governor}");
     }
     assert_eq!(settings(&[("governor_config", "none")]), None);
-    let conflict = |options: &[(&str, &str)]| {
-        let mut settings = ServerSettings::for_machine(MachineSize { memory_bytes: 1 << 34, cores: 4 });
-        options.iter().for_each(|(name, value)| settings.set(name, value).unwrap());
-        settings.conflict()
-    };
+    let conflict = |options: &[(&str, &str)]| with(options).conflict();
     let file = ("governor_config", "plimsoll.toml");
     assert_eq!(conflict(&[file, ("governor_program", "/bin/true")]), None);
     assert_eq!(conflict(&[("governor_config", "none"), ("governor_mpl", "3")]), None);

@@ -50,7 +50,6 @@ fn is_name_or_child(key: &str) -> bool {
     key == "Plans" || key == "Subplan Name" || key.ends_with("Name") || key == "Alias" || key == "Schema"
 }
 
-/// Every text in a value.
 fn texts<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::String(text) => found.push(text),

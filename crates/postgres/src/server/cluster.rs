@@ -11,7 +11,6 @@ use super::installation::Installation;
 /// The only user, who may do everything.
 pub(super) const USER: &str = "plimsoll";
 
-/// The database in which all work is done.
 pub(super) const DATABASE: &str = "plimsoll";
 
 /// Makes the files. Nothing waits for the disk: a machine that crashes now leaves nothing worth having.

@@ -34,7 +34,6 @@ const FIXED: [(&str, &str); 15] = [
     ("lc_messages", "C"),
 ];
 
-/// The replication slot of the standby.
 pub(crate) const SLOT: &str = "plimsoll_standby";
 
 /// Without a standby there is no archive either: what they would need is not written.
@@ -53,7 +52,6 @@ const REPLICATED: [(&str, &str); 4] = [
 /// So much log is kept for a standby that is slow to receive it, as while data are loaded, however little starts a checkpoint.
 const KEPT_LEAST: u64 = 1 << 30;
 
-/// The text of `postgresql.conf`.
 pub(super) fn text(settings: &ServerSettings, socket_folder: &Path, with_statement_statistics: bool) -> String {
     let mut parameters: Vec<(String, String)> = Vec::new();
     let mut add = |name: &str, value: &str| parameters.push((name.to_owned(), value.to_owned()));
@@ -91,11 +89,13 @@ mod tests {
     use super::*;
     use crate::server::options::MachineSize;
 
+    const MACHINE: MachineSize = MachineSize { memory_bytes: 1 << 34, cores: 4 };
+
     #[test]
     fn a_line_for_each_parameter_and_each_once() {
-        let mut settings = ServerSettings::for_machine(MachineSize { memory_bytes: 1 << 34, cores: 4 });
-        settings.set("shared_buffers", "64MB").unwrap();
-        settings.set("isolation", "serializable").unwrap();
+        let settings = ServerSettings::for_machine(MACHINE)
+            .with(&[("shared_buffers", "64MB"), ("isolation", "serializable")])
+            .unwrap();
         let text = text(&settings, Path::new("/tmp/a b/socket"), true);
         let mut names: Vec<&str> = text.lines().skip(1).map(|line| line.split_once(" = '").unwrap().0).collect();
         for line in [
@@ -118,8 +118,7 @@ mod tests {
     #[test]
     fn a_server_with_a_standby_writes_what_that_needs_and_the_standby_cannot_be_serializable() {
         let check = |options: &[(&str, &str)], on_standby: bool, expect: &[&str]| {
-            let mut settings = ServerSettings::for_machine(MachineSize { memory_bytes: 1 << 34, cores: 4 });
-            options.iter().for_each(|(name, value)| settings.set(name, value).unwrap());
+            let settings = ServerSettings::for_machine(MACHINE).with(options).unwrap();
             let settings = if on_standby { settings.on_standby() } else { settings };
             let text = text(&settings, Path::new("/tmp/socket"), false);
             expect.iter().for_each(|line| assert!(text.lines().any(|found| found == *line), "{line} in {text}"));

@@ -11,16 +11,13 @@ use super::options::known_options;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// There is no PostgreSQL on this machine, as far as could be seen.
+    /// There is no PostgreSQL on this machine, in these folders.
     #[error(
         "no PostgreSQL server was found (looked in {}); install one: apt install postgresql, \
          or name the folder of its programs with bin_folder=FOLDER",
-        shown(looked_in)
+        shown(.0)
     )]
-    NotFound {
-        /// The folders that were looked into.
-        looked_in: Vec<PathBuf>,
-    },
+    NotFound(Vec<PathBuf>),
     /// The folder that was named has no server.
     #[error("there is no PostgreSQL server in {bin_folder}: {why}; name the folder that has initdb and postgres", bin_folder = bin_folder.display())]
     NoServerIn {
@@ -29,18 +26,15 @@ pub enum ServerError {
         /// What is missing.
         why: String,
     },
-    /// What is installed is older or newer than what this program knows.
+    /// Every installation that was found is older or newer than what this program knows.
     #[error(
         "PostgreSQL {} to {} are supported, but here is {}; install one of them, \
          or name the folder of its programs with bin_folder=FOLDER",
         SUPPORTED.start(),
         SUPPORTED.end(),
-        found.iter().map(|found| format!("{} in {}", found.version, found.bin_folder.display())).collect::<Vec<_>>().join(", ")
+        .0.iter().map(|found| format!("{} in {}", found.version, found.bin_folder.display())).collect::<Vec<_>>().join(", ")
     )]
-    Unsupported {
-        /// Every installation found.
-        found: Vec<Installation>,
-    },
+    Unsupported(Vec<Installation>),
     /// This process is root, and there is nobody else to run the server as.
     #[error(
         "PostgreSQL refuses to run as root, and there is no user `postgres` or `nobody` to run it as; \
@@ -102,11 +96,8 @@ pub enum ServerError {
         log: String,
     },
     /// The server came up, but not the standby that was asked for.
-    #[error("the standby could not be made: {why}; leave out standby=1 for a server without one")]
-    Standby {
-        /// What happened.
-        why: String,
-    },
+    #[error("the standby could not be made: {0}; leave out standby=1 for a server without one")]
+    Standby(String),
     /// The server did not take new settings.
     #[error("the PostgreSQL server did not take its new settings: {why}; the end of its log:\n{log}")]
     NotApplied {

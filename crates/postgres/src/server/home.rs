@@ -128,17 +128,14 @@ impl Home {
         Err(format!("the user {}, as whom the server runs, cannot write there ({said})", account.name))
     }
 
-    /// The data folder.
     pub fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// The folder of the socket.
     pub fn socket_folder(&self) -> PathBuf {
         self.folder.join("socket")
     }
 
-    /// The server's log.
     pub fn log(&self) -> PathBuf {
         self.folder.join("log")
     }
@@ -162,7 +159,6 @@ impl Drop for Home {
     }
 }
 
-/// A name that nothing in the folder has.
 fn new_name(base: &Path) -> (String, PathBuf) {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     loop {

@@ -72,20 +72,19 @@ impl Installation {
         let none = |why| ServerError::NoServerIn { bin_folder: bin_folder.to_owned(), why };
         let found = Installation::in_folder(bin_folder).map_err(none)?;
         if !SUPPORTED.contains(&found.version.major) {
-            return Err(ServerError::Unsupported { found: vec![found] });
+            return Err(ServerError::Unsupported(vec![found]));
         }
         Ok(found)
     }
 
-    /// The newest of those in these folders.
     fn newest(folders: &[PathBuf]) -> Result<Installation, ServerError> {
         let found: Vec<Installation> =
             folders.iter().filter_map(|folder| Installation::in_folder(folder).ok()).collect();
         let supported = found.iter().filter(|found| SUPPORTED.contains(&found.version.major));
         match supported.max_by_key(|found| found.version) {
             Some(newest) => Ok(newest.clone()),
-            None if found.is_empty() => Err(ServerError::NotFound { looked_in: folders.to_vec() }),
-            None => Err(ServerError::Unsupported { found }),
+            None if found.is_empty() => Err(ServerError::NotFound(folders.to_vec())),
+            None => Err(ServerError::Unsupported(found)),
         }
     }
 

@@ -26,7 +26,6 @@ pub(super) fn since(path: &Path, bytes: u64) -> String {
     read_from(path, |length| bytes.min(length)).unwrap_or_default()
 }
 
-/// How many bytes a file has.
 pub(super) fn length(path: &Path) -> u64 {
     std::fs::metadata(path).map_or(0, |file| file.len())
 }

@@ -55,21 +55,16 @@ pub struct MachineSize {
     pub cores: u32,
 }
 
-/// What an option can be.
 #[derive(Debug)]
 pub(super) enum OptionType {
     /// An amount of memory or disk within bounds, bytes.
     Bytes { least: u64, most: fn(&MachineSize) -> u64 },
     /// A time within bounds.
     Time { least: Duration, most: Duration },
-    /// A time within bounds, or `none`.
-    TimeBound { least: Duration, most: Duration },
     /// `on` or `off`.
     Switch,
     /// A whole number within bounds.
     Count { least: u32, most: u32 },
-    /// A whole number within bounds, or `none`.
-    Bound { least: u32, most: u32 },
     /// A number within bounds.
     Number { least: f64, most: f64 },
     /// One of these.
@@ -83,13 +78,14 @@ pub(super) enum OptionType {
     Preemption,
     /// What a governor promises, or `none`.
     Target,
+    /// As another, or `none`.
+    OrNone(&'static OptionType),
     /// A path.
     Folder,
     /// The path of a file, or `none`.
     File,
 }
 
-/// The value of an option.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Setting {
     Bytes(u64),
@@ -127,10 +123,8 @@ impl OptionType {
             OptionType::Time { least, most } => {
                 parse_time(text).filter(|time| (least..=most).contains(&time)).map(Setting::Time)
             }
-            OptionType::TimeBound { .. } if text == "none" => Some(Setting::Word("none")),
-            OptionType::TimeBound { least, most } => {
-                parse_time(text).filter(|time| (least..=most).contains(&time)).map(Setting::Time)
-            }
+            OptionType::OrNone(_) if text == "none" => Some(Setting::Word("none")),
+            OptionType::OrNone(kind) => kind.parse(text, machine).ok(),
             OptionType::Switch => match text {
                 "on" => Some(Setting::Switch(true)),
                 "off" => Some(Setting::Switch(false)),
@@ -139,10 +133,6 @@ impl OptionType {
             OptionType::Count { least, most } => {
                 text.parse().ok().filter(|count| (least..=most).contains(&count)).map(Setting::Count)
             }
-            OptionType::Bound { least, most } => match text {
-                "none" => Some(Setting::Word("none")),
-                _ => text.parse().ok().filter(|count| (least..=most).contains(&count)).map(Setting::Count),
-            },
             OptionType::Number { least, most } => {
                 text.parse().ok().filter(|number| (least..=most).contains(&number)).map(Setting::Number)
             }
@@ -189,12 +179,9 @@ impl OptionType {
                     format_time(*most)
                 )
             }
-            OptionType::TimeBound { least, most } => {
-                format!("`none` or {}", OptionType::Time { least: *least, most: *most }.possible(machine))
-            }
+            OptionType::OrNone(kind) => format!("`none` or {}", kind.possible(machine)),
             OptionType::Switch => "`on` or `off`".to_owned(),
             OptionType::Count { least, most } => format!("a number from {least} to {most}"),
-            OptionType::Bound { least, most } => format!("`none` or a number from {least} to {most}"),
             OptionType::Number { least, most } => format!("a number from {least} to {most}"),
             OptionType::Word(words) => or(words.iter().map(|word| format!("`{word}`")).collect()),
             OptionType::CpuPolicy => {

@@ -18,7 +18,6 @@ pub(super) fn format_bytes(bytes: u64) -> String {
     written(bytes, &BYTE_UNITS, "B")
 }
 
-/// A time from a number with its unit.
 pub(super) fn parse_time(text: &str) -> Option<Duration> {
     scaled(text, &TIME_UNITS).map(Duration::from_micros)
 }

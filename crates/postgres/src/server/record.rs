@@ -48,7 +48,6 @@ impl Record {
         self.boot == boot(&Host::real())
     }
 
-    /// Whether whoever has started it is there to stop it.
     pub(crate) fn has_owner(&self) -> bool {
         self.is_of_this_boot() && self.owner.is_running(&Host::real())
     }
@@ -58,7 +57,6 @@ fn boot(host: &Host) -> Option<String> {
     host.text("/proc/sys/kernel/random/boot_id")
 }
 
-/// The folder of the records, below the state folder.
 fn folder_of_records(state: &Path) -> PathBuf {
     state.join("servers")
 }

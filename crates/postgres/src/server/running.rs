@@ -114,7 +114,6 @@ impl Running {
         }
     }
 
-    /// The server's first process.
     pub fn postmaster(&self) -> ProcessIdentity {
         self.postmaster
     }

@@ -82,6 +82,12 @@ impl ServerSettings {
         Ok(())
     }
 
+    /// The same with options of these values.
+    pub fn with(mut self, options: &[(&str, &str)]) -> Result<ServerSettings, ServerError> {
+        options.iter().try_for_each(|(name, value)| self.set(name, value))?;
+        Ok(self)
+    }
+
     /// The value of an option, for the record; `None` if there is no such option.
     pub fn get(&self, name: &str) -> Option<Value> {
         option(name).map(|option| self.value(option).value())
@@ -115,10 +121,7 @@ impl ServerSettings {
 
     /// Processes that may work on one query.
     pub fn dop(&self) -> u32 {
-        match self.named("dop") {
-            Setting::Count(dop) => dop,
-            _ => 1,
-        }
+        self.count("dop").unwrap_or(1)
     }
 
     /// Who decides the degree of each query; `None` if that is the server.
@@ -126,17 +129,13 @@ impl ServerSettings {
         parallelism_policy(&self.named("parallelism").text())
     }
 
-    /// What they may use.
     pub(crate) fn parallelism_limits(&self) -> ParallelismLimits {
         ParallelismLimits { cores: self.machine.cores.max(1), degree_max: self.dop() }
     }
 
     /// The governor between clients and the server; `None` if there is none.
     pub fn governor(&self) -> Option<GovernorSettings> {
-        let config = match self.named("governor_config") {
-            Setting::Folder(file) => Some(file),
-            _ => None,
-        };
+        let config = self.folder("governor_config").map(Path::to_owned);
         // The file alone asks for a governor.
         let mode = match self.is_set("governor") || config.is_none() {
             true => GovernorMode::named(&self.named("governor").text())?,
@@ -149,19 +148,13 @@ impl ServerSettings {
         Some(GovernorSettings {
             mode,
             config: config.filter(|_| mode == GovernorMode::ON),
-            low_mpl: match self.named("governor_mpl") {
-                Setting::Count(count) => Some(count),
-                _ => None,
-            },
+            low_mpl: self.count("governor_mpl"),
             preemption: self.named("governor_preemption").text(),
             threshold: time("governor_threshold").expect("it has a default"),
             look_interval: time("governor_look_interval"),
             low_share: self.named("governor_low_share").text(),
             awake: self.named("governor_awake") == Setting::Switch(true),
-            low_floor: match self.named("governor_low_floor") {
-                Setting::Count(percent) => Some(percent),
-                _ => None,
-            },
+            low_floor: self.count("governor_low_floor"),
             target: match self.named("governor_target") {
                 Setting::Text(target) => Some(target),
                 _ => None,
@@ -170,7 +163,6 @@ impl ServerSettings {
         })
     }
 
-    /// Whether there is a standby, on which queries run.
     pub(crate) fn has_standby(&self) -> bool {
         self.named("standby") == Setting::Count(1)
     }
@@ -182,11 +174,9 @@ impl ServerSettings {
 
     /// The same for the standby: it has no serializable transactions, so they are as near to that as it can be.
     pub(crate) fn on_standby(&self) -> ServerSettings {
-        let mut settings = self.clone();
-        if self.isolation() == Isolation::Serializable {
-            settings.set("isolation", "repeatable read").expect("a value of the list");
-        }
-        settings
+        let instead = [("isolation", "repeatable read")];
+        let replaced = if self.isolation() == Isolation::Serializable { &instead[..] } else { &[] };
+        self.clone().with(replaced).expect("a value of the list")
     }
 
     /// Which options contradict each other, with the remedy.
@@ -221,7 +211,6 @@ impl ServerSettings {
         Some(format!("option `{said}` is for settings that Plimsoll writes; with `governor_config` say it in the file"))
     }
 
-    /// The folder of the server's programs, if it was said.
     pub(super) fn bin_folder(&self) -> Option<&Path> {
         self.folder("bin_folder")
     }
@@ -231,7 +220,6 @@ impl ServerSettings {
         self.folder("folder")
     }
 
-    /// Whether data may lie in memory.
     pub(super) fn allow_tmpfs(&self) -> bool {
         self.named("allow_tmpfs") == Setting::Switch(true)
     }
@@ -260,7 +248,6 @@ impl ServerSettings {
         SERVER_OPTIONS.iter().flat_map(|option| self.parameters(option)).collect()
     }
 
-    /// The parameters that an option stands for.
     fn parameters(&self, option: &ServerOption) -> Vec<(String, String)> {
         let value = self.value(option);
         let named = |name: &str| vec![(name.to_owned(), value.text())];
@@ -284,6 +271,13 @@ impl ServerSettings {
                 ]
             }
             (name, _) => named(name),
+        }
+    }
+
+    fn count(&self, name: &str) -> Option<u32> {
+        match self.named(name) {
+            Setting::Count(count) => Some(count),
+            _ => None,
         }
     }
 

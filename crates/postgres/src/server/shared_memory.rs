@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 /// Where the kernel shows POSIX shared memory, and how PostgreSQL's files there are called.
 const FILES: &str = "/dev/shm/PostgreSQL.";
 
-/// Shared memory by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SharedMemory {
     /// Files of `/dev/shm`.

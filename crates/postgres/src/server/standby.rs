@@ -32,7 +32,7 @@ impl Standby {
     /// Makes a standby of a running primary that has none, and waits until it answers queries.
     pub fn make(primary: &PrivateServer, state: &Path) -> Result<Standby, ServerError> {
         let made = Standby::try_make(primary, state);
-        made.map_err(|error| ServerError::Standby { why: error.to_string() })
+        made.map_err(|error| ServerError::Standby(error.to_string()))
     }
 
     fn try_make(primary: &PrivateServer, state: &Path) -> Result<Standby, ServerError> {
@@ -57,27 +57,22 @@ impl Standby {
         Ok(Standby { running, home })
     }
 
-    /// The folder of its socket, as clients take it for a host.
     pub fn socket_folder(&self) -> PathBuf {
         self.home.socket_folder()
     }
 
-    /// Its processes.
     pub fn running(&self) -> &Running {
         &self.running
     }
 
-    /// Its folder.
     pub fn home(&self) -> &Home {
         &self.home
     }
 
-    /// Whether its first process has not ended.
     pub fn is_alive(&self) -> bool {
         self.running.is_alive()
     }
 
-    /// The last lines of its log.
     pub fn log_tail(&self) -> String {
         log::tail(&self.home.log())
     }

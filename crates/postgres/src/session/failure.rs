@@ -13,7 +13,6 @@ const SHOWN_MAX: usize = 60;
 /// messages under these codes do not say for whose sake.
 const PREEMPTED: &str = "preempted";
 
-/// A benchmark's statement has failed.
 pub(super) fn of_statement(statement: &Statement<'_>, parameters: &[Value<'_>], error: WireError) -> DatabaseError {
     of(error, |error| {
         let shown: Vec<_> =
@@ -23,12 +22,10 @@ pub(super) fn of_statement(statement: &Statement<'_>, parameters: &[Value<'_>], 
     })
 }
 
-/// BEGIN, COMMIT or ROLLBACK has failed.
 pub(super) fn of_command(command: &str, error: WireError) -> DatabaseError {
     of(error, |error| format!("{command}: {error}"))
 }
 
-/// A query has failed.
 pub(crate) fn of_query(sql: &str, error: WireError) -> DatabaseError {
     let place = error.server().and_then(|error| error.position).map(|position| {
         let rest: String = sql.chars().skip(position.saturating_sub(1) as usize).take(SHOWN_MAX).collect();
@@ -37,7 +34,6 @@ pub(crate) fn of_query(sql: &str, error: WireError) -> DatabaseError {
     of(error, |error| format!("{error}{}", place.unwrap_or_default()))
 }
 
-/// A session could not be given its settings.
 pub(super) fn of_setting(error: WireError, options: &SessionOptions) -> DatabaseError {
     of(error, |error| {
         let names: Vec<_> = options.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();

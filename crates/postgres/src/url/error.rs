@@ -2,7 +2,7 @@
 
 use plimsoll_notation::{listed, nearest, suggestion};
 
-use super::{SslMode, SslNegotiation};
+use super::{PARAMETERS, SslMode, SslNegotiation};
 
 /// Why a URL leads to no server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,22 +42,16 @@ pub enum UrlError {
     /// No port.
     #[error("port `{0}` is not a number from 1 to 65535")]
     Port(String),
-    /// No such mode.
-    #[error("sslmode cannot be `{word}`{}; it can be {known}", suggestion(nearest))]
-    NoSuchSslMode {
+    /// No such mode, or no such way to begin encryption.
+    #[error("{parameter} cannot be `{word}`{}; it can be {known}", suggestion(nearest))]
+    NoSuchWord {
+        /// The parameter.
+        parameter: &'static str,
         /// The word given.
         word: String,
-        /// The nearest there is.
+        /// The nearest there is, if one is near and there are more than two.
         nearest: Option<&'static str>,
         /// All there are.
-        known: String,
-    },
-    /// No such way to begin encryption.
-    #[error("sslnegotiation cannot be `{word}`; it can be {known}")]
-    NoSuchSslNegotiation {
-        /// The word given.
-        word: String,
-        /// Both there are.
         known: String,
     },
     /// A mode that may end without the encryption or the check that another parameter relies on.
@@ -87,21 +81,19 @@ pub enum UrlError {
 }
 
 impl UrlError {
-    pub(super) fn no_such_parameter(name: &str, known: &[&'static str]) -> Self {
-        UrlError::NoSuchParameter {
-            name: name.to_owned(),
-            nearest: nearest(name, known.iter().copied()),
-            known: listed(known.iter().copied()),
-        }
+    pub(super) fn no_such_parameter(name: &str) -> Self {
+        let known = || PARAMETERS.into_iter().map(|(parameter, _)| parameter);
+        UrlError::NoSuchParameter { name: name.to_owned(), nearest: nearest(name, known()), known: listed(known()) }
     }
 
     pub(super) fn ssl_mode(word: &str) -> Self {
         let known = || SslMode::ALL.into_iter().map(SslMode::name);
-        UrlError::NoSuchSslMode { word: word.to_owned(), nearest: nearest(word, known()), known: listed(known()) }
+        let (nearest, known) = (nearest(word, known()), listed(known()));
+        UrlError::NoSuchWord { parameter: "sslmode", word: word.to_owned(), nearest, known }
     }
 
     pub(super) fn ssl_negotiation(word: &str) -> Self {
         let known = listed(SslNegotiation::ALL.into_iter().map(SslNegotiation::name));
-        UrlError::NoSuchSslNegotiation { word: word.to_owned(), known }
+        UrlError::NoSuchWord { parameter: "sslnegotiation", word: word.to_owned(), nearest: None, known }
     }
 }

@@ -6,7 +6,6 @@ use postgres_protocol::Oid;
 use super::numeric::Numeric;
 use super::{DAYS_TO_2000, MICROSECONDS_TO_2000, oid};
 
-/// How the values of a column are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellKind {
     Bool,
@@ -21,7 +20,6 @@ pub(crate) enum CellKind {
     Text,
 }
 
-/// A value as it came.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Cell<'a> {
     Int(i64),
@@ -84,7 +82,6 @@ impl CellKind {
         })
     }
 
-    /// Adds a value to the row at hand.
     pub(crate) fn append(self, field: Option<&[u8]>, rows: &mut Rows) -> Result<(), String> {
         let Some(bytes) = field else {
             rows.append(Value::Null);

@@ -8,7 +8,6 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads the body of a DataRow.
     pub(crate) fn of(body: &'a [u8]) -> Result<Self, String> {
         let (count, rest) = body.split_first_chunk().ok_or("a row without a count of values")?;
         Ok(Fields { rest, left: u16::from_be_bytes(*count) })

@@ -86,7 +86,6 @@ impl<'a> Numeric<'a> {
     }
 }
 
-/// Writes a whole number.
 pub(crate) fn write_whole(number: i64, out: &mut BytesMut) {
     write_decimal(number.into(), 0, out).expect("a decimal of 64 bits has at most five digits of base 10 000");
 }

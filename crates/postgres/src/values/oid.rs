@@ -14,9 +14,9 @@ pub(crate) const TIMESTAMP: Oid = 1114;
 pub(crate) const TIMESTAMPTZ: Oid = 1184;
 pub(crate) const NUMERIC: Oid = 1700;
 
-/// The name of a type, for messages.
-pub(crate) fn name(oid: Oid) -> String {
-    let known = match oid {
+/// The name of a type that is treated in a way of its own.
+pub(crate) fn known(oid: Oid) -> Option<&'static str> {
+    Some(match oid {
         BOOL => "boolean",
         INT8 => "bigint",
         INT2 => "smallint",
@@ -28,7 +28,10 @@ pub(crate) fn name(oid: Oid) -> String {
         TIMESTAMP => "timestamp",
         TIMESTAMPTZ => "timestamp with time zone",
         NUMERIC => "numeric",
-        other => return format!("type {other}"),
-    };
-    known.to_owned()
+        _ => return None,
+    })
+}
+
+pub(crate) fn name(oid: Oid) -> String {
+    known(oid).map_or_else(|| format!("type {oid}"), str::to_owned)
 }

@@ -10,22 +10,8 @@ use super::{DAYS_TO_2000, MICROSECONDS_TO_2000, numeric, oid};
 
 /// In which format a value goes: 1 binary, 0 text.
 pub(crate) fn format(value: Value<'_>, of: Oid) -> i16 {
-    match (value, of) {
-        (
-            Value::Int(_),
-            oid::BOOL
-            | oid::INT2
-            | oid::INT4
-            | oid::INT8
-            | oid::FLOAT4
-            | oid::FLOAT8
-            | oid::NUMERIC
-            | oid::DATE
-            | oid::TIMESTAMP
-            | oid::TIMESTAMPTZ,
-        ) => 1,
-        _ => 0,
-    }
+    // Of a type that is not known the server reads the number's text.
+    i16::from(matches!(value, Value::Int(_)) && of != oid::TEXT && oid::known(of).is_some())
 }
 
 /// Writes a value, or says why the type cannot have it.

@@ -99,7 +99,6 @@ fn shown(value: Value<'_>) -> String {
     }
 }
 
-/// A session of each database.
 struct TwinSession {
     native: Box<dyn Session>,
     sql: Box<dyn Session>,

@@ -52,10 +52,8 @@ fn queries_run_bound_or_with_a_warning_and_the_option_can_be_swept() {
 
 #[test]
 fn a_standby_has_processes_that_are_not_moved() {
-    let mut settings = ServerSettings::for_this_machine();
-    settings.set("cache_classes", "on").unwrap();
-    assert_eq!(settings.conflict(), None);
-    settings.set("standby", "1").unwrap();
-    let conflict = settings.conflict().unwrap();
+    let classes = ServerSettings::for_this_machine().with(&[("cache_classes", "on")]).unwrap();
+    assert_eq!(classes.conflict(), None);
+    let conflict = classes.with(&[("standby", "1")]).unwrap().conflict().unwrap();
     assert!(conflict.contains("`cache_classes`") && conflict.contains("standby=0"), "{conflict}");
 }

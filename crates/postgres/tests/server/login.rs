@@ -36,7 +36,6 @@ impl Listening {
         Listening::with(&[])
     }
 
-    /// With options of the server.
     fn with(options: &[(&str, &str)]) -> Self {
         // Tests of one process run at the same time.
         static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -5,12 +5,13 @@ use std::thread;
 
 use plimsoll_postgres::connection::{Connection, WireError};
 use plimsoll_postgres::database::PostgresDatabase;
+use plimsoll_testing::until;
 use plimsoll_workload::database::{Database, DatabaseError, Session};
 use plimsoll_workload::schema::Schema;
 use plimsoll_workload::statement::{Rows, Statement, sql_only};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::shared::{connection, database, new_server, wait_until, wait_until_asleep};
+use super::shared::{connection, database, new_server, wait_until_asleep};
 
 /// A schema without tables needs not to be made before a session is opened.
 static NOTHING: Schema = Schema { name: Cow::Borrowed("nothing"), tables: &[] };
@@ -49,7 +50,7 @@ fn an_administrator_ends_a_session() {
             } else {
                 end(&mut other);
                 let there = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process}");
-                wait_until("the process to end", || other.text(&there).unwrap().is_none());
+                until("the process to end", || other.text(&there).unwrap().is_none());
                 session.commit().unwrap_err()
             }
         });

@@ -85,7 +85,7 @@ fn cores_are_divided_by_the_queries_that_run() {
         let two = |session: &mut dyn Session| {
             session.query(sleeping).unwrap().batches[0].column(0).as_primitive::<Int64Type>().value(0) == 2
         };
-        super::shared::wait_until("two queries to sleep", || two(alone.as_mut()));
+        plimsoll_testing::until("two queries to sleep", || two(alone.as_mut()));
         assert_eq!(text(alone.as_mut(), WORKERS), ((cores / 3).max(1) - 1).to_string());
         sleepers.into_iter().for_each(|sleeper| sleeper.join().unwrap().unwrap());
     });

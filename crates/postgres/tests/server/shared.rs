@@ -1,20 +1,16 @@
 //! What tests share: one server for all that leave it as it was.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_testing::until;
 
 /// A server of one's own. Nothing waits for the disk: what is tested is not what a crash of the machine leaves.
 pub fn new_server(options: &[(&str, &str)]) -> PrivateServer {
-    let mut settings = ServerSettings::for_this_machine();
     let small = [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB"), ("deadlock_timeout", "50ms")];
-    for (name, value) in small.iter().chain(options) {
-        settings.set(name, value).unwrap();
-    }
+    let settings = ServerSettings::for_this_machine().with(&[&small, options].concat()).unwrap();
     PrivateServer::start(settings).unwrap_or_else(|error| panic!("these tests need a PostgreSQL server: {error}"))
 }
 
@@ -35,17 +31,8 @@ pub fn connection(database: &PostgresDatabase) -> Connection {
     Connection::open(database.url()).unwrap()
 }
 
-/// Waits until it is so; not for ever.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(30), "waited in vain: {what}");
-        thread::yield_now();
-    }
-}
-
 /// Waits until a process sleeps because it was asked to.
 pub fn wait_until_asleep(other: &mut Connection, process: i32) {
     let asleep = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'PgSleep'");
-    wait_until("the process to sleep", || other.text(&asleep).unwrap().is_some());
+    until("the process to sleep", || other.text(&asleep).unwrap().is_some());
 }

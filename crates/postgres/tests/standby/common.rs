@@ -23,11 +23,7 @@ pub const TABLE: &str = "plimsoll_rows_bigint.pairs";
 /// Two servers, small, without waiting for the disk.
 pub fn settings(options: &[(&str, &str)]) -> ServerSettings {
     let small = [("shared_buffers", "16MB"), ("max_wal_size", "64MB"), ("fsync", "off"), ("standby", "1")];
-    let mut settings = ServerSettings::for_this_machine();
-    for (name, value) in small.iter().chain(options) {
-        settings.set(name, value).unwrap();
-    }
-    settings
+    ServerSettings::for_this_machine().with(&[&small, options].concat()).unwrap()
 }
 
 pub fn start(options: &[(&str, &str)]) -> Result<PrivateServer, ServerError> {
@@ -82,12 +78,6 @@ pub fn answer(session: &mut dyn Session, sql: &str) -> Result<String, DatabaseEr
     let answer = session.query(sql)?;
     let column = answer.batches[0].column(0).clone();
     Ok(arrow::util::display::array_value_to_string(&column, 0).unwrap())
-}
-
-/// Waits until it is so; not for ever.
-#[track_caller]
-pub fn until(what: &str, holds: impl FnMut() -> bool) {
-    plimsoll_testing::until(what, holds);
 }
 
 pub fn pause() {

@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
+use plimsoll_testing::until;
 use plimsoll_workload::database::Database;
 use plimsoll_workload::freshness::{ChangeUnit, CopyHistory};
 use rustix::process::Signal;
 
-use super::common::{Pair, TABLE, pause, until};
+use super::common::{Pair, TABLE, pause};
 
 #[test]
 fn what_is_written_is_counted_and_what_is_replayed_catches_up() {
@@ -87,24 +88,15 @@ fn a_standby_that_has_ended_is_told_with_its_log() {
 
 #[test]
 fn without_a_standby_there_is_nothing_to_watch_and_no_delay_to_set() {
-    let mut settings = ServerSettings::for_this_machine();
-    settings.set("shared_buffers", "16MB").unwrap();
-    settings.set("fsync", "off").unwrap();
-    assert_eq!(settings.conflict(), None);
+    let small = ServerSettings::for_this_machine().with(&[("shared_buffers", "16MB")]).unwrap();
+    let conflict = |options: &[(&str, &str)]| small.clone().with(options).unwrap().conflict();
+    assert_eq!(conflict(&[("fsync", "off")]), None);
     for (name, value) in [("hot_standby_feedback", "off"), ("max_standby_streaming_delay", "1s")] {
-        let mut settings = settings.clone();
-        settings.set(name, value).unwrap();
-        let told = settings.conflict().unwrap();
+        let told = conflict(&[("fsync", "off"), (name, value)]).unwrap();
         assert!(told.contains(name) && told.contains("say standby=1 too"), "{told}");
     }
-    settings.set("max_standby_streaming_delay", "1s").unwrap();
-    settings.set("standby", "1").unwrap();
-    assert_eq!(settings.conflict(), None);
-    let alone = PrivateServer::start({
-        let mut settings = ServerSettings::for_this_machine();
-        settings.set("shared_buffers", "16MB").unwrap();
-        settings
-    });
+    assert_eq!(conflict(&[("fsync", "off"), ("max_standby_streaming_delay", "1s"), ("standby", "1")]), None);
+    let alone = PrivateServer::start(small);
     let database = PostgresDatabase::private(alone.unwrap_or_else(|error| panic!("{error}")));
     assert!(database.freshness().unwrap().is_none());
     let told = database.set_option("max_standby_streaming_delay", "1s").unwrap_err().to_string();

@@ -4,11 +4,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use plimsoll_testing::{Need, skip};
+use plimsoll_testing::{Need, skip, until};
 use plimsoll_workload::database::Database;
 use rustix::process::Signal;
 
-use super::common::{Pair, TABLE, start, until};
+use super::common::{Pair, TABLE, start};
 
 /// A small disk in memory; unmounted when dropped.
 struct SmallDisk(PathBuf);
@@ -31,7 +31,6 @@ impl SmallDisk {
         self.0.to_str().unwrap()
     }
 
-    /// What lies there.
     fn left(&self) -> Vec<PathBuf> {
         std::fs::read_dir(&self.0).unwrap().flatten().map(|entry| entry.path()).collect()
     }

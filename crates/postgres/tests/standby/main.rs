@@ -6,6 +6,8 @@
 
 mod clients;
 mod common;
+#[path = "../common/copies.rs"]
+mod copies;
 mod freshness;
 mod full_disk;
 mod life;

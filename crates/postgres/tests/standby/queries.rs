@@ -4,10 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
+use plimsoll_testing::until;
 use plimsoll_workload::activity::Doing;
 use plimsoll_workload::database::{Database, DatabaseError, OptionChange};
 
-use super::common::{Pair, ROWS, TABLE, answer, until};
+use super::common::{Pair, ROWS, TABLE, answer};
 
 /// Replay waits for no query, and the primary is not told of them.
 const IMPATIENT: [(&str, &str); 2] = [("max_standby_streaming_delay", "0ms"), ("hot_standby_feedback", "off")];

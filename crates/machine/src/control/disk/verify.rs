@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::device::Device;
 use super::{Disk, Group};
 use crate::control::threads::started;
-use crate::control::{Amount, Observation, Verdict};
+use crate::control::{Amount, Observation, Unknown, Verdict};
 use crate::host::Host;
 
 /// A rate may be above the limit by this share: the ends of the window cut requests in two.
@@ -25,7 +25,6 @@ const DISK_WRITTEN: &str = "disk_written";
 const PROCESS_WRITTEN: &str = "process_written ";
 
 impl Disk {
-    /// The figures that a window is judged by.
     pub(super) fn figures(&self, host: &Host, group: &Group, device: &Device) -> Observation {
         let mut figures = Observation::new();
         figures.extend(self.done(host, group, device).map(|done| (DONE.to_owned(), done as f64)));
@@ -46,28 +45,32 @@ impl Disk {
     }
 
     /// Compares the figures of a window's two ends with the limit, bytes or requests per second.
-    pub(super) fn judge(&self, limit: f64, earlier: &Observation, now: &Observation, window: Duration) -> Verdict {
+    pub(super) fn judge(
+        &self,
+        limit: f64,
+        earlier: &Observation,
+        now: &Observation,
+        window: Duration,
+    ) -> Result<Verdict, Unknown> {
         let seconds = window.as_secs_f64();
         let since = |name: &str| Some(now.get(name)? - earlier.get(name)?);
-        let Some(done) = since(DONE).filter(|done| *done >= 0.0 && seconds > 0.0) else {
-            return Verdict::unknown("what the group did on the disk is not known for the whole window");
-        };
+        let done = since(DONE)
+            .filter(|done| *done >= 0.0 && seconds > 0.0)
+            .ok_or("what the group did on the disk is not known for the whole window")?;
         let mut past_limit = 0.0;
         if self.limits_written_bytes() {
-            let Some(disk) = since(DISK_WRITTEN) else {
-                return Verdict::unknown("what was written to the disk is not told (/proc/diskstats)");
-            };
+            let disk = since(DISK_WRITTEN).ok_or("what was written to the disk is not told (/proc/diskstats)")?;
             past_limit = (disk - done).min(written_back(earlier, now).map_or(f64::INFINITY, |all| all - done)).max(0.0);
         }
         let rate = |amount: f64| amount / seconds / self.scale;
         if past_limit / seconds > ESCAPED_LEAST.max(limit * ESCAPED_SHARE) {
             let reason =
                 format!("{:.1} MB/s went past the limit as write-back of the page cache", past_limit / seconds / 1e6);
-            return Verdict::escaped(Amount::Number(rate(done + past_limit)), reason);
+            return Ok(Verdict::escaped(Amount::Number(rate(done + past_limit)), reason));
         }
         let achieved = Amount::Number(rate(done));
         if done <= limit * seconds * (1.0 + TOLERANCE) + limit * BUCKET_S {
-            return Verdict::held(achieved);
+            return Ok(Verdict::held(achieved));
         }
         let reason = format!(
             "{:.2} were reached, {} allowed ({:.0} % and {BUCKET_S} s at that rate are tolerated), in {}",
@@ -76,24 +79,17 @@ impl Disk {
             TOLERANCE * 100.0,
             self.unit
         );
-        Verdict::escaped(achieved, reason)
+        Ok(Verdict::escaped(achieved, reason))
     }
 }
 
 /// Bytes that the group's processes wrote or made dirty in the window. `None` if one has ended, which takes its count with
 /// it: then all that was written to the disk may be theirs.
 fn written_back(earlier: &Observation, now: &Observation) -> Option<f64> {
-    let of_processes = |figures: &Observation| -> Vec<(String, f64)> {
-        figures
-            .iter()
-            .filter(|(name, _)| name.starts_with(PROCESS_WRITTEN))
-            .map(|(name, bytes)| (name.clone(), *bytes))
-            .collect()
-    };
-    if of_processes(earlier).iter().any(|(name, _)| !now.contains_key(name)) {
+    let is_of_process = |(name, _): &(&String, &f64)| name.starts_with(PROCESS_WRITTEN);
+    if earlier.iter().filter(is_of_process).any(|(name, _)| !now.contains_key(name)) {
         return None;
     }
-    let written = of_processes(now);
-    (!written.is_empty())
-        .then(|| written.iter().map(|(name, bytes)| bytes - earlier.get(name).copied().unwrap_or(0.0)).sum())
+    let written = now.iter().filter(is_of_process);
+    written.map(|(name, bytes)| bytes - earlier.get(name).unwrap_or(&0.0)).reduce(|sum, more| sum + more)
 }

@@ -72,7 +72,6 @@ const FILES_V2: [(&str, &[(&str, &str)]); 4] = [
     ("io", &[("io.max", ""), ("io.stat", "")]),
 ];
 
-/// A line of `/proc/PID/stat`.
 pub(super) fn stat(id: i32, parent: i32, nice: i32, started: i64) -> String {
     let zeros = |count: usize| " 0".repeat(count);
     format!("{id} (x) S {parent}{}{} {nice} 1 0 {started}{} 17 1{}\n", zeros(13), " 20", zeros(15), zeros(13))
@@ -175,7 +174,6 @@ impl FakeKernel {
         Ok(())
     }
 
-    /// Whether the next change goes well.
     fn step(&self) -> io::Result<()> {
         let mut trouble = self.trouble.lock().unwrap();
         match &mut *trouble {
@@ -289,11 +287,6 @@ impl Changes for FakeKernel {
             let number = |at: usize| fields[at].parse::<i64>().unwrap();
             stat(number(0) as i32, number(3) as i32, nice, number(21))
         })
-    }
-
-    fn set_scheduling_policy(&self, _thread: i32, _policy: i32) -> io::Result<()> {
-        // No control changes it.
-        Err(Errno::NOSYS.into())
     }
 
     fn set_register(&self, path: &Path, register: u32, value: u64) -> io::Result<()> {

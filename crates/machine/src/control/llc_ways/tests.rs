@@ -1,5 +1,7 @@
 //! Ways of the cache limited, verified and given back on a fake kernel.
 
+use std::time::Duration;
+
 use super::*;
 use crate::resctrl::BandwidthUnit;
 use crate::resctrl::fake::Shape;
@@ -26,7 +28,8 @@ fn apply(world: &mut World, amount: &Amount) -> Result<(), ControlError> {
 }
 
 fn verdict(world: &World, amount: &Amount, earlier: &Observation) -> Verdict {
-    judge(&world.resctrl(), &world.host, &world.subject, amount, earlier).unwrap()
+    let window = Window { host: &world.host, subject: &world.subject, amount, earlier, length: Duration::ZERO };
+    judge(&world.resctrl(), &window).unwrap_or_else(Verdict::from)
 }
 
 fn hold(world: &World, domain: u32, bytes: impl ToString) {

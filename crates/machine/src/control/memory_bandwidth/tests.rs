@@ -40,7 +40,12 @@ fn after(world: &World, amount: &Amount, event: &str, moved: [u64; 2]) -> Verdic
     count([1000, 1000]);
     let earlier = observed(&world.resctrl(), &world.subject);
     count(moved.map(|bytes| bytes + 1000));
-    judge(&world.resctrl(), &world.host, &world.subject, amount, &earlier, SECOND).unwrap()
+    verdict(world, amount, &earlier, SECOND)
+}
+
+fn verdict(world: &World, amount: &Amount, earlier: &Observation, length: Duration) -> Verdict {
+    let window = Window { host: &world.host, subject: &world.subject, amount, earlier, length };
+    judge(&world.resctrl(), &window).unwrap_or_else(Verdict::from)
 }
 
 #[test]
@@ -89,7 +94,7 @@ fn what_cannot_be_measured_has_no_figure() {
     let mut world = megabytes();
     apply(&mut world, &number(1000.0)).unwrap();
     let check = |earlier: &Observation, window: Duration, expect: &str| {
-        let verdict = judge(&world.resctrl(), &world.host, &world.subject, &number(1000.0), earlier, window).unwrap();
+        let verdict = verdict(&world, &number(1000.0), earlier, window);
         assert_eq!(verdict.achieved, None);
         let why = verdict.why_not.unwrap();
         assert!(why.starts_with("the limit is in force") && why.contains(expect), "{why}");

@@ -7,7 +7,6 @@ use super::*;
 /// A group of a made-up set: time in which it had its turn and in which it counted, milliseconds, and counts.
 pub(crate) type MadeGroup<'a> = (u64, u64, &'a [(&'a str, u64)]);
 
-/// A reading of one set of threads.
 pub(crate) fn reading_of(groups: &[MadeGroup<'_>]) -> CounterReading {
     let group = |(number, (enabled, running, counts)): (usize, &MadeGroup<'_>)| GroupCounts {
         group: number.to_string(),

@@ -7,7 +7,6 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Width of a bin.
 const BIN_NS: u64 = 2;
 
 /// Loads slower than the last bin, 2 us, were interrupted and say nothing.
@@ -79,7 +78,6 @@ impl Timings {
         Some((at as u64 * BIN_NS) as f64 + BIN_NS as f64 / 2.0)
     }
 
-    /// Loads of bin `bin` and above.
     fn at_or_above(&self, bin: usize) -> u64 {
         self.bins[bin..].iter().sum()
     }

@@ -110,7 +110,6 @@ pub fn is_within(found: f64, expected: [f64; 2], step: f64) -> bool {
 }
 
 impl Validation {
-    /// Draws the conclusions from what was measured.
     fn conclude(&mut self) {
         let (Some(capacity), Some(working_set)) = (self.capacity_mib, self.working_set_mib) else { return };
         self.within_one_step = None;

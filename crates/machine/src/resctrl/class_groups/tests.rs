@@ -1,10 +1,8 @@
 //! Groups of classes on the fake kernel: made, verified, changed, lost, and removed after a kill.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::control::llc_ways::LlcWays;
-use crate::control::{Amount, Control, Limits};
+use crate::control::{Amount, Control, Limits, Observation, Verdict, Window};
 use crate::limiter::Limiter;
 use crate::resctrl::fake::Shape;
 use crate::resctrl::fake::world::World;
@@ -19,8 +17,7 @@ fn world(shape: Shape) -> World {
 /// Classes of process 100 with these masks.
 fn make(world: &World, host: &Host, state: &Path, masks: &[u32]) -> Result<ClassGroups, OwnGroupError> {
     let masks: Vec<CacheMask> = masks.iter().copied().map(CacheMask).collect();
-    let resctrl = Resctrl::open(host).unwrap();
-    ClassGroups::make_in(host, resctrl, own(world), state, &NAMES, |_| Ok(masks))
+    ClassGroups::make(host, state, own(world), &NAMES, |_| Ok(masks))
 }
 
 fn own(world: &World) -> ClassSubject {
@@ -162,8 +159,9 @@ fn ways_that_are_limited_hold_the_classes_and_their_threads_are_not_missed() {
     assert!(polluting.tasks().unwrap().contains(&101), "it stays where it was bound");
     assert_eq!(groups.home().unwrap().mask, CacheMask(0xf));
 
-    let verify =
-        || LlcWays.verify(&host, &world.subject, &Amount::Number(4.0), &Default::default(), std::time::Duration::ZERO);
+    let (amount, earlier, length) = (Amount::Number(4.0), Observation::new(), std::time::Duration::ZERO);
+    let window = Window { host: &host, subject: &world.subject, amount: &amount, earlier: &earlier, length };
+    let verify = || LlcWays.verify(&window).unwrap_or_else(Verdict::from);
     let why = verify().why_not.unwrap();
     assert!(why.contains("has ways outside of 0xf"), "{why}");
     groups.set_masks(&[0x3, 0x3, 0xf].map(CacheMask)).unwrap();
@@ -185,10 +183,8 @@ fn ways_that_are_limited_hold_the_classes_and_their_threads_are_not_missed() {
 fn without_ways_to_give_out_there_is_a_reason() {
     let (world, state) = (world(Shape { l3: None, ..Shape::intel() }), tempfile::tempdir().unwrap());
     let (host, _mirror) = world.mounted();
-    let resctrl: Arc<dyn ResctrlFiles> = world.kernel.clone();
-    let resctrl = Resctrl::over(resctrl, "/sys/fs/resctrl", BandwidthUnit::Percent);
     let home = |_: &CacheHome| -> Result<Vec<CacheMask>, OwnGroupError> { unreachable!("there is no cache") };
-    let made = ClassGroups::make_in(&host, resctrl, own(&world), state.path(), &NAMES, home);
+    let made = ClassGroups::make(&host, state.path(), own(&world), &NAMES, home);
     assert!(made.unwrap_err().to_string().contains("without allocation of the level 3 cache"));
 }
 

@@ -56,11 +56,8 @@ impl Mirror {
     }
 
     fn collect(&self, folder: &str, found: &mut BTreeMap<String, Option<String>>) {
-        const FILES: [&str; 17] = [
+        const FILES: [&str; 14] = [
             "tasks",
-            "cpus",
-            "cpus_list",
-            "mode",
             "schemata",
             "size",
             "last_cmd_status",
@@ -124,21 +121,5 @@ impl Changes for Mirror {
 
     fn remove_folder(&self, path: &Path) -> io::Result<()> {
         self.shown(self.kernel.remove_group(self.path(path)?))
-    }
-
-    fn set_affinity(&self, _thread: i32, _cores: &[usize]) -> io::Result<()> {
-        Err(io::Error::other("resctrl has no affinity"))
-    }
-
-    fn set_nice(&self, _thread: i32, _nice: i32) -> io::Result<()> {
-        Err(io::Error::other("resctrl has no nice values"))
-    }
-
-    fn set_scheduling_policy(&self, _thread: i32, _policy: i32) -> io::Result<()> {
-        Err(io::Error::other("resctrl has no scheduling policies"))
-    }
-
-    fn set_register(&self, _path: &Path, _register: u32, _value: u64) -> io::Result<()> {
-        Err(io::Error::other("resctrl has no registers"))
     }
 }

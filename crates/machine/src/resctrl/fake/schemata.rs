@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustix::io::Errno;
 
 use super::shape::{CacheShape, Shape};
-use super::{FakeGroup, Outcome, parent_of, refuse};
+use super::{Outcome, refuse};
 
 /// One line of `schemata`.
 #[derive(Debug, Clone)]
@@ -21,11 +21,10 @@ pub(super) enum ResourceKind {
     Bandwidth { min: u32, step: u32, max: u32, megabytes: bool },
 }
 
-type Groups = BTreeMap<String, FakeGroup>;
-type Values = BTreeMap<(String, u32), u32>;
+/// By resource and domain.
+pub(super) type Values = BTreeMap<(String, u32), u32>;
 
 impl Schema {
-    /// What the default group has at first.
     pub(super) fn defaults(&self, shape: &Shape) -> Values {
         let value = match self.kind {
             ResourceKind::Cache(cache) => cache.full,
@@ -33,30 +32,6 @@ impl Schema {
             ResourceKind::Bandwidth { max, .. } => max,
         };
         shape.domains.iter().map(|id| ((self.name.clone(), *id), value)).collect()
-    }
-
-    /// What a fresh group has: everything that no group has for itself alone, as far as it is in one piece.
-    pub(super) fn initial(&self, shape: &Shape, groups: &Groups) -> Outcome<Values> {
-        let mut values = self.defaults(shape);
-        let ResourceKind::Cache(cache) = self.kind else { return Ok(values) };
-        for ((_, id), value) in &mut values {
-            let (mut used, mut open) = (cache.shareable, cache.shareable);
-            for (path, group) in groups {
-                for name in self.same_ways() {
-                    let Some(mask) = group.values.get(&(name, *id)).filter(|_| parent_of(path).is_none()) else {
-                        continue;
-                    };
-                    used |= mask;
-                    open |= if group.exclusive { 0 } else { *mask };
-                }
-            }
-            open |= cache.full & !used;
-            *value = first_run(open);
-            if value.count_ones() < cache.bits_min {
-                return refuse(Errno::NOSPC, format!("No space on {}:{id}", self.name));
-            }
-        }
-        Ok(values)
     }
 
     /// As the kernel shows it.
@@ -72,14 +47,6 @@ impl Schema {
         match self.kind {
             ResourceKind::Cache(cache) => cache.size / cache.full.count_ones() * value.count_ones(),
             ResourceKind::Bandwidth { .. } => value,
-        }
-    }
-
-    /// The resources over the same ways: code and data are two.
-    fn same_ways(&self) -> Vec<String> {
-        match self.name.as_str() {
-            "L3CODE" | "L3DATA" => vec!["L3CODE".to_owned(), "L3DATA".to_owned()],
-            name => vec![name.to_owned()],
         }
     }
 
@@ -100,27 +67,6 @@ impl Schema {
             }
         }
     }
-
-    /// Whether a mask meets one of another group. Of all groups, devices included, or only of those that are exclusive.
-    fn overlaps(&self, groups: &Groups, own: &str, id: u32, mask: u32, exclusive_only: bool) -> bool {
-        let ResourceKind::Cache(cache) = self.kind else { return false };
-        let others = groups.iter().filter(|(path, group)| {
-            path.as_str() != own && parent_of(path).is_none() && (group.exclusive || !exclusive_only)
-        });
-        let meets = |(_, group): (&String, &FakeGroup)| {
-            self.same_ways()
-                .into_iter()
-                .any(|name| group.values.get(&(name, id)).is_some_and(|other| other & mask != 0))
-        };
-        (!exclusive_only && cache.shareable & mask != 0) || others.into_iter().any(meets)
-    }
-}
-
-/// The lowest ones of a mask as far as they follow each other.
-fn first_run(mask: u32) -> u32 {
-    let low = mask.trailing_zeros().min(31);
-    let run = (mask >> low).trailing_ones();
-    1u32.checked_shl(run).map_or(u32::MAX, |bit| bit - 1) << low
 }
 
 /// `cbm_validate` of the kernel.
@@ -143,7 +89,7 @@ fn parse_mask(cache: CacheShape, text: &str) -> Outcome<u32> {
 }
 
 /// Writes lines to the `schemata` of a group: all of them, or none.
-pub(super) fn write(shape: &Shape, groups: &mut Groups, path: &str, text: &str) -> Outcome<()> {
+pub(super) fn write(shape: &Shape, group: &mut Values, text: &str) -> Outcome<()> {
     let schemas = shape.schemas();
     let mut staged = Values::new();
     for line in text.split('\n') {
@@ -170,33 +116,9 @@ pub(super) fn write(shape: &Shape, groups: &mut Groups, path: &str, text: &str) 
             if staged.contains_key(&(schema.name.clone(), id)) {
                 return refuse(Errno::INVAL, format!("Duplicate domain {id}"));
             }
-            let value = schema.parse(value)?;
-            if schema.overlaps(groups, path, id, value, true) {
-                return refuse(Errno::INVAL, "Overlaps with exclusive group");
-            }
-            if groups[path].exclusive && schema.overlaps(groups, path, id, value, false) {
-                return refuse(Errno::INVAL, "Overlaps with other group");
-            }
-            staged.insert((schema.name.clone(), id), value);
+            staged.insert((schema.name.clone(), id), schema.parse(value)?);
         }
     }
-    groups.get_mut(path).expect("the group was looked up before").values.extend(staged);
-    Ok(())
-}
-
-/// Whether no way of a group is used by another or by devices.
-pub(super) fn may_be_exclusive(shape: &Shape, groups: &Groups, path: &str) -> Outcome<()> {
-    let caches = || shape.schemas().into_iter().filter(|schema| matches!(schema.kind, ResourceKind::Cache(_)));
-    if caches().next().is_none() {
-        return refuse(Errno::INVAL, "Cannot be exclusive without CAT/CDP");
-    }
-    for schema in caches() {
-        for id in &shape.domains {
-            let mask = groups[path].values[&(schema.name.clone(), *id)];
-            if schema.overlaps(groups, path, *id, mask, false) {
-                return refuse(Errno::INVAL, "Schemata overlaps");
-            }
-        }
-    }
+    group.extend(staged);
     Ok(())
 }

@@ -1,17 +1,12 @@
 //! What machine the fake stands for, and what its `info` folder says.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::schemata::{ResourceKind, Schema};
-use super::{FakeGroup, parent_of};
 
 /// A machine and how resctrl is mounted on it.
 #[derive(Debug, Clone)]
 pub struct Shape {
     /// The ids of its last-level caches; level 2 caches, if any can be shared out, are as many.
     pub domains: Vec<u32>,
-    /// Processors.
-    pub cpus: u32,
     /// Its level 3 caches; `None` if they cannot be shared out.
     pub l3: Option<CacheShape>,
     /// The same for level 2.
@@ -52,8 +47,6 @@ pub struct MonitoringShape {
     pub events: Vec<&'static str>,
     /// Bytes of former users that a fresh group may be said to hold.
     pub threshold: u64,
-    /// Whether ids of removed groups stay in limbo.
-    pub limbo: bool,
 }
 
 impl Shape {
@@ -61,7 +54,6 @@ impl Shape {
     pub fn intel() -> Shape {
         Shape {
             domains: vec![0, 1],
-            cpus: 8,
             l3: Some(CacheShape {
                 full: 0x7ff,
                 bits_min: 1,
@@ -76,7 +68,6 @@ impl Shape {
                 rmids: 32,
                 events: vec!["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"],
                 threshold: 65536,
-                limbo: false,
             }),
             code_and_data: false,
             megabytes: false,
@@ -124,7 +115,7 @@ impl Shape {
     }
 
     /// The text of a file of `info`.
-    pub(super) fn info(&self, path: &str, groups: &BTreeMap<String, FakeGroup>) -> Option<String> {
+    pub(super) fn info(&self, path: &str) -> Option<String> {
         let (folder, file) = path.split_once('/')?;
         if folder == "L3_MON" {
             let monitoring = self.monitoring.as_ref()?;
@@ -142,57 +133,10 @@ impl Shape {
             (ResourceKind::Cache(cache), "min_cbm_bits") => cache.bits_min.to_string(),
             (ResourceKind::Cache(cache), "shareable_bits") => format!("{:x}", cache.shareable),
             (ResourceKind::Cache(cache), "sparse_masks") => u32::from(cache.sparse).to_string(),
-            (ResourceKind::Cache(cache), "bit_usage") => self.bit_usage(&schema.name, cache, groups),
             (ResourceKind::Bandwidth { min, .. }, "min_bandwidth") => min.to_string(),
             (ResourceKind::Bandwidth { step, .. }, "bandwidth_gran") => step.to_string(),
-            (ResourceKind::Bandwidth { .. }, "delay_linear") => "1".to_owned(),
             _ => return None,
         };
         Some(format!("{text}\n"))
     }
-
-    /// Who uses each way: `X` devices and groups, `H` devices, `S` groups, `E` one group alone, `0` none.
-    fn bit_usage(&self, resource: &str, cache: CacheShape, groups: &BTreeMap<String, FakeGroup>) -> String {
-        let of_domain = |id: &u32| {
-            let used = |exclusive: bool| {
-                let groups =
-                    groups.iter().filter(|(path, group)| parent_of(path).is_none() && group.exclusive == exclusive);
-                groups.fold(0, |mask, (_, group)| mask | group.values[&(resource.to_owned(), *id)])
-            };
-            let (shared, alone) = (used(false), used(true));
-            let has = |mask: u32, bit: u32| mask >> bit & 1 == 1;
-            let letter = |bit: u32| match (has(cache.shareable, bit), has(shared, bit)) {
-                (true, true) => 'X',
-                (true, false) => 'H',
-                (false, true) => 'S',
-                (false, false) if has(alone, bit) => 'E',
-                _ => '0',
-            };
-            format!("{id}={}", (0..cache.full.count_ones()).rev().map(letter).collect::<String>())
-        };
-        self.domains.iter().map(of_domain).collect::<Vec<_>>().join(";")
-    }
-}
-
-/// `0-2,5`; the empty text for none.
-pub(super) fn list(cpus: &BTreeSet<u32>) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for cpu in cpus {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *cpu => *last = *cpu,
-            _ => ranges.push((*cpu, *cpu)),
-        }
-    }
-    let range = |(first, last): &(u32, u32)| if first == last { first.to_string() } else { format!("{first}-{last}") };
-    ranges.iter().map(range).collect::<Vec<_>>().join(",")
-}
-
-/// The other way round.
-pub(super) fn parse_list(text: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
-    for part in text.split(',').filter(|part| !part.is_empty()) {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        cpus.extend(first.parse::<u32>().ok()?..=last.parse::<u32>().ok()?);
-    }
-    Some(cpus)
 }

@@ -9,6 +9,7 @@ use super::{FakeKernel, Shape};
 use crate::control::{ControlContext, ControlError, Subject, Undo, UndoNotes};
 use crate::host::Host;
 use crate::host::fake::FakeHost;
+use crate::limiter::undo::{Undone, undo};
 use crate::resctrl::{BandwidthUnit, Resctrl, ResctrlFiles};
 
 /// Process 100 with the threads 100 to 102 and its child 200, who are the subject; and the stranger 300.
@@ -78,6 +79,8 @@ impl World {
     pub(crate) fn mounted(&self) -> (Host, Arc<Mirror>) {
         self.proc.write("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: cat_l3 mba\n");
         self.proc.write("/proc/self/mountinfo", "40 30 0:35 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n");
+        // What an earlier mount has shown may be gone by now.
+        let _ = std::fs::remove_dir_all(self.host.path(MOUNT));
         let mirror = Arc::new(Mirror::of(self.kernel.clone(), self.host.path(MOUNT)));
         (Host::changed_by(self.host.path("/"), mirror.clone()), mirror)
     }
@@ -86,24 +89,22 @@ impl World {
         ControlContext { host: &self.host, subject: &self.subject, undo: &mut self.notes }
     }
 
-    /// A thread begins in the default group.
     pub(crate) fn begin(&self, process: i32, thread: i32, parent: i32) {
         self.kernel.begin(thread);
         self.show(process, thread, parent);
     }
 
-    /// A thread is made by another, and belongs to its group.
     pub(crate) fn fork(&self, maker: i32, process: i32, thread: i32) {
         self.kernel.fork(maker, thread);
         self.show(process, thread, 1);
     }
 
     fn show(&self, process: i32, thread: i32, parent: i32) {
-        self.proc.write(&format!("/proc/{process}/stat"), &format!("{process} (a) b c) S {parent} 1 1"));
+        let zeros = " 0".repeat(40);
+        self.proc.write(&format!("/proc/{process}/stat"), &format!("{process} (a) b c) S {parent}{zeros}"));
         self.proc.write(&format!("/proc/{process}/task/{thread}/comm"), "x");
     }
 
-    /// A thread ends.
     pub(crate) fn end(&self, process: i32, thread: i32) {
         self.kernel.exit(thread);
         std::fs::remove_dir_all(self.host.path(format!("/proc/{process}/task/{thread}"))).unwrap();
@@ -111,20 +112,17 @@ impl World {
 
     /// Undoes everything that was noted, the last first.
     pub(crate) fn undo(&mut self) {
-        let resctrl = self.resctrl();
-        for undo in self.notes.undo.drain(..).rev() {
-            match undo {
-                Undo::RemoveGroup { folder, tasks_to } => resctrl.take_back(&folder, tasks_to.as_deref()).unwrap(),
-                Undo::WriteFile { path, text } => {
-                    let file = path.strip_prefix("/sys/fs/resctrl/").unwrap();
-                    match self.kernel.write(file, &text) {
-                        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                        outcome => outcome.unwrap(),
-                    }
-                }
-                other => panic!("resctrl notes no such thing: {other:?}"),
-            }
+        let (host, _) = self.mounted();
+        for one in self.notes.undo.drain(..).rev() {
+            let done = undo(&host, &one, std::process::id());
+            assert!(!matches!(done, Undone::Failed(_)), "{done:?}");
         }
+    }
+
+    /// Undoes the making of a group, whether it was noted or not.
+    pub(crate) fn remove_group(&self, folder: &str, tasks_to: Option<&str>) -> Undone {
+        let made = Undo::RemoveGroup { folder: folder.to_owned(), tasks_to: tasks_to.map(str::to_owned) };
+        undo(&self.mounted().0, &made, std::process::id())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The controls as others use them: by a host, and by the limiter with its restore journal.
 
 use super::*;
-use crate::control::{Amount, Control, Limits, Verdict};
+use crate::control::{Amount, Control, Limits, Verdict, Window};
 use crate::control::{llc_ways::LlcWays, memory_bandwidth::MemoryBandwidth};
 use crate::host::fake::FakeHost;
 use crate::limiter::Limiter;
@@ -77,8 +77,10 @@ fn without_resctrl_there_is_a_reason_for_everything() {
         let amount = Amount::Number(4.0);
         let error = control.check(&none.host(), &amount).unwrap_err().to_string();
         assert!(error.contains(&probed.reason), "{error}");
-        let observed = control.observe(&none.host(), &subject);
-        let verdict = control.verify(&none.host(), &subject, &amount, &observed, Duration::from_secs(1));
-        assert!(verdict.achieved.is_none() && verdict.why_not.is_some_and(|why| why.contains(&probed.reason)));
+        let (host, earlier) = (none.host(), control.observe(&none.host(), &subject));
+        let length = Duration::from_secs(1);
+        let window = Window { host: &host, subject: &subject, amount: &amount, earlier: &earlier, length };
+        let why = Verdict::from(control.verify(&window).unwrap_err()).why_not;
+        assert!(why.is_some_and(|why| why.contains(&probed.reason)));
     }
 }

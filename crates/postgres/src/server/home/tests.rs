@@ -7,11 +7,8 @@ use plimsoll_testing::until;
 use super::*;
 
 fn settings(base: &Path) -> ServerSettings {
-    let mut settings = ServerSettings::for_this_machine();
-    settings.set("folder", base.to_str().unwrap()).unwrap();
-    settings.set("max_wal_size", "32MB").unwrap();
-    settings.set("allow_tmpfs", "on").unwrap();
-    settings
+    let options = [("folder", base.to_str().unwrap()), ("max_wal_size", "32MB"), ("allow_tmpfs", "on")];
+    ServerSettings::for_this_machine().with(&options).unwrap()
 }
 
 fn names(folder: &Path) -> Vec<String> {

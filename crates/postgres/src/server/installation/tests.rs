@@ -4,7 +4,6 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 use super::*;
 
-/// A folder with programs of a version.
 fn install(root: &Path, folder: &str, version: &str) -> PathBuf {
     let folder = root.join(folder);
     std::fs::create_dir_all(&folder).unwrap();

@@ -11,11 +11,7 @@ fn settings(memory_bytes: u64, cores: u32) -> ServerSettings {
 }
 
 fn with(options: &[(&str, &str)]) -> ServerSettings {
-    let mut settings = settings(16 * GIB, 4);
-    for (name, value) in options {
-        settings.set(name, value).unwrap();
-    }
-    settings
+    settings(16 * GIB, 4).with(options).unwrap()
 }
 
 #[test]

@@ -75,7 +75,7 @@ fn on_this_thread(
 ) -> Result<Validation, HogError> {
     pin(cores[0])?;
     let bytes = search::buffer_bytes(&options.caches, llc);
-    let mut buffer = Buffer::new(bytes).map_err(|error| HogError::Memory { error })?;
+    let mut buffer = Buffer::new(bytes).map_err(HogError::Memory)?;
     let found =
         search::search(&mut buffer, &options.caches, llc, &mut |share, what| tell(share * 0.4, what.to_owned()));
     let mut validation = Validation {
