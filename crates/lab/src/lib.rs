@@ -2,7 +2,7 @@
 //!
 //! In reading order:
 //!
-//! - [`experiment`] is an experiment as typed, [`plan`] as resolved, and [`claim`] its expected results.
+//! - [`experiment`] is an experiment as written, [`plan`] as resolved, and [`claim`] its expected results.
 //! - [`targets`] is what an experiment needs of databases, and [`limits`] of the machine; [`host_limits`] puts limits in force,
 //!   and [`capacity`] checks that the data fits.
 //! - [`runner`] runs it. [`sensors`] are attached to the driver's window, and `time_share` shows where response time went, on a
@@ -15,8 +15,8 @@
 //!   prints, [`report`] draws, and `freshness` has their words for a copy that queries read.
 //! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform
 //!   together, and [`advise`] finds the load that keeps a promise.
-//! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds what isolates its workloads. [`simulation`] takes
-//!   the place of a database if a cache is simulated. `units` writes numbers.
+//! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds what isolates its workloads.
+//!   [`simulation`] replaces the database if a cache is simulated. `units` writes numbers.
 
 mod activity;
 pub mod advise;

@@ -6,7 +6,7 @@ use plimsoll_policy::Priority;
 
 use crate::figures::{Asking, Figure};
 
-/// Where figures come from. An error is why a figure was not measured; what asked for it is then not judged.
+/// The source of figures. An error says why a figure was not measured; the claim that needs it is then not judged.
 pub trait Figures {
     /// The figure of a cell.
     fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String>;
@@ -14,8 +14,8 @@ pub trait Figures {
     /// The smallest sufficient value of an axis: the one at which throughput reaches `share` of throughput at the
     /// full allocation. The share is one of [`SHARES`](plimsoll_model::knee::SHARES).
     ///
-    /// `axis` is a position in [`Plan::axes`](crate::plan::Plan::axes). `cell` tells the arm, the workload and the values of
-    /// all other axes; its setting is the one with the first value of `axis`.
+    /// `axis` is a position in [`Plan::axes`](crate::plan::Plan::axes). `cell` gives the arm, the workload and the
+    /// values of all other axes; its setting is the one with the first value of `axis`.
     fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String>;
 
     /// The 95 % interval of [`knee`](Figures::knee).
@@ -63,7 +63,7 @@ pub enum Metric {
     MeanLatency,
     /// Throughput over that of the workload alone at the same setting; for analytical workloads at an equal mix of queries.
     ThroughputRelativeToAlone,
-    /// A row of the list of figures, with what it is asked for.
+    /// A row of the list of figures, with its argument.
     Listed(&'static Figure, Asking),
 }
 

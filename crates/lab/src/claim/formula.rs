@@ -14,7 +14,7 @@ pub(super) enum Condition {
     ForAll {
         /// Position of the axis in the plan.
         axis: usize,
-        /// Which values count.
+        /// The values that count.
         condition: Option<Box<Condition>>,
         body: Box<Condition>,
     },
@@ -36,7 +36,7 @@ pub(super) enum Formula {
         mean: Mean,
         /// Position of the axis in the plan.
         axis: usize,
-        /// Which values count.
+        /// The values that count.
         condition: Option<Box<Condition>>,
         body: Box<Formula>,
     },
@@ -57,7 +57,7 @@ impl Formula {
     }
 }
 
-/// Measurements and what is made of them.
+/// Measurements and the number derived from them.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
     pub figure: Figure,
@@ -70,7 +70,7 @@ pub(super) struct Measured {
     pub part: Part,
 }
 
-/// What is made of measurements.
+/// The number derived from measurements.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Figure {
     /// The mean of a metric over all settings left open; the geometric mean, if it is a ratio.

@@ -18,7 +18,7 @@ use crate::plan::Plan;
 /// How far ours may be from the published figure and still be a match, unless a claim says otherwise.
 pub(crate) const FACTOR: f64 = 1.5;
 
-/// What a figure is if there is nothing to report, unless a claim says otherwise: most published figures are ratios.
+/// The value of a figure if there is no effect, unless a claim says otherwise: most published figures are ratios.
 pub(crate) const NO_EFFECT: f64 = 1.0;
 
 /// A published figure.
@@ -30,18 +30,18 @@ pub struct Published {
     pub high: Option<f64>,
 }
 
-/// What a claim is graded by.
+/// The scale by which a claim is graded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
-    /// What was published.
+    /// The published figure.
     pub published: Published,
-    /// How far ours may be from it and still be a match, above 1.
+    /// How many times ours may be larger or smaller and still be a match, above 1.
     pub factor: f64,
-    /// What the figure would be if there were nothing to report.
+    /// The value that the figure would have without an effect.
     pub no_effect: f64,
 }
 
-/// How near ours is.
+/// How close our figure is to the published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
@@ -70,10 +70,10 @@ impl Grade {
 /// The published figure of a claim, bound to an experiment.
 #[derive(Debug, Clone)]
 pub(super) struct Near {
-    /// What of ours is compared, as typed.
+    /// The expression for our figure, as written.
     pub(super) expression: String,
     pub(super) scale: Scale,
-    /// The expression for ours, or why it does not exist in this plan.
+    /// The same expression bound to the plan, or why it does not exist in this plan.
     pub(super) ours: Result<Formula, String>,
 }
 
@@ -121,7 +121,7 @@ impl Scale {
         }
     }
 
-    /// What is wrong with it, if anything.
+    /// The fault of the scale, if it has one.
     pub fn problem(&self) -> Option<String> {
         let Scale { published, factor, no_effect } = self;
         if !(published.low.is_finite() && published.low <= published.high()) {
@@ -140,7 +140,7 @@ impl Scale {
         None
     }
 
-    /// Between which bounds ours is a match. A negative figure is multiplied as a positive one is.
+    /// The bounds within which our figure is a match. A negative figure is multiplied as a positive one is.
     fn band(&self) -> [f64; 2] {
         let widened =
             |bound: f64, outwards: f64| if bound * outwards >= 0.0 { bound * self.factor } else { bound / self.factor };

@@ -19,7 +19,7 @@ pub(crate) const REPEATS: u32 = 5;
 const WARMUP: WarmUp = WarmUp::For(Duration::from_secs(2));
 const MEASURE: Duration = Duration::from_secs(10);
 
-/// What a quick run has at most where `[quick]` says nothing.
+/// The maximum of a quick run if `[quick]` does not say otherwise.
 const QUICK_WARMUP: Duration = Duration::from_secs(1);
 const QUICK_MEASURE: Duration = Duration::from_secs(2);
 
@@ -70,7 +70,7 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
     plan
 }
 
-/// The seed from which everything that is drawn follows.
+/// The seed from which all random choices follow.
 pub(super) fn seed(run: &TypedRun) -> u64 {
     run.seed.unwrap_or(SEED)
 }
@@ -87,7 +87,7 @@ fn window(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A number that must be above 0; `refusal` is what is said of another.
+/// A number that must be above 0; `refusal` is the error for any other.
 fn above_0<T: Copy + Default + PartialOrd>(given: &Option<At<T>>, refusal: &str, problems: &mut Problems) -> Option<T> {
     let given = given.as_ref()?;
     let value = Some(*given.value()).filter(|value| *value > T::default());

@@ -11,7 +11,7 @@ use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part};
 use crate::units::{duration_us, rate};
 
-/// Settings of which distributions are drawn.
+/// The number of settings whose distributions are drawn.
 const SETTINGS_MAX: usize = 8;
 
 /// Rows of parts that the page carries.

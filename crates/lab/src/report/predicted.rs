@@ -1,4 +1,4 @@
-//! Mixes as the queueing network predicts them from each workload alone, beside what was measured.
+//! Mixes as the queueing network predicts them from each workload alone, beside their measurements.
 
 use maud::{Markup, html};
 

@@ -17,7 +17,7 @@ use crate::results::SweptAxis;
 mod measure;
 mod panels;
 
-/// From so many panels on, all figures but throughput are folded.
+/// From this number of panels on, all figures but throughput are folded.
 const PANELS_OPEN: usize = 12;
 
 /// Panels of one figure; more would not be read, and the tables have all.
@@ -32,7 +32,7 @@ pub(super) struct Axis<'a> {
     pub is_numeric: bool,
 }
 
-/// The axes that have at least two values: numeric ones first, for they say more.
+/// The axes that have at least two values: numeric ones first, because they show more.
 pub(super) fn axes<'a>(page: &Page<'a>) -> Vec<Axis<'a>> {
     let axes = page.results.experiment.sweep.iter().filter(|axis| axis.values.len() > 1);
     let axis = |axis: &'a SweptAxis| Axis {
