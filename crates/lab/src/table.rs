@@ -24,7 +24,7 @@ mod workload;
 /// Columns a line may fill.
 const WIDTH: usize = 80;
 
-/// Warnings that are printed; the report and `results.json` have all.
+/// The number of warnings that are printed; the report and `results.json` have all.
 const WARNINGS_MAX: usize = 5;
 
 /// What [`render`] needs beside the results.
@@ -80,7 +80,7 @@ pub fn render(results: &Results, options: &Options) -> String {
     out.join("\n")
 }
 
-/// The lines of what isolates, for tests elsewhere.
+/// The lines about isolation, for tests in other modules.
 #[cfg(test)]
 pub(crate) fn line_of(line: &crate::results::Line) -> Vec<String> {
     line::lines(line)
@@ -135,7 +135,7 @@ pub(crate) fn points_told(points: &[Point]) -> String {
     format!("{} point{plural}{of}{left_out}", count(points.len() as u64))
 }
 
-/// The first warnings, and where the rest is.
+/// The first warnings, and a pointer to the rest.
 fn warnings(out: &mut Vec<String>, results: &Results, rest: &str, style: Style) {
     if results.warnings.is_empty() {
         return;

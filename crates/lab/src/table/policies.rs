@@ -5,7 +5,7 @@ use super::wrap;
 use crate::results::{PolicyEffect, Results};
 use crate::units::{MISSING, distinct, list, percent, value};
 
-/// A line for each policy and class, with what was seen. Nothing where no policies were swept.
+/// A line for each policy and class, with its effect. Nothing if no policies were swept.
 pub(super) fn lines(results: &Results) -> Vec<String> {
     let mut out = Vec::new();
     for group in results.policies.chunk_by(PolicyEffect::is_beside) {
