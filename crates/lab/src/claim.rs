@@ -58,7 +58,7 @@ pub struct Claim {
 pub struct ClaimError {
     /// Where in the expression, in bytes.
     pub span: Span,
-    /// What is wrong and how to mend it.
+    /// The fault and its remedy.
     pub message: String,
 }
 

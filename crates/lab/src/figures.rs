@@ -141,7 +141,7 @@ pub enum Read {
 pub struct Reading<'a> {
     /// The activity of the devices.
     pub device: &'a Device,
-    /// What was observed of each limit.
+    /// The observed value of each limit.
     pub achieved: &'a BTreeMap<String, Value>,
     /// The result of the workload.
     pub workload: &'a WorkloadResult,

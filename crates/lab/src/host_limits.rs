@@ -199,7 +199,7 @@ impl HostLimits {
         Ok(command)
     }
 
-    /// What was observed of the share of the cache that a pirate left.
+    /// The verdicts on the share of the cache that a pirate left.
     fn cache_verdicts(&self, hog: &mut HogProcess, verdicts: &mut BTreeMap<String, Verdict>) {
         let unknown = |why: String| Verdict { achieved: None, why_not: Some(why) };
         let report = match hog.report() {

@@ -15,7 +15,7 @@
 //!   prints, [`report`] draws, and `freshness` has their words for a copy that queries read.
 //! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform
 //!   together, and [`advise`] finds the load that keeps a promise.
-//! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds what isolates its workloads.
+//! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds the settings that isolate its workloads.
 //!   [`simulation`] replaces the database if a cache is simulated. `units` writes numbers.
 
 mod activity;

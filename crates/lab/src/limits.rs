@@ -30,7 +30,7 @@ pub trait MachineLimits {
     /// A window begins.
     fn open_window(&mut self);
 
-    /// Ends a window and returns what was observed in it of each limit in force.
+    /// Ends a window and returns the verdict on each limit in force.
     fn close_window(&mut self) -> BTreeMap<String, Verdict>;
 }
 

@@ -52,7 +52,7 @@ pub(crate) const CAUTION: [&str; 2] = [
 pub(crate) struct Fault {
     /// The option or parameter at fault.
     pub place: SweepTarget,
-    /// What is wrong and how to mend it.
+    /// The fault and its remedy.
     pub message: String,
 }
 

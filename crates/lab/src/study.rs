@@ -109,7 +109,7 @@ impl Study<'_> {
         let needs = |one: &Seen| if one.per_s > 0.0 { REQUESTS_MIN as f64 / one.per_s } else { f64::INFINITY };
         let slowest = seen.iter().max_by(|a, b| needs(a).total_cmp(&needs(b)));
         let needed = slowest.map_or(0.0, needs);
-        // In tenths of a second, for readability.
+        // Rounded to tenths, for readability.
         let wanted = ((needed * MARGIN).min(longest) * 10.0).ceil() / 10.0;
         let too_short = slowest.filter(|_| needed > longest).map(|one| {
             let done = match needed.is_finite() {

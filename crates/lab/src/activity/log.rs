@@ -74,7 +74,7 @@ impl ServerLog {
     }
 }
 
-/// What was added to the totals; `None` if it was not run. Totals that have shrunk were reset in between, and begin at
+/// The increase of the totals; `None` if the statement was not run. Totals that have shrunk were reset in between, and begin at
 /// 0 again.
 fn since(then: Option<&StatementTotals>, now: StatementTotals) -> Option<StatementUse> {
     let nothing = StatementTotals::default();

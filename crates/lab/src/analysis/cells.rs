@@ -38,7 +38,7 @@ pub(crate) struct Measured {
     pub workload: WorkloadResult,
     /// What the devices did, mean over runs.
     pub device: Device,
-    /// What was observed of each limit, mean over runs.
+    /// The observed value of each limit, mean over runs.
     pub achieved: BTreeMap<String, Value>,
 }
 

@@ -175,7 +175,7 @@ impl<'a> RunFigures<'a> {
         Ok(of_ended? * (1.0 + law.difference().unwrap_or(0.0)))
     }
 
-    /// As in [`interference`](super::interference): requests cost what they cost alone at the same setting.
+    /// As in [`interference`](super::interference): requests are weighted by their cost alone at the same setting.
     fn relative_to_alone(&self, cell: &Cell) -> Found {
         let name = format!("alone:{}", self.workload(cell.workload));
         let alone = self.plan.arms.iter().position(|arm| arm.name == name);

@@ -64,7 +64,7 @@ pub(super) struct SensorReading {
     pub seconds: Vec<Second>,
     /// Hardware counters over all workloads.
     pub counted: Counted,
-    /// What was observed of each limit in force.
+    /// The verdict on each limit in force.
     pub limits: BTreeMap<String, Verdict>,
     pub server: Option<Server>,
     /// The counts of a governor for its classes.

@@ -8,7 +8,7 @@ use crate::run_directory::read_results;
 
 const README: &str = "../../README.md";
 
-/// README.md before the sample, the sample, and what is after it.
+/// README.md before the sample, the sample, and the rest.
 fn parts(text: &str) -> [&str; 3] {
     let heading = text.find("## What you see").expect("the section is there");
     let begin = heading + text[heading..].find("```\n").expect("a sample follows") + 4;
@@ -16,7 +16,8 @@ fn parts(text: &str) -> [&str; 3] {
     [&text[..begin], &text[begin..end], &text[end..]]
 }
 
-/// What a line is about: its indent and its words up to the first figure; empty of sentences and the names of workloads.
+/// The label of a line: its indent and its words up to the first figure; empty for sentences and the names of
+/// workloads.
 fn label(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
     let words =
@@ -28,10 +29,10 @@ fn label(line: &str) -> String {
 }
 
 fn labels(text: &str) -> BTreeSet<String> {
-    // The words of the line that a study draws depend on what came out.
+    // The words of the line that a study draws depend on the results.
     let figures = text.split("\nThe line: ").next().unwrap_or_default();
     let labels = figures.lines().map(label).filter(|label| !label.is_empty());
-    // Why there are no counters is the machine's.
+    // Why there are no counters depends on the machine.
     labels.map(|label| if label.contains("counters") { "counters".to_owned() } else { label }).collect()
 }
 
