@@ -74,8 +74,8 @@ impl ServerLog {
     }
 }
 
-/// The increase of the totals; `None` if the statement was not run. Totals that have shrunk were reset in between, and begin at
-/// 0 again.
+/// The increase of the totals; `None` if the statement was not run. Totals that have shrunk were reset in between, and
+/// begin at 0 again.
 fn since(then: Option<&StatementTotals>, now: StatementTotals) -> Option<StatementUse> {
     let nothing = StatementTotals::default();
     let then = then.filter(|then| then.calls <= now.calls).unwrap_or(&nothing);

@@ -32,7 +32,7 @@ fn as_xml(html: &str) -> String {
     parts.fold(first, |page, part| page + "<meta " + &part.replacen('>', "/>", 1))
 }
 
-/// The page as a parser sees it, which is kept as long as the tests run.
+/// The page as a parser sees it, kept for the duration of the tests.
 fn parse(html: &str) -> Document<'static> {
     Document::parse(as_xml(html).leak()).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -68,7 +68,7 @@ fn text(node: Node) -> String {
     texts.filter_map(|node| node.text()).collect::<Vec<_>>().join(" ")
 }
 
-/// What a reader can see, scripts and styles not.
+/// The text that a reader can see, without scripts and styles.
 fn visible(page: &Document) -> String {
     named(page.root(), &["header", "nav", "main", "footer"]).into_iter().map(text).collect::<Vec<_>>().join(" ")
 }
@@ -354,7 +354,7 @@ fn what_was_achieved_stands_beside_what_was_wanted() {
     assert!(text(by_id(&page, "run-0")).contains("cores 0.988 of 1, nice 5 of 5"), "{}", text(by_id(&page, "run-0")));
 }
 
-/// Pages for people who change them to look at: written into the folder that `PLIMSOLL_PAGES` names.
+/// Pages for developers to look at: written into the folder named by `PLIMSOLL_PAGES`.
 #[test]
 fn pages_to_look_at() {
     let Some(folder) = std::env::var_os("PLIMSOLL_PAGES") else { return };
