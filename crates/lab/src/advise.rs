@@ -159,7 +159,7 @@ pub struct Allocation {
     pub why_not: Option<String>,
 }
 
-/// What `plimsoll advise` prints.
+/// The output of `plimsoll advise`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Advice {
     /// The promise, as written.
@@ -176,7 +176,7 @@ pub struct Advice {
     pub best: Option<usize>,
     /// Sufficient allocations by the run's knees.
     pub allocations: Vec<Allocation>,
-    /// What pairs of workloads would gain from cache partitioning; empty unless a workload was measured alone with
+    /// The gain of pairs of workloads from cache partitioning; empty unless a workload was measured alone with
     /// shrinking shares of the cache.
     pub cache: Vec<CachePair>,
     /// Limits of the advice, in sentences.
@@ -188,7 +188,7 @@ pub struct Advice {
     pub verified: Option<Verified>,
 }
 
-/// Why there is no advice.
+/// Why advice is not possible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdviseError {

@@ -80,7 +80,7 @@ impl Claim {
         })
     }
 
-    /// The same claim with a published figure, and the expression of ours that is graded by it.
+    /// The same claim with a published figure, and our expression, which is graded by it.
     pub fn near(mut self, expression: &str, scale: Scale, names: &Names<'_>) -> Result<Self, ClaimError> {
         self.near = Some(Near::new(expression, scale, names)?);
         Ok(self)

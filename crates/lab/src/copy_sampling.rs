@@ -93,7 +93,7 @@ fn look_on(watch: &mut dyn CopyWatch, began: Instant, stop: &AtomicBool) -> Look
 }
 
 impl Looked {
-    /// What the copy did between the marks.
+    /// The state of the copy between the marks.
     fn reading(&self, marks: &[Duration]) -> CopyReading {
         let (Some(opened), Some(closed)) = (marks.first(), marks.last()) else { return CopyReading::default() };
         let seconds = marks.windows(2).map(|second| self.history.within(second[0], second[1])).collect();

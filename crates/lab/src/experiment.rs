@@ -57,7 +57,7 @@ impl Experiment {
     }
 
     /// The files of workloads, and of options that name one, which lie beside the experiment's or below, with their paths as
-    /// seen from it: with them beside its text it can be run anywhere.
+    /// seen from it. With these files beside its text, it can be run anywhere.
     pub fn workload_files(&self) -> Vec<WorkloadFile> {
         let folder = Path::new(&self.source.file).parent().unwrap_or(Path::new(""));
         let kinds = self.typed.workloads.iter().map(|workload| workload.value().kind.value());

@@ -82,7 +82,7 @@ pub enum Merge {
 /// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Of something, per second.
+    /// Number per second.
     PerSecond,
     /// Microseconds.
     Microseconds,
@@ -163,9 +163,9 @@ pub struct Times {
 pub enum Asking {
     /// Nothing.
     Nothing,
-    /// How many times.
+    /// The number of times.
     Times(Times),
-    /// Which limit.
+    /// The limit.
     Limit(&'static str),
 }
 
@@ -247,12 +247,12 @@ impl fmt::Debug for Figure {
 }
 
 impl<'a> Reading<'a> {
-    /// Of one workload in a run.
+    /// The reading of one workload in a run.
     pub fn of_run(point: &'a Point, workload: &'a WorkloadResult) -> Self {
         Reading { device: &point.device, achieved: &point.achieved, workload, part: &workload.all }
     }
 
-    /// Of a cell.
+    /// The reading of a cell.
     pub(crate) fn of_cell(cell: &'a Estimate) -> Self {
         Reading { device: &cell.device, achieved: &cell.achieved, workload: &cell.measured, part: &cell.measured.all }
     }

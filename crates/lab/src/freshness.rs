@@ -13,16 +13,16 @@ const LOAD_MAX: f64 = 0.8;
 /// From this load on, a copy to which changes are applied all the time does not keep up by itself: commits wait for it.
 const LOAD_FULL: f64 = 0.95;
 
-/// The option that says how many threads apply changes.
+/// The option for the number of threads that apply changes.
 const THREADS: &str = "propagation_threads";
 
-/// An arm at a setting, and what the copy did there, mean over runs.
+/// An arm at a setting, and the state of its copy, mean over runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copied<'a> {
     pub arm: &'a str,
     pub setting: &'a SettingValues,
     pub freshness: Freshness,
-    /// Threads that apply changes; `None` where their number is no option.
+    /// Threads that apply changes; `None` if their number is not an option.
     pub threads: Option<u32>,
 }
 

@@ -24,7 +24,7 @@ pub struct WorkloadHistograms {
     /// By kind of transaction or query, for completed requests.
     pub transactions: BTreeMap<String, Latencies>,
     pub classes: BTreeMap<String, Latencies>,
-    /// Of lock waits, by priority class.
+    /// Histograms of lock waits, by priority class.
     #[serde(default)]
     pub locks: LockHistograms,
 }

@@ -184,8 +184,8 @@ impl HostLimits {
         Ok(())
     }
 
-    /// The command of a hog on these cores, or on any if there are none. Disk hogs use `folder`, or the one for temporary
-    /// files.
+    /// The command of a hog on these cores, or on any if the list is empty. Disk hogs use `folder`, or the one for
+    /// temporary files.
     fn hog_process(&self, spec: HogSpec, cores: &[usize], folder: Option<&Path>) -> Result<Command, LimitsError> {
         let no_program = || LimitsError(format!("no program is known that can be the hog {spec}"));
         let (program, first) = self.hog_command.split_first().ok_or_else(no_program)?;

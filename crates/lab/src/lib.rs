@@ -9,8 +9,8 @@
 //!   server with `activity`; `copy_sampling` watches a copy for queries.
 //! - [`record`] is the result of a run and [`figures`] the list of all figures. [`journal`] and [`run_directory`] keep them, with
 //!   `histograms` and [`samples`].
-//! - `analysis` computes what the runs show together, and [`document`] puts it into [`results`] (`results.json`), with
-//!   [`fingerprint`] to distinguish settings and machines.
+//! - `analysis` computes the joint results of the runs, and [`document`] puts it into [`results`] (`results.json`),
+//!   with [`fingerprint`] to distinguish settings and machines.
 //! - `summary` puts results into sentences, `speed_up` computes the gain of each query from a larger amount, [`table`]
 //!   prints, [`report`] draws, and `freshness` has their words for a copy that queries read.
 //! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform

@@ -18,8 +18,8 @@ pub struct LimitsError(pub String);
 
 /// Puts limits in force.
 pub trait MachineLimits {
-    /// Puts exactly these limits in force for what a database uses of this machine, and lifts all others. After an error the
-    /// limits are as before, or none.
+    /// Puts exactly these limits in force for a database's use of this machine, and lifts all others. After an error
+    /// the limits are as before, or none.
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError>;
 
     /// Processes of ours that run beside the workloads, as hogs do, and belong to none of them.

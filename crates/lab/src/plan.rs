@@ -119,7 +119,7 @@ pub struct RunPlan {
     pub seed: u64,
     /// When data is loaded again.
     pub reload: Reload,
-    /// Which settings are run.
+    /// How settings are selected.
     pub search: Search,
     /// The reaction to the loss of the server during a run.
     pub server_lost: ServerLost,
@@ -150,18 +150,18 @@ pub enum Reload {
     WhenGrown,
     /// Before each run of a workload that has written at all.
     WhenWritten,
-    /// Never: each run finds what the one before has left.
+    /// Never: each run uses the data that the previous one has left.
     Never,
 }
 
-/// Which settings of a sweep are run.
+/// How the settings of a sweep are selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Search {
     /// All of them.
     #[default]
     Grid,
-    /// Those that find the knee of the one numeric axis: by bisection, at every value of the other axes.
+    /// Settings that find the knee of the one numeric axis: by bisection, at every value of the other axes.
     Knee,
 }
 

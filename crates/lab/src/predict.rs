@@ -40,7 +40,7 @@ use crate::units::distinct;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
-    /// Demands as in the mix, by what arms with several workloads have shown, and a queueing network (MW 4.6).
+    /// Demands as in the mix, from the measurements of arms with several workloads, and a queueing network (MW 4.6).
     Idd,
     /// The queueing network with demands as alone.
     Mva,

@@ -23,7 +23,7 @@ pub struct RunId {
 /// A finished run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Which run it is.
+    /// The run's identity.
     pub id: RunId,
     /// Its figures.
     pub point: Point,

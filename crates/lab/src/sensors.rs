@@ -109,7 +109,7 @@ struct WorkloadSensors {
     name: String,
     counted: Option<Sensors>,
     serving: Option<Sensors>,
-    /// The same, second by second.
+    /// Sensors of the serving threads, read every second.
     laps: Option<Sensors>,
     clients: Option<Sensors>,
 }
@@ -123,7 +123,7 @@ pub struct WindowReading {
     pub workloads: Vec<WorkloadUse>,
     /// The activity of the machine.
     pub device: Device,
-    /// The same for each second, the rest at the end included.
+    /// The use and activity in each second, the rest at the end included.
     pub seconds: Vec<Second>,
     /// Hardware counters over all workloads.
     pub counted: Counted,

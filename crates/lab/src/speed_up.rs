@@ -39,7 +39,7 @@ type Run<'a> = (usize, u32, &'a WorkloadResult);
 /// The values of all other settings, and the runs at each value of the key.
 type Series<'a> = (BTreeMap<String, Value>, Vec<(f64, Run<'a>)>);
 
-/// Every query of every analytical workload along every numeric allocation; empty where there is none.
+/// Every query of every analytical workload along every numeric allocation.
 pub(crate) fn speed_ups(results: &Results) -> Vec<SpeedUp<'_>> {
     let axes = results.experiment.sweep.iter();
     let axes = axes

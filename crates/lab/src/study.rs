@@ -58,7 +58,7 @@ pub struct Seen {
 /// The chosen lengths of runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chosen {
-    /// Of all runs.
+    /// The lengths of all runs.
     pub lengths: Lengths,
     /// The workload that will complete too few requests nevertheless, and a remedy; `None` if all complete enough.
     pub too_short: Option<String>,

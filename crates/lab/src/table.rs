@@ -27,7 +27,7 @@ const WIDTH: usize = 80;
 /// The number of warnings that are printed; the report and `results.json` have all.
 const WARNINGS_MAX: usize = 5;
 
-/// What [`render`] needs beside the results.
+/// The options of [`render`].
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Paths of the files that were written, named last.

@@ -1,4 +1,4 @@
-//! What a server records by itself over a window: its background work, and its statements.
+//! A server's own records of a window: its background work and its statements.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) struct ServerLog {
     upkeep: Upkeep,
     /// By the id of a kind of statement.
     statements: Option<HashMap<i64, StatementTotals>>,
-    /// Why there are no statistics of statements.
+    /// Why statistics of statements are missing.
     pub(super) why_no_statements: Option<String>,
     pub(super) marks: Vec<Mark>,
 }

@@ -31,11 +31,11 @@ pub struct OnServer<'a> {
 /// Where the time of a workload on a server went, from the intended start of its requests.
 #[derive(Debug, Clone, Default)]
 pub struct ServerShares {
-    /// Of all its requests; `None` if no request was in flight.
+    /// The shares of all its requests; `None` if no request was in flight.
     pub whole: Option<TimeShare>,
-    /// Of each class, and the looks behind it.
+    /// The shares of each class, and the number of looks behind them.
     classes: BTreeMap<String, (Option<TimeShare>, u64)>,
-    /// Of each kind of transaction, and the looks behind it.
+    /// The shares of each kind of transaction, and the number of looks behind them.
     transactions: BTreeMap<String, (Option<TimeShare>, u64)>,
     /// The measurements from which the shares follow.
     pub known: WorkloadOnServer,

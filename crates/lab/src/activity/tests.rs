@@ -49,7 +49,7 @@ impl Pace for Time {
 /// The result of look number n, from 0, and the clients' actions during it.
 type Script = Box<dyn FnMut(u64) -> Result<Vec<Activity>, DatabaseError> + Send>;
 
-/// A server that does what a script says.
+/// A server that follows a script.
 struct FakeWatch {
     time: Time,
     look_length: Duration,

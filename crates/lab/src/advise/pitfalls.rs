@@ -10,7 +10,7 @@ use crate::units::{percent, significant};
 
 /// A disk that is busy for this share of the time determines the gain from more of any other resource.
 const DISK_BUSY: f64 = 0.5;
-/// Writes below this rate are no limit on any disk, megabytes per second.
+/// Writes below this rate are not limited by any disk, megabytes per second.
 const WRITE_MB_S: f64 = 1.0;
 
 /// Every pitfall that applies, in the study's order, in sentences.

@@ -36,7 +36,7 @@ pub(crate) struct Cell<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Measured {
     pub workload: WorkloadResult,
-    /// What the devices did, mean over runs.
+    /// The activity of the devices, mean over runs.
     pub device: Device,
     /// The observed value of each limit, mean over runs.
     pub achieved: BTreeMap<String, Value>,
@@ -112,7 +112,8 @@ impl<'a> Cells<'a> {
         results.iter().find(|result| result.name == cell.workload).expect("the run is of this cell")
     }
 
-    /// What some runs of a cell measured together; `None` of none. `histograms` are those of every point in order.
+    /// The joint measurements of some runs of a cell; `None` without runs. `histograms` are those of every point in
+    /// order.
     pub(crate) fn measured(
         &self,
         cell: &Cell<'_>,

@@ -2,7 +2,7 @@
 //!
 //! If kinds differ in cost, as the queries of TPC-H do, two windows of the same sequence have different mixes, and the ratio of
 //! their totals would compare cheap queries with expensive ones. Weighting each kind's throughput by the time that one request of
-//! it takes alone turns both totals into the same unit: seconds of work, as it is alone, per second.
+//! it takes alone turns both totals into the same unit: seconds of work at the speed alone, per second.
 //!
 //! ```text
 //! ratio = sum over kinds of (X_together * T_alone) / sum over kinds of (X_alone * T_alone)
@@ -30,7 +30,7 @@ impl Costs {
         all.iter().all(|repeat| costs.work(repeat).is_some()).then_some(costs)
     }
 
-    /// Seconds of work as it is alone that a run did per second; `None` if a cost is unknown.
+    /// Seconds of work, at the speed alone, that a run did per second; `None` if a cost is unknown.
     fn work(&self, repeat: &WorkloadResult) -> Option<f64> {
         let ran = repeat.transactions.iter().filter(|(_, part)| part.throughput_per_s > 0.0);
         ran.map(|(kind, part)| Some(part.throughput_per_s * self.0.get(kind)? / 1e6)).sum()

@@ -123,7 +123,7 @@ impl<'a> RunFigures<'a> {
         }
     }
 
-    /// Of all windows of the experiment.
+    /// Little's law over all windows of the experiment.
     fn littles_law(&self, cell: &Cell) -> LittlesLaw {
         let runs = self.experiment.runs.get(&(cell.setting, cell.arm, cell.workload));
         WorkloadResult::littles_law(runs.into_iter().flatten().copied())

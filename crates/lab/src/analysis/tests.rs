@@ -174,7 +174,7 @@ fn invalid_runs_count_for_nothing_and_are_named() {
     assert_eq!((hit.runs.len(), &hit.left_out), (2, &invalid(1)));
     assert!(is_within(hit.throughput_per_s.value, 2_000.0, 0.05), "{hit:?}");
     assert_eq!(estimate(&results, 2, "alone:oltp", "oltp").left_out, [0_usize; 0]);
-    // Where no run is valid there is no estimate and no ratio, but the points say why.
+    // Without a valid run there is no estimate and no ratio, but the points give the reason.
     assert!(results.estimates.iter().all(|e| e.setting["dop"] != 4 || e.arm != "together"));
     assert!(results.interference.iter().all(|i| i.setting["dop"] != 4));
     assert_eq!(invalid(2).len(), 3);

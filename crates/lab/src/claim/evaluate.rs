@@ -37,7 +37,7 @@ impl Claim {
     }
 }
 
-/// What a formula comes to, or why a part of it was not measured.
+/// The value of a formula, or why a part of it was not measured.
 pub(super) fn number(formula: &Formula, plan: &Plan, figures: &dyn Figures) -> Measurement<f64> {
     Evaluator::new(plan, figures, Vec::new()).number(formula)
 }

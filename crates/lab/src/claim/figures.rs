@@ -39,18 +39,18 @@ pub struct Cell {
     pub arm: usize,
     /// Position in [`Setting::workloads`](crate::plan::Setting::workloads).
     pub workload: usize,
-    /// Which of its requests.
+    /// The selected requests.
     pub part: Part,
 }
 
-/// Which requests of a workload.
+/// A selection of the requests of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// All of them.
     All,
-    /// Those of a priority.
+    /// Requests of a priority.
     Class(Priority),
-    /// Those of a kind of transaction or query, by its name.
+    /// Requests of a kind of transaction or query, by its name.
     Transaction(String),
 }
 

@@ -52,7 +52,7 @@ impl FirstResults {
         toml::from_str(text)
     }
 
-    /// Of one experiment.
+    /// The hashes of one experiment's claims.
     pub fn of(&self, experiment: &str) -> Hashes {
         let claims = self.0.get(experiment).into_iter().flatten();
         claims.map(|(text, first)| (text.clone(), first.hash.clone())).collect()

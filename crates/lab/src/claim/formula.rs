@@ -61,7 +61,7 @@ impl Formula {
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
     pub figure: Figure,
-    /// Which value of each axis, in the order of the plan.
+    /// The value of each axis, in the order of the plan.
     pub pins: Vec<Pin>,
     /// Position of the arm.
     pub arm: usize,
@@ -83,7 +83,7 @@ pub(super) enum Figure {
     Knee(usize, f64),
 }
 
-/// Which value of an axis.
+/// A value of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pin {
     Each,

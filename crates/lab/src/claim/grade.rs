@@ -1,7 +1,7 @@
 //! Grades: how close our figure is to the one that a study has published.
 //!
-//! A verdict tells whether the shape of a result is confirmed; a grade tells whether its size is. The published figure is data of
-//! the claim, beside the expression for ours. Both are compared as numbers, however they were measured.
+//! A verdict says whether the shape of a result is confirmed; a grade says whether its size is. The published figure is
+//! data of the claim, beside the expression for ours. Both are compared as numbers, however they were measured.
 //!
 //! A grade has two bounds. The *factor* bounds how far ours may be from the published figure and still match: 1.5, unless there
 //! is a reason. *No effect* is the value that the figure would have without an effect: 1 for a ratio. Ours has at least the
@@ -26,7 +26,7 @@ pub(crate) const NO_EFFECT: f64 = 1.0;
 pub struct Published {
     /// The figure, or the lowest of several.
     pub low: f64,
-    /// The highest of several; equal to `low` of one figure, `None` where there is no upper bound.
+    /// The highest of several; equal to `low` for a single figure, `None` without an upper bound.
     pub high: Option<f64>,
 }
 
@@ -147,7 +147,7 @@ impl Scale {
         [widened(self.published.low, -1.0), widened(self.published.high(), 1.0)]
     }
 
-    /// On which side of no effect the published figure lies; 0 if it is no effect.
+    /// The side of no effect on which the published figure lies; 0 if it equals no effect.
     fn side(&self) -> i8 {
         let (low, high) = (side_of(self.published.low, self.no_effect), side_of(self.published.high(), self.no_effect));
         if low == high { low } else { 0 }

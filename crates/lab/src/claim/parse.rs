@@ -64,7 +64,7 @@ fn is_narrow(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// A number as it is written here and in TOML: between digits may stand `_`.
+/// A number as written here and in TOML: `_` may separate digits.
 pub(super) fn number_of(text: &str) -> Option<f64> {
     let is_apart = |at: usize| {
         let is_digit = |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
     fn over(&mut self, example: &str) -> Parsed<Over> {
         let variable = self.name(&format!("a name for the value, as in `{example}`"))?;
         self.take_keyword("in")?;
-        // The colon that ends the head is no part of the axis's name.
+        // The colon that ends the head is not part of the axis's name.
         let axis = self.word(&format!("a sweep key, as in `{example}`"), |c| is_wide(c) && c != ':')?;
         let condition = if self.takes_keyword("where") { Some(self.or()?) } else { None };
         self.take(":")?;

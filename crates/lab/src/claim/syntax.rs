@@ -45,7 +45,7 @@ pub struct Over {
     /// The name of the current value.
     pub variable: Word,
     pub axis: Word,
-    /// Which values count; all, if there is none.
+    /// Selects the values that count; `None` for all.
     pub condition: Option<Expression>,
     /// The condition of a `for all`, or the averaged number.
     pub body: Expression,

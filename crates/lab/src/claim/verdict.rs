@@ -252,7 +252,7 @@ impl<'a> Judge<'a> {
     }
 
     /// How far the second runs of the first setting lie from its first runs, by the mean over blocks, in logarithms: a
-    /// smaller difference between two settings says nothing. 0 where no setting ran twice.
+    /// smaller difference between two settings is not significant. 0 if no setting ran twice.
     fn floor(&mut self, measured: &Measured) -> f64 {
         let metric = match measured.figure {
             Figure::Metric(metric) => metric,

@@ -7,7 +7,7 @@ use plimsoll_workload::registry::BENCHMARKS;
 use super::schema::schema;
 use crate::simulation::MASK;
 
-/// Keys that this version has no mechanism for, though people who have read about Plimsoll may expect them.
+/// Keys without a mechanism in this version. Readers of texts about Plimsoll may expect them.
 const NOT_YET: [&str; 1] = ["mpl"];
 
 /// Every unknown or misplaced key of a file; an error if the file is not valid TOML.

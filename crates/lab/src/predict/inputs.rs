@@ -316,7 +316,7 @@ impl<'a> Inputs<'a> {
         Machine { cores: asked.cores.unwrap_or_else(|| self.cores_at(&asked.base)), ..self.machine_of(&asked.base) }
     }
 
-    /// The same as it was in these runs.
+    /// The machine as it was in these runs.
     pub(super) fn machine_of(&self, base: &Setting) -> Machine {
         let disk = match self.disk(base) {
             DiskModel::Probed(disk) => Disk::Curve { rates: disk.rates() },

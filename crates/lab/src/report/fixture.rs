@@ -364,7 +364,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
     }
 }
 
-/// The same work done `times` as fast.
+/// The same figures at `times` the speed.
 pub(crate) fn faster(did: Did, times: f64) -> Did {
     Did { throughput_per_s: did.throughput_per_s * times, p50: (did.p50 as f64 / times) as u64, ..did }
 }

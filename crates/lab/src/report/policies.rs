@@ -1,4 +1,4 @@
-//! The effect of each policy on the response times of each class: which gains and which pays (MW tab. 3.3).
+//! The effect of each policy on the response times of each class: which gains and which loses (MW tab. 3.3).
 
 use maud::{Markup, html};
 

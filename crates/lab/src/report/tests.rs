@@ -22,7 +22,7 @@ mod server;
 
 /// The page as XML, which is stricter than HTML: every tag must close in order, every attribute be quoted, every
 /// `&` and `<` be escaped. Only the declaration, the `meta` elements, which HTML forbids to close, attributes without a
-/// value, and the script, whose text HTML leaves as it is, are not XML.
+/// value, and the script, whose text HTML does not parse, are not XML.
 fn as_xml(html: &str) -> String {
     let page = html.replace(SCRIPT, "").replace("<details class=\"numbers\" open>", "<details class=\"numbers\">");
     let page = page.replace("<details open>", "<details>");

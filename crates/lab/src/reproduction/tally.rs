@@ -6,15 +6,15 @@ use crate::results::{ClaimResult, ClaimVerdict};
 /// Claims counted by verdict and by grade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
-    /// All of them.
+    /// The number of claims.
     pub claims: usize,
-    /// Those of each verdict, by the verdict's word, in the order in which they are shown.
+    /// The number of claims of each verdict, by the verdict's word, in the order in which they are shown.
     pub verdicts: Vec<(&'static str, usize)>,
-    /// Those of each grade, best first.
+    /// The number of claims of each grade, best first.
     pub grades: [(Grade, usize); 3],
-    /// Those with a published figure whose own was not measured.
+    /// The number of claims with a published figure whose own figure was not measured.
     pub not_graded: usize,
-    /// Those that were changed after their first results.
+    /// The number of claims that were changed after their first results.
     pub changed: usize,
 }
 

@@ -68,7 +68,7 @@ pub struct Device {
     /// The state of the copy that queries read: a column copy or a standby. `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freshness: Option<Freshness>,
-    /// What the database had learned about degrees of parallelism when the window closed. `None` if it does not learn
+    /// The database's knowledge of degrees of parallelism when the window closed. `None` if it does not learn
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<Learning>,

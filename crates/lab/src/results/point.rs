@@ -67,7 +67,7 @@ pub struct Point {
     /// them, or if the workloads have no queries.
     #[serde(default)]
     pub plans: Vec<PlannedQuery>,
-    /// What the target had learned about degrees of parallelism by the end of this run; `None` if it does not choose
+    /// The target's knowledge of degrees of parallelism by the end of this run; `None` if it does not choose
     /// them itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Parallelism>,

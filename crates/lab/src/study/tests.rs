@@ -1,4 +1,4 @@
-//! Tests that the default study is an experiment that runs.
+//! The default study is an experiment that can be run.
 
 use super::*;
 use crate::analysis::made_up;

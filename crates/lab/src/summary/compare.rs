@@ -17,7 +17,7 @@ const MATTERS: f64 = 0.15;
 /// The growth of a high percentile that deserves a sentence although throughput did not change.
 const LATENCY_GROWTH: f64 = 1.5;
 
-/// What the comparison of throughputs shows.
+/// The result of comparing throughputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
     /// The arm named has no valid run.

@@ -1,4 +1,4 @@
-//! The effect of each policy on each class: which gains and which pays, as text (MW tab. 3.3).
+//! The effect of each policy on each class: which gains and which loses, as text (MW tab. 3.3).
 
 use super::sweep::{named, range};
 use super::wrap;

@@ -1,4 +1,4 @@
-//! Lock waits over repeats, and what policies do to classes.
+//! Lock waits over repeats, and the effect of policies on classes.
 
 use super::*;
 use crate::histograms::WorkloadHistograms;
@@ -275,7 +275,7 @@ fn what_is_seen_of_a_policy_depends_on_its_interval() {
     assert_eq!([seen(&slower, false), seen(&slower, true)], [("loses", 1.25), ("pays", 1.25)]);
     assert_eq!([seen(&faster, false), seen(&faster, true)], [("gains", 1.25), ("gains", 1.25)]);
     assert_eq!([seen(&same, false), seen(&same, true)], [("no difference seen", 1.02), ("no difference seen", 0.98)]);
-    // Of a single run there is no interval, and the factor alone decides.
+    // A single run has no interval, so the factor alone decides.
     let once = |value: f64| Interval { value, low: None, high: None };
     assert_eq!(seen(&effect(once(0.8), once(1.25)), false), ("loses", 1.25));
 }

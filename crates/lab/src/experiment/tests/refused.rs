@@ -1,4 +1,4 @@
-//! Experiment files that cannot be run: each fault with its place and what to do.
+//! Experiment files that cannot be run: each fault with its place and its remedy.
 
 use serde_json::json;
 

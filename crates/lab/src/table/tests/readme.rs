@@ -1,4 +1,4 @@
-//! The sample in README.md is what the program prints.
+//! The sample in README.md matches the output of the program.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn labels(text: &str) -> BTreeSet<String> {
     labels.map(|label| if label.contains("counters") { "counters".to_owned() } else { label }).collect()
 }
 
-/// With `PLIMSOLL_STUDY=DIR` the sample is written anew from a study's folder; the path is as seen from `crates/lab`.
+/// With `PLIMSOLL_STUDY=DIR` the sample is written again from a study's folder; the path is relative to `crates/lab`.
 #[test]
 fn the_sample_in_the_readme_has_the_lines_that_the_program_prints() {
     let mut text = std::fs::read_to_string(README).expect("README.md is there");
