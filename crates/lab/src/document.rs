@@ -170,7 +170,7 @@ fn swept(axis: &Axis) -> SweptAxis {
 }
 
 /// The parameters of a workload's benchmark as given, the others at their defaults. Equal values are written alike, however
-/// they were typed: 1 as 1.0, one word as a list of one where there can be several.
+/// they were typed: 1 as 1.0, one word as a list of one if there can be several.
 fn parameters(workload: &PlannedWorkload) -> impl Iterator<Item = (&'static str, Value)> {
     let entry = BENCHMARKS.iter().find(|entry| entry.name == workload.kind);
     entry.map_or(&[][..], |entry| entry.parameters).iter().map(|parameter| {

@@ -128,7 +128,7 @@ pub type Found = Result<f64, String>;
 pub enum Read {
     /// From its [subject](Of).
     Plain(fn(&Reading<'_>) -> Found),
-    /// From the devices; `None` where it was not measured.
+    /// From the devices; `None` if it was not measured.
     OfDevice(fn(&Device) -> Option<f64>),
     /// The same for a given number of times.
     OfTimes(fn(&Reading<'_>, Times) -> Found),

@@ -104,7 +104,7 @@ impl HostLimits {
         Ok(translated)
     }
 
-    /// Gives the workloads an amount of the last-level cache: by allocation of whole ways where that is possible, else
+    /// Gives the workloads an amount of the last-level cache: by allocation of whole ways if that is possible, else
     /// by a pirate that holds the rest from a core taken from the workloads. If they have all of the cache, the pirate
     /// is idle on that core.
     fn share_cache(&self, mib: f64, translated: &mut Translated) -> Result<(), LimitsError> {
@@ -267,7 +267,7 @@ pub(crate) fn last_level(
     }
 }
 
-/// The ways of the last-level cache, where they can be given out.
+/// The ways of the last-level cache, if they can be allocated.
 fn llc_ways(host: &Host) -> Option<u32> {
     let resctrl = Resctrl::open(host).ok()?;
     resctrl.capabilities().caches.iter().find(|cache| cache.level == 3).map(CacheControl::ways)

@@ -56,8 +56,8 @@ impl MachineLimits for NoLimits {
 /// The amount that limits nothing.
 pub const UNLIMITED: &str = "unlimited";
 
-/// The share of the last-level cache that workloads may use, MiB: by cache allocation where there is any, else by a hog
-/// that holds the rest.
+/// The share of the last-level cache that workloads may use, MiB: by cache allocation if that is possible, else by a
+/// hog that holds the rest.
 pub(crate) const LLC_MIB: &str = "llc_mib";
 
 /// A hog that runs beside the workloads, in the notation of [`plimsoll_machine::hog`]: `cpu:1`, `bandwidth:4000`.

@@ -54,7 +54,7 @@ pub struct Plan {
 /// One setting of an experiment, complete.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Setting {
-    /// The swept values by sweep key; empty where nothing is swept.
+    /// The swept values by sweep key; empty without a sweep.
     pub swept: BTreeMap<String, Value>,
     /// The target's URL.
     pub url: String,
@@ -97,7 +97,7 @@ pub struct Axis {
 /// The workloads that run together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arm {
-    /// `alone:NAME`, `A+B`, or `together` where all of several workloads run.
+    /// `alone:NAME`, `A+B`, or `together` if all of several workloads run.
     pub name: String,
     /// Positions in the list of workloads.
     pub members: Vec<usize>,

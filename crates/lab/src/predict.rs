@@ -122,7 +122,7 @@ pub struct PredictedMix {
     pub is_extrapolated: bool,
     /// Whether this mix was measured and used to adjust demands: its errors are then not a test of the model.
     pub is_calibration: bool,
-    /// `exact`, or `approximate` where populations are too large for exact mean value analysis.
+    /// `exact`, or `approximate` if populations are too large for exact mean value analysis.
     pub solution: &'static str,
     /// Cautions about the mix, in sentences.
     pub cautions: Vec<String>,

@@ -103,7 +103,7 @@ impl Measured {
     }
 }
 
-/// The scale of each workload, or all scales where they are swept.
+/// The scale of each workload, or all scales if they are swept.
 fn scales(results: &Results) -> String {
     let experiment = &results.experiment;
     let names = &experiment.workloads;

@@ -78,7 +78,7 @@ pub struct Results {
     pub side_by_side: Vec<SideBySide>,
     /// Smallest sufficient allocations along each numeric sweep.
     pub knees: Vec<Knee>,
-    /// How throughput scales with the number of clients, where that was swept.
+    /// How throughput scales with the number of clients, if that was swept.
     pub scalability: Vec<Scalability>,
     /// The effect of policies on each class of a workload, if policies were swept: by workload, then by policy.
     #[serde(default)]
@@ -454,7 +454,7 @@ pub struct ClaimInterval {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalOf {
-    /// The left side, where the right side is a constant.
+    /// The left side, if the right side is a constant.
     Left,
     /// Left over right.
     Ratio,

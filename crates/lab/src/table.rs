@@ -111,7 +111,7 @@ fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: St
     ));
 }
 
-/// The clients of a workload, `1 to 16 clients` where they are swept.
+/// The clients of a workload, `1 to 16 clients` if they are swept.
 fn clients_of(results: &Results, workload: &str) -> String {
     let of_runs = results.points.iter().flat_map(|point| &point.workloads).filter(|result| result.name == workload);
     let (least, most) =

@@ -140,7 +140,7 @@ fn shares(seen: &SeenWorkload, looks: u64, run_s: f64, wait_s: f64, occupied: Du
     (of.shares(&measured(occupied), &mut warnings), warnings)
 }
 
-/// Shares in thousandths, in the order of [`TimeShare::NAMES`]; -1 where unknown.
+/// Shares in thousandths, in the order of [`TimeShare::NAMES`]; -1 if unknown.
 fn thousandths(share: TimeShare) -> [i64; 7] {
     let sum: f64 = share.parts().iter().flatten().sum();
     assert!((sum - 1.0).abs() < 1e-9, "{share:?}");

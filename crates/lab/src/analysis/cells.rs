@@ -131,7 +131,7 @@ impl<'a> Cells<'a> {
         cell.runs.iter().map(|run| self.result(cell, *run).all.completed).min().unwrap_or(0)
     }
 
-    /// A figure of some runs of a cell in each block; `None` where none ran or it is not known.
+    /// A figure of some runs of a cell in each block; `None` if none ran or it is not known.
     pub(crate) fn row<T: Clone>(
         &self,
         cell: &Cell<'_>,

@@ -19,9 +19,9 @@ use crate::results::WorkloadResult;
 pub(crate) struct Costs(BTreeMap<String, f64>);
 
 impl Costs {
-    /// Mean latencies over the repeats `alone`. `None` unless requests differ in cost, and where a kind ran in one of
-    /// `all` runs whose latency alone is not known because no request of it completed there: then throughput is compared
-    /// as it is, in all arms.
+    /// Mean latencies over the repeats `alone`. `None` unless requests differ in cost. Also `None` if some kind ran in
+    /// one of `all` runs, but none of its requests completed alone, so that its latency is not known. Throughput is
+    /// then compared without weights, in all arms.
     pub(crate) fn of(alone: &[&WorkloadResult], all: &[&WorkloadResult]) -> Option<Self> {
         if !all.iter().any(|repeat| repeat.analytical) {
             return None;

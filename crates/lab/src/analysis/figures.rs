@@ -106,7 +106,7 @@ impl<'a> RunFigures<'a> {
         self.experiment.runs.values().any(|runs| WorkloadResult::littles_law(runs.iter().copied()).doubt().is_some())
     }
 
-    /// Refuses figures of responses where windows break Little's law: the responses that ended then do not represent
+    /// Refuses figures of responses if windows break Little's law: the responses that ended then do not represent
     /// the requests that ran. Means may differ by more, because claims are judged by both. All windows of the
     /// experiment count, also for the figures of one block.
     fn check_responses(&self, cell: &Cell, metric: Metric) -> Result<(), String> {

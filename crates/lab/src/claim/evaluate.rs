@@ -15,7 +15,7 @@ pub struct Evaluation {
     /// Both sides of the deciding comparison, as numbers for people: `5.60 >= 5.18`. For a `for all`, the worst case
     /// and its place: `0.92 >= 0.9 at dop=4`.
     pub value: Option<String>,
-    /// The left side of that comparison; `None` where two comparisons decided together.
+    /// The left side of that comparison; `None` if two comparisons decided together.
     pub left: Option<f64>,
     /// Why it could not be judged.
     pub why_not: Option<String>,
@@ -48,7 +48,7 @@ struct Judgement {
     holds: bool,
     /// How far it is from being decided otherwise: the difference of the two sides relative to the larger one.
     margin: f64,
-    /// The left side of the comparison; `None` where two comparisons decided together.
+    /// The left side of the comparison; `None` if two comparisons decided together.
     left: Option<f64>,
     shown: String,
 }
@@ -291,7 +291,7 @@ pub(super) fn none_meets(key: &str) -> String {
 }
 
 impl Judgement {
-    /// How bad a case is: above 0 where it fails.
+    /// The severity of a case: above 0 if it fails.
     fn severity(&self) -> f64 {
         if self.holds { -self.margin } else { self.margin }
     }

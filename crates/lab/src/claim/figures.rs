@@ -23,8 +23,8 @@ pub trait Figures {
         Err("the knee has no interval".to_owned())
     }
 
-    /// The least relative difference that a figure can show: one request more or less, where requests are counted. 0 where
-    /// it is finer than any noise.
+    /// The least relative difference that a figure can show: one request more or less, for figures that count requests.
+    /// 0 if it is finer than any noise.
     fn resolution(&self, _cell: &Cell, _metric: Metric) -> f64 {
         0.0
     }

@@ -49,7 +49,7 @@ pub enum Grade {
     Match,
     /// On the same side of no effect, of another size.
     Direction,
-    /// On the other side, or an effect where the study has none.
+    /// On the other side, or an effect although the study has none.
     Contrary,
 }
 

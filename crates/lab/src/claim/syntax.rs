@@ -253,7 +253,7 @@ impl Expression {
         }
     }
 
-    /// Prints it, in parentheses where it binds less tightly than `level`.
+    /// Prints it, in parentheses if it binds less tightly than `level`.
     fn print(&self, level: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.level() >= level {
             return fmt::Display::fmt(self, f);

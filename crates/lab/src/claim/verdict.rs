@@ -37,7 +37,7 @@ pub struct Judged {
     /// Both sides of the comparison that decided, or would, as numbers for people. For a `for all`, the worst case and
     /// its place: `0.92 >= 0.9 at dop=4`. Of all runs together.
     pub value: Option<String>,
-    /// The 95 % interval of that comparison; `None` where several comparisons decided together.
+    /// The 95 % interval of that comparison; `None` if several comparisons decided together.
     pub interval: Option<ClaimInterval>,
     /// How many further blocks would likely decide it; 0 if it is decided, `None` if blocks do not help or too many would
     /// be needed.
@@ -293,7 +293,7 @@ impl Scale {
         Scale { is_ratio, per_relative: if is_ratio { 1.0 } else { larger } }
     }
 
-    /// Above 0 where the left side is larger. What differs by rounding only is equal.
+    /// Above 0 if the left side is larger. Differences by rounding count as equal.
     fn distance(self, left: f64, right: f64) -> f64 {
         match self.is_ratio {
             _ if (left - right).abs() < ROUNDING * left.abs().max(right.abs()) => 0.0,
@@ -302,7 +302,7 @@ impl Scale {
         }
     }
 
-    /// The interval of distances as one of the left side, where the right one is a constant, else of the ratio or the
+    /// The interval of distances, converted to the left side if the right one is a constant, else to the ratio or the
     /// difference.
     fn interval(self, margin: Margin, right: Option<f64>) -> ClaimInterval {
         let (of, number): (_, Box<dyn Fn(f64) -> f64>) = match (right, self.is_ratio) {

@@ -129,7 +129,7 @@ impl Resolved {
 
 /// The databases that the experiment is about.
 struct TargetChoice {
-    /// Their URLs with their places in the file, at least one; several where they are swept.
+    /// Their URLs with their places in the file, at least one; several if they are swept.
     urls: Vec<(String, Range<usize>)>,
     /// Options as text. At least one of the targets has each of them.
     options: BTreeMap<String, String>,
@@ -303,7 +303,7 @@ impl Resolver<'_> {
         names
     }
 
-    /// The limits of the machine that hold at every setting, where they are not swept.
+    /// The limits of the machine that hold at every setting, unless they are swept.
     fn limits(&self, problems: &mut Problems) -> Limits {
         let mut limits = Limits::new();
         for (key, value) in &self.typed.machine {

@@ -23,8 +23,8 @@ const MEASURE: Duration = Duration::from_secs(10);
 const QUICK_WARMUP: Duration = Duration::from_secs(1);
 const QUICK_MEASURE: Duration = Duration::from_secs(2);
 
-/// Cores that others may keep busy for each that can be used: the kernel's own housekeeping takes less, and a tenth of the
-/// machine is what an experiment can be off by without showing it.
+/// Cores that others may keep busy, per usable core. The kernel's own housekeeping takes less. An experiment can be off
+/// by a tenth of the machine without a visible sign.
 const OTHERS_MAX: f64 = 0.1;
 
 /// Tries of a run while others are busy.
@@ -34,7 +34,7 @@ const NO_REPEATS: &str = "0 repeats run nothing; write 1 or, to know the noise, 
 const NO_TRIES: &str = "0 tries run nothing; write 1, so that no run is repeated, or more";
 const NO_OTHERS: &str = "`others_max` is a number of cores above 0, for each that can be used; write for example 0.1";
 
-/// How runs are run. `quick` is given where the experiment is to be quick.
+/// How runs are run. `quick` is given if the experiment is to be quick.
 pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mut Problems) -> RunPlan {
     let mut plan = RunPlan {
         warmup: read(&run.warmup, warmup, problems).unwrap_or(WARMUP),

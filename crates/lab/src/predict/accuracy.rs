@@ -33,7 +33,7 @@ pub struct Accuracy {
     pub largest: f64,
     /// Mean error: above 0 if predictions are too long.
     pub bias: f64,
-    /// Share of measured means within the predicted 95 % interval; `None` where predictions have none.
+    /// Share of measured means within the predicted 95 % interval; `None` if predictions have none.
     pub covered: Option<f64>,
 }
 

@@ -54,7 +54,7 @@ pub struct CacheShared {
     pub class: &'static str,
     /// With the masks of both classes.
     pub with_masks: Interval,
-    /// As measured together; `None` where it was not.
+    /// As measured together; `None` if it was not.
     pub measured: Option<Interval>,
     /// Predicted over measured, less 1; `None` as for `measured`.
     pub error: Option<f64>,

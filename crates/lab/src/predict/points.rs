@@ -111,7 +111,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// The response is left out where the windows do not obey Little's law: they are then too short for it.
+    /// The response is left out if the windows do not obey Little's law: they are then too short for it.
     fn of(cell: &Estimate, results: &Results) -> Self {
         let points = cell.runs.iter().filter_map(|run| results.points.get(*run));
         let runs = points.flat_map(|point| &point.workloads).filter(|one| one.name == cell.workload);

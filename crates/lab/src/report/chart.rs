@@ -13,7 +13,7 @@ pub(super) enum Chart {
     Curve {
         label: String,
         x: String,
-        /// `None` where the values of x are plain numbers.
+        /// `None` if the values of x are plain numbers.
         x_unit: Option<Unit>,
         y: String,
         unit: Unit,
@@ -66,7 +66,7 @@ pub(super) enum Ends {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Scale {
     pub name: String,
-    /// `None` where values are plain numbers.
+    /// `None` if values are plain numbers.
     pub unit: Option<Unit>,
     pub span: Span,
 }

@@ -38,7 +38,7 @@ struct Distribution {
     setting: String,
     line: Line,
     count: u64,
-    /// At the median, the 90th and the 99th percentile; `None` where fewer than ten values lie beyond it.
+    /// At the median, the 90th and the 99th percentile; `None` if fewer than ten values lie beyond it.
     tail: [Option<f64>; 3],
 }
 
@@ -61,7 +61,7 @@ impl Distribution {
     }
 }
 
-/// How lock waits are distributed; nothing where no record has histograms of them.
+/// How lock waits are distributed; nothing if no record has histograms of them.
 pub(super) fn lock_waits(page: &Page) -> Markup {
     let measures: [(&str, LengthsOf); 2] =
         [("QueueTime", |locks| &locks.queue_time), ("WaitExcess", |locks| &locks.wait_excess)];
@@ -109,7 +109,7 @@ fn by_class(
     classes.into_iter().enumerate().filter_map(class).collect()
 }
 
-/// How bandwidth is distributed over seconds; nothing where no second of it is known.
+/// How bandwidth is distributed over seconds; nothing if no second of it is known.
 pub(super) fn bandwidths(page: &Page) -> Markup {
     let measures: [(&str, BandwidthOf); 3] = [
         ("Disk reads", |device| device.read_mb_s),

@@ -138,7 +138,7 @@ fn verdict(page: &Page) -> Vec<(&'static str, String)> {
     out
 }
 
-/// Warnings, folded where there are many.
+/// Warnings, folded if there are many.
 pub(super) fn warnings(page: &Page) -> Markup {
     let warnings = &page.results.warnings;
     if warnings.is_empty() {

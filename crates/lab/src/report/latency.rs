@@ -17,7 +17,7 @@ const SETTINGS_MAX: usize = 8;
 /// Rows of parts that the page carries.
 const PARTS_MAX: usize = 600;
 
-/// The section; nothing where no request completed.
+/// The section; nothing if no request completed.
 pub(super) fn section_of(page: &Page) -> Markup {
     let settings = page.settings();
     let drawn = page.workloads().into_iter().map(|workload| distribution(page, workload));

@@ -102,7 +102,7 @@ fn loaded_curve(page: &Page, speed: &MemorySpeed) -> Markup {
     drawn(page, "Latency under load", chart, table("Time of a load from memory by traffic", &columns, rows))
 }
 
-/// Latencies over something; `None` where nothing was measured.
+/// Latencies over a quantity; `None` if nothing was measured.
 fn curve(label: &str, (x, x_unit): (&str, Option<Unit>), points: &[(f64, &memory_speed::Figure)]) -> Option<Chart> {
     let points = points.iter().filter_map(|(at, latency)| {
         Some(CurvePoint { at: short(*at), figure: Figure::new(rounds(latency, US_PER_NS), Vec::new())? })

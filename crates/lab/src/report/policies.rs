@@ -8,7 +8,7 @@ use super::page::{Page, arm_label};
 use crate::results::PolicyEffect;
 use crate::units::{percent, value};
 
-/// The section; nothing where no policies were swept, or no workload has classes.
+/// The section; nothing if no policies were swept, or no workload has classes.
 pub(super) fn section_of(page: &Page) -> Markup {
     let effects = &page.results.policies;
     if effects.is_empty() {

@@ -20,7 +20,7 @@ struct Row<'a> {
     near: &'a NearResult,
 }
 
-/// The section of one document or of several; nothing where no claim has a published figure.
+/// The section of one document or of several; nothing if no claim has a published figure.
 pub(super) fn section_of(id: &str, pages: &[Page]) -> Markup {
     let rows: Vec<Row<'_>> = pages.iter().flat_map(|page| rows_of(page)).collect();
     let [first, ..] = pages else { return html! {} };

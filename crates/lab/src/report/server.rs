@@ -20,7 +20,7 @@ const STATEMENTS_SHOWN: usize = 8;
 /// The number of runs whose statements are shown.
 const RUNS_SHOWN: usize = 12;
 
-/// The section; nothing where no server was watched.
+/// The section; nothing if no server was watched.
 pub(super) fn section_of(page: &Page) -> Markup {
     let runs: Vec<(usize, &Point, &Server)> = page
         .results

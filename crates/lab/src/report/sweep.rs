@@ -1,7 +1,7 @@
 //! The results of a sweep: for each axis, every workload's figures over it, the arms side by side.
 //!
-//! Numeric axes give curves, with knees and the scalability law where they were found; other axes give one row per value. The
-//! values of the other axes give separate panels. [`measure`] selects the figures, [`panels`] lays them out.
+//! Numeric axes give curves, with knees and the scalability law if they were found; other axes give one row per value.
+//! The values of the other axes give separate panels. [`measure`] selects the figures, [`panels`] lays them out.
 
 use maud::{Markup, html};
 use serde_json::Value;

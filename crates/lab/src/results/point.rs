@@ -19,7 +19,7 @@ use crate::record::RunId;
 /// One arm of one setting, run once.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Point {
-    /// The swept settings; empty where nothing is swept.
+    /// The swept settings; empty without a sweep.
     pub setting: BTreeMap<String, serde_json::Value>,
     /// The arm that ran: `alone:NAME`, `A+B` or `together`.
     pub arm: String,

@@ -22,9 +22,9 @@ pub struct Selection {
 /// Words that must all match.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Words {
-    /// Arms by name; all where empty.
+    /// Arms by name; all if empty.
     arms: Vec<String>,
-    /// Values of swept keys; all where empty.
+    /// Values of swept keys; all if empty.
     values: Vec<(String, String)>,
 }
 

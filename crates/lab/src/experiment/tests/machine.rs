@@ -25,7 +25,7 @@ fn usual() -> Cores {
     Cores::usual(16)
 }
 
-/// Limits of a setting and then its degree of parallelism and its clients, where they are not the default.
+/// Limits of a setting and then its degree of parallelism and its clients, if they are not the default.
 fn told(setting: &Setting) -> String {
     let limits = setting.limits.iter().map(|(name, amount)| format!("{name}={amount}"));
     let dop = setting.options.get("dop").map(|dop| format!("dop={dop}"));

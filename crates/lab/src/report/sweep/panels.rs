@@ -1,4 +1,4 @@
-//! How a sweep's figures are laid out: arms side by side, or under each other where other axes give the columns.
+//! How a sweep's figures are laid out: arms side by side, or under each other if other axes give the columns.
 
 use serde_json::Value;
 

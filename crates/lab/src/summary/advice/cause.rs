@@ -66,7 +66,7 @@ type Part = fn(&TimeShare) -> Option<f64>;
 type Candidate = (Part, fn(Growth) -> Cause);
 
 impl Cause {
-    /// The part of response time that grew the most, made precise by counters. `None` where nothing was measured or
+    /// The part of response time that grew the most, made precise by counters. `None` if nothing was measured or
     /// nothing grew.
     pub(super) fn of(workload: &Workload) -> Option<Self> {
         let parts: [Candidate; 6] = [
@@ -195,7 +195,7 @@ impl Growth {
     fn told(&self, name: &str, doing: &str) -> String {
         let shares = format!("{} of response time, {} alone", percent(self.together), percent(self.alone));
         match self.us {
-            // A part can grow by more than the whole, where another part shrank.
+            // A part can grow by more than the whole if another part shrank.
             Some((part, whole)) if part <= whole => format!(
                 "Of the {} that a request of {name} takes longer, {} is spent {doing} ({shares})",
                 duration_us(whole),
