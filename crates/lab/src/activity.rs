@@ -10,7 +10,7 @@
 //!
 //! # From looks to shares
 //!
-//! The whole is the time during which clients had a request in flight, which the clients know exactly. It consists of
+//! The whole is the time during which clients had a request in flight, which the clients know exactly. It consists of:
 //!
 //! - `cpu_run` and `cpu_wait` are exact, from the scheduler's accounts of the processes that serve the sessions;
 //! - `lock`, `io`, `io_latch` are the looks that found a process in such a wait, divided by all looks, times the window;

@@ -10,7 +10,7 @@ use crate::units::{duration_us, significant};
 /// A load of propagation that leaves room for bursts.
 const LOAD_MAX: f64 = 0.8;
 
-/// From this load on, a copy to which changes are applied all the time does not keep up by itself: commits wait for it.
+/// From this load on, a copy cannot keep up although changes are applied all the time: commits wait for it.
 const LOAD_FULL: f64 = 0.95;
 
 /// The option for the number of threads that apply changes.

@@ -22,7 +22,7 @@ pub trait MachineLimits {
     /// the limits are as before, or none.
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError>;
 
-    /// Processes of ours that run beside the workloads, as hogs do, and belong to none of them.
+    /// Our own processes that run beside the workloads, such as hogs, and belong to none of them.
     fn processes(&self) -> Vec<i32> {
         Vec::new()
     }

@@ -255,7 +255,7 @@ pub enum Finding {
     Faster,
     /// Less throughput, beyond noise.
     Slower,
-    /// No difference beyond noise was seen.
+    /// No difference beyond noise.
     NoDifference,
     /// Too few measurements to decide.
     NotDetermined,

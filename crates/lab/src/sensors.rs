@@ -1,5 +1,5 @@
-//! The measurements of one window: the use by each workload's threads or server processes, and the activity of the
-//! devices.
+//! The measurements of one window: the resource use of each workload's threads or server processes, and the activity of
+//! the devices.
 //!
 //! [`WindowSensors`] is opened when the window begins and closed when it ends; [`WindowReading`] holds the measurements
 //! in between, over the whole of it and second by second. `plimsoll_machine` has the list of sensors: every one of them
@@ -119,11 +119,11 @@ struct WorkloadSensors {
 pub struct WindowReading {
     /// The length of the window.
     pub window: Duration,
-    /// The use by each workload's threads, in the order they were given.
+    /// The resource use of each workload's threads, in the order they were given.
     pub workloads: Vec<WorkloadUse>,
     /// The activity of the machine.
     pub device: Device,
-    /// The use and activity in each second, the rest at the end included.
+    /// The resource use and activity in each second, the rest at the end included.
     pub seconds: Vec<Second>,
     /// Hardware counters over all workloads.
     pub counted: Counted,
@@ -131,7 +131,7 @@ pub struct WindowReading {
     pub reasons: Reasons,
 }
 
-/// The use by the threads of one workload. Figures that are not known for all of them are `None`, because a part would
+/// The resource use of the threads of one workload. Figures that are not known for all of them are `None`, because a part would
 /// pass for the whole.
 #[derive(Debug, Clone, Default)]
 pub struct WorkloadUse {
@@ -150,11 +150,11 @@ pub struct WorkloadUse {
 pub struct Second {
     /// The activity of the machine.
     pub device: Device,
-    /// The use by the threads that serve each workload, in the order in which these were given.
+    /// The resource use of the threads that serve each workload, in the order in which these were given.
     pub workloads: Vec<SecondUse>,
 }
 
-/// The use by the threads that serve one workload in a second.
+/// The resource use of the threads that serve one workload in a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SecondUse {
     /// Time on cores and waiting for one.
@@ -248,7 +248,7 @@ impl WorkloadSensors {
         }
     }
 
-    /// The use by its threads, and their counters.
+    /// The resource use of its threads, and their counters.
     fn close(self, latencies: Option<&LevelLatencies>, reasons: &mut Reasons) -> (WorkloadUse, Option<CounterReading>) {
         let name = &self.name;
         if self.counted.is_none() {

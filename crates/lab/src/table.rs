@@ -1,6 +1,6 @@
 //! The study as text for a terminal of 80 columns.
 //!
-//! Plain text unless colour is asked for, so that it can be piped, pasted and compared.
+//! Plain text unless colour is requested, so that it can be piped, pasted and compared.
 
 use crate::results::{Mode, Point, Results};
 use crate::summary::{Summary, TOGETHER};

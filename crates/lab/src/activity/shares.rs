@@ -165,7 +165,7 @@ impl OnServer<'_> {
     }
 
     /// The shares of a class or kind; `None` if too few looks saw it. If the waits of the whole were scaled, the
-    /// remainder is time on cores or waiting for one, of which looks saw too little.
+    /// remainder is time on cores or waiting for one, which looks underestimate.
     fn of_part(&self, part: &PartSeen, scale: Option<f64>) -> Option<TimeShare> {
         let Seen { running, lock, io, io_latch, client, other, idle } = part.seen;
         let scale = scale.unwrap_or(1.0);

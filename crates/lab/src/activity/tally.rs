@@ -116,7 +116,7 @@ impl Tally {
         let Some(before) = client.before else { return };
         let is_changed = self.boards[client.workload].under_way(client.number) != Some(before);
         if is_changed && doing == Doing::Idle {
-            // The client had ended before the look.
+            // The request had ended before the look.
             return;
         }
         let part = workload.parts.entry((before.transaction, before.priority)).or_default();

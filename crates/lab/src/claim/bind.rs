@@ -15,7 +15,7 @@ use crate::plan::Plan;
 /// The names that a claim may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
-    /// The experiment; its claims are not looked at.
+    /// The experiment; its claims are ignored.
     pub plan: &'a Plan,
     /// The kinds of transaction or query of each workload, in the order of the plan.
     pub transactions: &'a [Vec<String>],

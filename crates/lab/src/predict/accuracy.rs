@@ -21,7 +21,7 @@ use crate::units::distinct;
 pub struct Accuracy {
     /// `idd`, `mva` or `des`, or the name of a baseline.
     pub model: &'static str,
-    /// Whether measured mixes adjusted it, so that it does not follow from workloads alone.
+    /// Whether measured mixes adjusted the model, so that it does not follow from workloads alone.
     pub is_calibrated: bool,
     /// The subject of the responses: a workload, `any request` of each mix, or `all` workloads.
     pub of: String,

@@ -141,7 +141,7 @@ pub struct WorkloadResult {
     /// The older breakdown, cache misses times measured latencies, of this workload's threads alone.
     #[serde(default)]
     pub cache_misses: Option<CacheMissBreakdown>,
-    /// The use of the server's processes by the workload; `None` if the database is in this process.
+    /// The activity of the server's processes for the workload; `None` if the database is in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<WorkloadOnServer>,
     /// The simulator's counts for its cores; `None` if the run was measured.
