@@ -131,8 +131,8 @@ pub struct WindowReading {
     pub reasons: Reasons,
 }
 
-/// The resource use of the threads of one workload. Figures that are not known for all of them are `None`, because a part would
-/// pass for the whole.
+/// The resource use of the threads of one workload. Figures that are not known for all of them are `None`, because a
+/// part would pass for the whole.
 #[derive(Debug, Clone, Default)]
 pub struct WorkloadUse {
     /// Times of the threads that serve it.

@@ -19,7 +19,7 @@ use crate::results::{KneeLevel, Point, Results, WorkloadResult};
 /// By how much the two means of [`MeanResponse`] may differ, relative to the first, for claims to be judged by both.
 const MEANS_DIFFERENCE_MAX: f64 = 0.25;
 
-/// How the mean response of all requests of a workload is computed. In a steady state both are the same (Little's law).
+/// How the mean response of all requests of a workload is computed. In a steady state both ways agree (Little's law).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeanResponse {
     /// The mean of the requests that ended within the windows.

@@ -135,7 +135,7 @@ pub fn functions() -> Vec<Function> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mean {
     Arithmetic,
-    /// Of numbers above 0: the root of their product, by their count.
+    /// Of numbers above 0: the n-th root of the product of n numbers.
     Geometric,
 }
 

@@ -2,9 +2,9 @@
 //! are worth measuring.
 //!
 //! A workload demands as many cores as it used alone. The predicted share of its throughput is the ratio of the cores
-//! it gets to its demand, times the part of its loss in the study that dividing cores does not explain (caches, locks,
-//! disks). Only cache classes are assumed to reduce that part, and they are assumed to remove all of it: the most that
-//! they can. Without CPU figures nothing is predicted, and levers come in the order of their list.
+//! it gets to its demand, times a factor for the loss in the study that dividing cores does not explain (caches, locks,
+//! disks). Only cache classes are assumed to change that factor, to 1: the most that they can achieve. Without CPU
+//! figures nothing is predicted, and levers come in the order of their list.
 //!
 //! First come the levers that are predicted to let the protected workload keep its required share, ordered by the
 //! shares that the others keep. The rest follow, ordered by the share that the protected workload keeps.
