@@ -1,6 +1,6 @@
 //! The experiment that `plimsoll study` runs by default, as an experiment file.
 //!
-//! The speed of a database is not known beforehand: windows that hold hundreds of queries of one hold two of another. A
+//! The speed of a database is not known beforehand: windows that hold hundreds of queries on one hold two on another. A
 //! short [pilot](run_pilot) therefore runs first, and [`Study::choose`] makes windows long enough for the measured
 //! speed, up to a limit.
 
