@@ -1,9 +1,9 @@
-//! The load that keeps a promise: `plimsoll advise`.
+//! The load that meets a target: `plimsoll advise`.
 //!
-//! Mixes are [predicted](crate::predict) with each number of clients of another workload, or each number of cores; the promise
-//! is a percentile of one workload's response times. Percentiles come from a simulation whose requests are drawn from exponential
-//! distributions; how far the workload's own percentile alone lies from what such a simulation says of it alone is a factor that mixes
-//! are assumed to share.
+//! Mixes are [predicted](crate::predict) with each number of clients of another workload, or each number of cores. The
+//! promise is a percentile of one workload's response times. Percentiles come from a simulation that draws requests
+//! from exponential distributions. The ratio of the workload's measured percentile alone to the simulated one is a
+//! factor that mixes are assumed to share.
 
 mod pitfalls;
 mod settings_file;
@@ -33,7 +33,7 @@ pub use settings_file::settings_file;
 pub struct Slo {
     /// The workload.
     pub workload: String,
-    /// What it is promised.
+    /// The target for its response times.
     pub target: Target,
 }
 
@@ -47,13 +47,13 @@ impl fmt::Display for Slo {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SloError {
-    /// It does not name a workload.
+    /// The text does not name a workload.
     #[error("`{0}` names no workload; write for example oltp.p95 < 20ms")]
     Workload(String),
-    /// What stands behind the workload cannot be read, or is not a percentile that can be predicted.
+    /// The target after the workload cannot be read, or is not a percentile that can be predicted.
     #[error(transparent)]
     Target(#[from] ParseTargetError),
-    /// It is a percentile that nobody predicts.
+    /// The percentile is not one that is predicted.
     #[error("`{0}` is not predicted; p50, p95 and p99 are")]
     Percentile(String),
 }
@@ -90,21 +90,22 @@ fn percentile_us(slo: &Slo, latency: &Latency) -> Option<u64> {
     }
 }
 
-/// Whether arms of a run are pairs, and none has all workloads: then a mix is of two.
+/// Whether the run's arms are pairs, without an arm of all workloads: then a mix has two workloads.
 fn is_of_pairs(results: &Results) -> bool {
     let arms = &results.experiment.arms;
     !arms.iter().any(|arm| arm == TOGETHER) && arms.iter().any(|arm| arm.contains('+'))
 }
 
-/// What advice is wanted.
+/// A request for advice.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What is to be kept.
+    /// The promise to keep.
     pub slo: Slo,
-    /// What may be changed; the clients of the workload to maximise by default, from 0 to twice as many as ran.
+    /// The key to vary and its values; by default the clients of the workload to maximise, from 0 to twice as many as
+    /// ran.
     pub vary: Option<Vary>,
-    /// Whose throughput is to be as high as possible. By default the workload whose clients are varied, or the last other
-    /// one.
+    /// The workload whose throughput is to be as high as possible. By default the workload whose clients are varied, or
+    /// else the last workload other than the promised one.
     pub maximise: Option<String>,
 }
 
@@ -135,7 +136,7 @@ pub struct Tried {
     pub percentile_ms: Option<Interval>,
     /// Requests per second of the workload to maximise; `None` as above.
     pub throughput_per_s: Option<Interval>,
-    /// Whether it lies beyond what was measured.
+    /// Whether the value lies beyond the measured range.
     pub is_extrapolated: bool,
     /// Why it was refused.
     pub refused: Option<String>,
@@ -144,7 +145,7 @@ pub struct Tried {
 /// The smallest allocation that is sufficient, from a knee of the run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Allocation {
-    /// What is allocated: the sweep key.
+    /// The allocated resource: the sweep key.
     pub key: String,
     /// The arm and workload.
     pub arm: String,
@@ -152,13 +153,13 @@ pub struct Allocation {
     pub workload: String,
     /// The share of full throughput that it is sufficient for, 0.9 or 0.95.
     pub share: f64,
-    /// How much; `None` if the run does not tell.
+    /// The sufficient amount; `None` if the run does not show it.
     pub amount: Option<f64>,
-    /// Why not.
+    /// Why the amount is unknown.
     pub why_not: Option<String>,
 }
 
-/// What `plimsoll advise` prints.
+/// The output of `plimsoll advise`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Advice {
     /// The promise, as written.
@@ -175,22 +176,23 @@ pub struct Advice {
     pub best: Option<usize>,
     /// Sufficient allocations by the run's knees.
     pub allocations: Vec<Allocation>,
-    /// What pairs of workloads would gain from cache partitioning; empty where none was measured alone with less and less of the cache.
+    /// The gain of pairs of workloads from cache partitioning; empty unless a workload was measured alone with
+    /// shrinking shares of the cache.
     pub cache: Vec<CachePair>,
-    /// What to know of it, in sentences.
+    /// Limits of the advice, in sentences.
     pub cautions: Vec<String>,
     /// Pitfalls of performance studies that apply to the run, in sentences.
     pub pitfalls: Vec<String>,
-    /// The advised value and its neighbour as measured, if that was asked for.
+    /// The advised value and its neighbour as measured, if verification was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
 }
 
-/// Why there is no advice.
+/// Why advice is not possible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdviseError {
-    /// There is nobody beside whom a promise would be at risk.
+    /// The run has no other workload that could put the promise at risk.
     #[error("`{0}` is the only workload of the run; advice is about what runs beside it")]
     Only(String),
     /// The promised percentile was not measured alone, so that the simulation has nothing to be compared with.
@@ -208,7 +210,7 @@ pub enum AdviseError {
     Predict(#[from] PredictError),
 }
 
-/// The value of what may be changed with which the promise is kept and the other workload gets most.
+/// Finds the value that keeps the promise and gives the other workload the highest throughput.
 pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseError> {
     let names = &results.experiment.workloads;
     let own = &request.slo.workload;
@@ -219,7 +221,7 @@ pub fn advise(results: &Results, request: &Request) -> Result<Advice, AdviseErro
     let maximise = request.maximise.as_deref().or(varied).unwrap_or(other?).to_owned();
     check_workload(results, &maximise)?;
     let vary = request.vary.clone().unwrap_or_else(|| default_vary(results, &maximise));
-    // A run of pairs has no mix of all; then these two are meant.
+    // A run of pairs has no mix of all workloads; the mix is then these two.
     let workloads = if is_of_pairs(results) { vec![own.clone(), maximise.clone()] } else { Vec::new() };
     let name = percentile(&request.slo).expect("checked when it was read");
     let anchor = alone::percentile(results, own, name)?;
@@ -260,11 +262,11 @@ fn default_vary(results: &Results, workload: &str) -> Vary {
     Vary { key: format!("{workload}.clients"), values: (0..=2 * most).collect() }
 }
 
-/// The promise, as it is judged.
+/// The promise in the form in which mixes are judged.
 struct Promised<'a> {
     workload: &'a str,
     percentile: &'static str,
-    /// What was measured over what is simulated.
+    /// The measured percentile alone over the simulated one.
     factor: f64,
     limit_ms: f64,
 }
@@ -273,7 +275,7 @@ fn tried(mix: &PredictedMix, (key, value): (&str, u32), promised: &Promised<'_>,
     let of = |name: &str| mix.workloads.iter().find(|one| one.name == name);
     let own = of(promised.workload);
     let simulated = own.and_then(|own| *own.percentiles_ms.as_ref()?.get(promised.percentile)?);
-    // The simulation's interval is its own chance; what the blocks of the measurements leave open is that of the mean.
+    // The simulation's interval covers only its own randomness; the uncertainty over blocks is that of the mean.
     let interval = simulated.zip(own.and_then(|own| own.response_ms)).map(|(simulated, mean)| {
         let scaled = simulated.times(promised.factor);
         Interval {

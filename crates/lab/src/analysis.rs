@@ -1,4 +1,4 @@
-//! What the runs of an experiment show together: estimates, noise, interference, knees, scalability, policies, claims.
+//! The joint results of an experiment's runs: estimates, noise, interference, knees, scalability, policies, claims.
 //!
 //! Everything here is a pure function of the points, their histograms and the plan, and can be computed again from a run
 //! directory. Runs are sorted into cells (`cells`): one setting, one arm, one workload. Invalid runs are left out and listed. The
@@ -28,8 +28,8 @@ use cells::{Cells, SettingValues};
 use noise::WorkloadNoise;
 pub use verdicts::judge;
 
-/// Fills in all that follows from the points and their histograms. `histograms` are those of each point in order; where
-/// there are none, figures over several runs that need them are `None`.
+/// Fills in all parts that follow from the points and their histograms. `histograms` are those of each point in order;
+/// without them, figures over several runs that need them are `None`.
 pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
     let cells = Cells::of(&results.points);
     let workloads = cells.workloads();
@@ -52,13 +52,13 @@ pub fn complete(results: &mut Results, histograms: &[&[WorkloadHistograms]]) {
     results.scalability.sort_by_cached_key(|one| rank.of_cell(&one.setting, &one.arm, &one.workload));
     let summary = Summary::of(results);
     let has = |of: fn(&str) -> bool| results.points.iter().any(|point| of(&point.arm));
-    // A `bench` runs nothing alone.
+    // A `bench` has no arm of one workload alone.
     let has_both = has(|arm| arm == TOGETHER) && has(|arm| arm.starts_with("alone:"));
     let is_compared = summary.workloads.len() > 1 && summary.settings_left_out == 0 && has_both;
     results.advice = if is_compared { summary.advice() } else { Vec::new() };
 }
 
-/// The order of the experiment file, where runs come in random order: workloads, then arms, then settings.
+/// The order of the experiment file, for runs that ran in random order: by workload, then arm, then setting.
 pub(crate) struct Rank<'a>(&'a Experiment);
 
 impl<'a> Rank<'a> {

@@ -1,4 +1,4 @@
-//! Checks before loading whether data will fit, and whether the machine has what options require.
+//! Checks before loading whether the data fits, and whether the machine has what the options require.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,25 +10,26 @@ use crate::plan::Plan;
 use crate::targets::{Targets, own_options};
 use crate::units::bytes;
 
-/// Loading needs the data once more for a moment: as it comes, and as it is kept.
+/// Loading briefly needs the data twice: in the form in which it arrives and in the form in which it is stored.
 const LOADING_FACTOR: f64 = 1.5;
 
-/// Settings that are looked at; more differ in what does not matter for size, or would take years to run.
+/// The number of settings that are checked. A plan with more would take years to run, or sweeps keys that do not affect
+/// size.
 const SETTINGS_MAX: usize = 10_000;
 
 /// The data cannot fit.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} needs about {} of {} while loading, but only {} are free; use a smaller scale", bytes(*needed), room.place, bytes(room.free_bytes))]
 pub struct DoesNotFit {
-    /// What was to be loaded.
+    /// The data to be loaded.
     pub what: String,
     /// Bytes it needs.
     pub needed: u64,
-    /// What there is.
+    /// The space available.
     pub room: Room,
 }
 
-/// Whether the data of these benchmarks, each of which loads its own, fits into what is free, if that is known.
+/// Whether the data of these benchmarks, each of which loads its own, fits into the free space, if that is known.
 pub fn check_fits(benchmarks: &[&dyn Benchmark], room: Option<Room>) -> Result<(), DoesNotFit> {
     let needed = (benchmarks.iter().map(|one| one.estimated_bytes() as f64).sum::<f64>() * LOADING_FACTOR) as u64;
     match room {
@@ -42,7 +43,7 @@ pub fn check_fits(benchmarks: &[&dyn Benchmark], room: Option<Room>) -> Result<(
 
 /// Whether the data of each setting of a plan fits.
 pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNotFit> {
-    // Looked at once for each target: what is free changes with the options of none that can be swept.
+    // Checked once for each target: none of the options that can be swept changes the free space.
     let mut rooms: BTreeMap<String, Option<Room>> = BTreeMap::new();
     plan.settings().take(SETTINGS_MAX).try_for_each(|setting| {
         // A setting's workloads may share data.
@@ -58,7 +59,7 @@ pub fn check_plan_fits(plan: &Plan, targets: &dyn Targets) -> Result<(), DoesNot
 
 /// Whether the machine has what the options of each setting ask for.
 pub fn check_machine(plan: &Plan, targets: &dyn Targets) -> Result<(), String> {
-    // What is simulated has the machine of its file.
+    // A simulation has the machine of its file.
     let mut settings = plan.settings().take(if plan.is_simulated() { 0 } else { SETTINGS_MAX });
     settings.try_for_each(|setting| targets.check_machine(&setting.url, &own_options(targets, &setting)))
 }

@@ -1,14 +1,14 @@
-//! Claims: sentences with numbers that an experiment must show.
+//! Claims: sentences with numbers that an experiment must confirm.
 //!
-//! A claim is typed as an expression, `gain(pow, high) >= 0.95 * gain(pabort, high)`. [`parse`] reads it into a syntax tree
-//! (`syntax`), and [`Claim::new`] binds every name in it to the experiment before anything runs, so that a typing error does
-//! not cost an hour of measuring. [`Claim::evaluate`] tells whether the measured figures (`figures`) make it true, and
-//! [`Claim::judge`] whether they do beyond noise.
+//! A claim is written as an expression, `gain(pow, high) >= 0.95 * gain(pabort, high)`. [`parse`] reads it into a
+//! syntax tree (`syntax`), and [`Claim::new`] binds every name in it to the experiment before anything runs, so that a
+//! typing error does not cost an hour of measuring. [`Claim::evaluate`] determines whether the measured figures
+//! (`figures`) make it true, and [`Claim::judge`] whether they do beyond noise.
 //!
 //! A figure that was not measured makes a claim neither true nor false, unless the other figures decide the claim alone (one
 //! `and` that fails, one `or` that holds, one counterexample to a `for all`).
 //!
-//! A claim may carry the published figure; ours is then graded by it (`grade`), whatever the verdict.
+//! A claim may carry the published figure; ours is then graded by it (`grade`), independently of the verdict.
 
 mod bind;
 mod evaluate;
@@ -40,25 +40,25 @@ use crate::plan::Plan;
 /// A claim with every name known.
 #[derive(Debug, Clone)]
 pub struct Claim {
-    /// What is claimed, in words.
+    /// The claim in words.
     pub text: String,
-    /// What must hold, as typed.
+    /// The condition, as written.
     pub expression: String,
-    /// What was published, as typed.
+    /// The published result, as written.
     pub published: Option<String>,
-    /// What must hold, or why it cannot be judged in this plan.
+    /// The condition, or why it cannot be judged in this plan.
     condition: Result<Condition, String>,
     /// The published figure that ours is graded by, if there is one.
     near: Option<Near>,
 }
 
-/// An expression that is no claim about an experiment.
+/// An expression that is not a claim about an experiment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ClaimError {
     /// Where in the expression, in bytes.
     pub span: Span,
-    /// What is wrong and what to do.
+    /// The fault and its remedy.
     pub message: String,
 }
 
@@ -80,13 +80,14 @@ impl Claim {
         })
     }
 
-    /// The same claim with a published figure, and the expression of ours that is graded by it.
+    /// The same claim with a published figure, and our expression, which is graded by it.
     pub fn near(mut self, expression: &str, scale: Scale, names: &Names<'_>) -> Result<Self, ClaimError> {
         self.near = Some(Near::new(expression, scale, names)?);
         Ok(self)
     }
 
-    /// What of ours is graded, as typed, and by what; `None` if the claim has no published figure.
+    /// The expression for our figure as written, and the scale by which it is graded; `None` if the claim has no
+    /// published figure.
     pub fn scale(&self) -> Option<(&str, &Scale)> {
         self.near.as_ref().map(|near| (near.expression.as_str(), &near.scale))
     }
@@ -97,19 +98,19 @@ impl Claim {
         self.near.as_ref().map(|near| near.ours(plan, figures))
     }
 
-    /// What must hold and what it is graded by, in short: equal for equal claims.
+    /// A hash of the condition and the scale: equal for equal claims.
     pub fn hash(&self) -> String {
         let near =
             self.near.as_ref().map(|near| format!("+{}", text_hash(&format!("{} {:?}", near.expression, near.scale))));
         text_hash(&self.expression) + &near.unwrap_or_default()
     }
 
-    /// Why the plan cannot judge it, whatever will be measured; `None` if it can.
+    /// Why the plan cannot judge the claim, independently of any measurement; `None` if it can.
     pub fn left_out(&self) -> Option<&str> {
         self.condition.as_ref().err().map(String::as_str)
     }
 
-    /// The same claim in a plan that leaves out what it speaks of: it is neither judged nor graded, for this reason.
+    /// The same claim in a plan that lacks its subject: it is neither judged nor graded, for the reason given.
     pub fn not_judged(mut self, why: String) -> Self {
         if let Some(near) = &mut self.near {
             near.ours = Err(why.clone());

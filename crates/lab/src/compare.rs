@@ -15,7 +15,7 @@ use crate::analysis::cells::{Cell, Cells, is_one_request};
 use crate::analysis::equal_mix::{Costs, speed};
 use crate::results::{Finding, Interval, Mode, Results, WorkloadResult};
 
-/// What two runs show against each other.
+/// The result of comparing two runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Comparison {
     /// Settings that differ, as `name: base -> new`, also those that may.
@@ -41,11 +41,11 @@ pub struct ComparedPoint {
     pub runs: Vec<usize>,
     /// Throughput over the base's; for analytical workloads at an equal mix of queries. `None` if one of them has no run.
     pub throughput: Option<Interval>,
-    /// What that means.
+    /// The finding that follows from it.
     pub finding: Finding,
     /// Mean latency over the base's; `None` if nothing completed in one of them.
     pub mean_latency: Option<Interval>,
-    /// What that means; `Faster` is less latency.
+    /// The finding that follows from it; `Faster` is less latency.
     pub latency_finding: Finding,
 }
 
@@ -74,7 +74,7 @@ pub enum CompareError {
     NothingInCommon,
 }
 
-/// Puts `other` against `base`. With `anyway`, also if workloads or machines differ.
+/// Compares `other` with `base`. With `anyway`, also if workloads or machines differ.
 pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparison, CompareError> {
     let (differences, of_workloads) = differences(base, other);
     if !anyway && !of_workloads.is_empty() {
@@ -83,7 +83,7 @@ pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparis
     if base.mode != other.mode {
         return Err(CompareError::Modes);
     }
-    // What is simulated is the same wherever.
+    // A simulation is the same on any machine.
     let is_measured = base.mode == Mode::Measured;
     if !anyway && is_measured && base.machine_fingerprint != other.machine_fingerprint {
         let told = |results: &Results| format!("{}, {}", results.machine.cpu_model, results.machine_fingerprint);
@@ -102,8 +102,8 @@ pub fn compare(base: &Results, other: &Results, anyway: bool) -> Result<Comparis
     Ok(Comparison { differences, points, unmatched })
 }
 
-/// All settings that differ, and those among them without which the two did not do the same work. The target, its
-/// options and how often runs are repeated may differ: to compare these is what people compare runs for.
+/// All settings that differ, and those among them that make the two do different work. The target, its options and the
+/// number of repeats may differ: comparing these is the purpose of the comparison.
 fn differences(base: &Results, other: &Results) -> (Vec<String>, Vec<String>) {
     let (a, b) = (&base.experiment.settings, &other.experiment.settings);
     let names: std::collections::BTreeSet<&String> = a.keys().chain(b.keys()).collect();
@@ -174,7 +174,7 @@ impl<'a, 'b> Pairs<'a, 'b> {
                 runs: other.runs.clone(),
                 throughput: throughput.ratio.map(Into::into),
                 finding: match throughput.ratio {
-                    // Of what is not determined, not even that it is equal.
+                    // A ratio that is not determined does not show that the two are equal either.
                     Some(ratio)
                         if throughput.finding != Shown::NotDetermined
                             && is_one_request(1.0 - ratio.value, completed_min) =>

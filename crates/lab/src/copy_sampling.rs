@@ -14,7 +14,7 @@ const PERIOD: Duration = Duration::from_millis(20);
 
 /// Looks at a copy from [`start`](CopySampling::start) to [`finish`](CopySampling::finish).
 pub struct CopySampling {
-    /// `None` once it has been waited for.
+    /// `None` once the thread was joined.
     thread: Option<JoinHandle<Looked>>,
     stop: Arc<AtomicBool>,
     began: Instant,
@@ -22,18 +22,18 @@ pub struct CopySampling {
     marks: Vec<Duration>,
 }
 
-/// What the looks saw.
+/// The results of the looks.
 #[derive(Debug, Default)]
 struct Looked {
     history: CopyHistory,
-    /// Why there were no more.
+    /// Why looking ended early.
     failure: Option<DatabaseError>,
 }
 
-/// What the copy did in a window.
+/// The state of the copy during a window.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CopyReading {
-    /// In all of it; `None` without looks.
+    /// Over the whole window; `None` without looks.
     pub whole: Option<Freshness>,
     /// In each second, the rest at its end included.
     pub seconds: Vec<Option<Freshness>>,
@@ -56,7 +56,7 @@ impl CopySampling {
         self.marks.push(self.began.elapsed());
     }
 
-    /// Ends the window and the looking, and tells what was seen.
+    /// Ends the window and the looking, and returns the results.
     pub fn finish(mut self) -> CopyReading {
         self.mark();
         self.stop.store(true, Ordering::Relaxed);
@@ -67,14 +67,14 @@ impl CopySampling {
     }
 }
 
-/// A run that fails does not wait: the copy may not answer any more.
+/// A run that fails does not wait, because the copy may no longer answer.
 impl Drop for CopySampling {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 }
 
-/// Looks until it is to stop, or a look fails.
+/// Looks until it is stopped or a look fails.
 fn look_on(watch: &mut dyn CopyWatch, began: Instant, stop: &AtomicBool) -> Looked {
     let mut looked = Looked::default();
     // Relaxed: it carries no data, and a missed wake-up costs one period.
@@ -93,7 +93,7 @@ fn look_on(watch: &mut dyn CopyWatch, began: Instant, stop: &AtomicBool) -> Look
 }
 
 impl Looked {
-    /// What the copy did between the marks.
+    /// The state of the copy between the marks.
     fn reading(&self, marks: &[Duration]) -> CopyReading {
         let (Some(opened), Some(closed)) = (marks.first(), marks.last()) else { return CopyReading::default() };
         let seconds = marks.windows(2).map(|second| self.history.within(second[0], second[1])).collect();
@@ -117,7 +117,8 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A copy of which each look finds 100 bytes more published, that applies a part of them, and is gone after so many looks.
+    /// A made-up copy: each look finds 100 bytes more published, of which `applied` are applied, and it fails after
+    /// `gone_after` looks.
     pub(crate) struct Copy {
         pub looks: u64,
         pub applied: fn(u64) -> u64,

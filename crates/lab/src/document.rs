@@ -18,7 +18,7 @@ use crate::results::{AxisRole, Experiment, FORMAT, Mode, Results, SweptAxis};
 use crate::simulation;
 use crate::targets::{FILE_OPTIONS, Targets, own_options};
 
-/// Where and when something was measured, by what.
+/// When and where something was measured, and by which program.
 #[derive(Debug, Clone)]
 pub struct Provenance {
     /// Version of the program.
@@ -44,7 +44,7 @@ fn option_files(plan: &Plan) -> Vec<(&'static str, String)> {
     files
 }
 
-/// Every setting of a plan by name, the target's included: what must be equal for two runs to have measured the same.
+/// Every setting of a plan by name, including the target's. Two runs measured the same only if these are equal.
 pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     let is_simulated = plan.is_simulated();
     let mut settings = match is_simulated {
@@ -68,7 +68,7 @@ pub fn settings(plan: &Plan, targets: &dyn Targets) -> BTreeMap<String, Value> {
     settings
 }
 
-/// Those that only runs on a database have.
+/// The settings that only runs on a database have.
 fn settings_of_target(plan: &Plan, settings: &mut BTreeMap<String, Value>) {
     let mut set = |name: String, value: Value| settings.insert(name, value);
     set(
@@ -112,10 +112,10 @@ fn settings_of_target(plan: &Plan, settings: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// Cores that others may keep busy before a reader must know: the kernel's own housekeeping takes less.
+/// Cores that other processes may keep busy before the reader is warned: the kernel's own housekeeping takes less.
 const OTHERS_CORES_MAX: f64 = 0.1;
 
-/// That others used the machine while runs were measured, if they did.
+/// A warning if other processes used the machine while runs were measured.
 fn others_busy(records: &[RunRecord]) -> Option<String> {
     let busy = records.iter().filter_map(|record| record.point.device.busy_cores_others);
     let busy: Vec<f64> = busy.filter(|cores| *cores > OTHERS_CORES_MAX).collect();
@@ -126,7 +126,7 @@ fn others_busy(records: &[RunRecord]) -> Option<String> {
     ))
 }
 
-/// How many tries were thrown away, if any were.
+/// The number of discarded tries, if there were any.
 fn thrown_away(records: &[RunRecord]) -> Option<String> {
     let tries: Vec<&String> = records.iter().flat_map(|record| &record.point.thrown_away).collect();
     let first = tries.first()?;
@@ -134,7 +134,7 @@ fn thrown_away(records: &[RunRecord]) -> Option<String> {
     Some(format!("{count} tries of {of} runs were thrown away and run again, the first because {first}"))
 }
 
-/// Each warning once, of those that differ in their numbers the first, with how many more there are.
+/// Each warning once. Of warnings that differ only in their numbers, the first is kept, with the number of the others.
 fn grouped(warnings: impl Iterator<Item = String>) -> Vec<String> {
     let mut groups: Vec<(String, BTreeSet<String>, String)> = Vec::new();
     for warning in warnings {
@@ -170,7 +170,7 @@ fn swept(axis: &Axis) -> SweptAxis {
 }
 
 /// The parameters of a workload's benchmark as given, the others at their defaults. Equal values are written alike, however
-/// they were typed: 1 as 1.0, one word as a list of one where there can be several.
+/// they were typed: 1 as 1.0, one word as a list of one if there can be several.
 fn parameters(workload: &PlannedWorkload) -> impl Iterator<Item = (&'static str, Value)> {
     let entry = BENCHMARKS.iter().find(|entry| entry.name == workload.kind);
     entry.map_or(&[][..], |entry| entry.parameters).iter().map(|parameter| {
@@ -185,8 +185,8 @@ fn parameters(workload: &PlannedWorkload) -> impl Iterator<Item = (&'static str,
     })
 }
 
-/// The document. Everything but the points and the claims follows from them; what was measured of the memory is for the
-/// caller to fill in.
+/// The document. Everything but the points and the claims follows from those two; the caller fills in the memory
+/// measurements.
 pub fn document(
     plan: &Plan,
     settings: BTreeMap<String, Value>,

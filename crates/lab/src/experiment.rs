@@ -1,7 +1,7 @@
 //! Experiment files: their text, and how it becomes a [`Plan`](crate::plan::Plan) that can be run.
 //!
-//! [`parse`] reads a file (`typed` lists every key); [`resolve`] checks it against the available benchmarks and the target, and
-//! fills in every default. Both report all the faults they can see at once, each with its place in the file, so
+//! [`parse`] reads a file (`typed` lists every key); [`resolve`] checks it against the available benchmarks and the
+//! target, and fills in every default. Both report all faults they find at once, each with its place in the file, so
 //! that nothing runs before the whole plan is known to be runnable. `schema` is the same grammar for editors.
 
 mod arms;
@@ -41,7 +41,7 @@ use typed::{TypedExperiment, TypedValue, TypedValues};
 pub struct Experiment {
     /// The file's name and text.
     pub(crate) source: Source,
-    /// What it says.
+    /// Its keys and values.
     pub typed: TypedExperiment,
 }
 
@@ -57,7 +57,7 @@ impl Experiment {
     }
 
     /// The files of workloads, and of options that name one, which lie beside the experiment's or below, with their paths as
-    /// seen from it: with them beside its text it can be run anywhere.
+    /// seen from it. With these files beside its text, it can be run anywhere.
     pub fn workload_files(&self) -> Vec<WorkloadFile> {
         let folder = Path::new(&self.source.file).parent().unwrap_or(Path::new(""));
         let kinds = self.typed.workloads.iter().map(|workload| workload.value().kind.value());
@@ -90,7 +90,7 @@ impl Experiment {
     }
 }
 
-/// Reads an experiment file. Its name is told in errors.
+/// Reads an experiment file. Errors contain its name.
 pub fn parse(text: &str, file_name: &str) -> Result<Experiment, ExperimentError> {
     let source = Source { file: file_name.to_owned(), text: text.to_owned() };
     let mut problems = known_keys::wrong(text).map_err(|problem| source.error(vec![problem]))?;
@@ -99,7 +99,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Experiment, ExperimentError>
         Ok(_) => Err(source.error(problems)),
         Err(error) => {
             let problem = Problem::of_toml(&error);
-            // A key in the wrong place is told once.
+            // A key in the wrong place is reported once.
             if problems.iter().all(|told| told.span.start > problem.span.end || problem.span.start > told.span.end) {
                 problems.push(problem);
             }

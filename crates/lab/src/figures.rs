@@ -26,35 +26,35 @@ use crate::results::{Device, Estimate, Part, Point, WorkloadResult};
 
 /// A row of the list.
 pub struct Figure {
-    /// Its name: where `results.json` has the figure as it is, its path within what it is [of](Of).
+    /// Its name. A figure that `results.json` holds unchanged is named by its path within its [subject](Of).
     pub key: &'static str,
-    /// What it is measured in.
+    /// Its unit.
     pub unit: Unit,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
     /// How the runs of a cell merge.
     pub merge: Merge,
-    /// Of what it is known.
+    /// The subject of the figure.
     pub of: Of,
-    /// How claims ask for it; `None` if they cannot.
+    /// How claims refer to it; `None` if they cannot.
     pub claim: Option<Asked>,
     /// Where it is read.
     pub read: Read,
 }
 
-/// A function of the language of claims, `share`, and what it is asked for first, `lock`.
+/// A function of the claim language, `share`, and its first argument, `lock`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Asked {
     /// The function.
     pub function: &'static str,
-    /// What it is asked for; `None` of a function that takes selectors only, and of one that takes any limit or number.
+    /// Its first argument; `None` if the function takes only selectors, or accepts any limit or number.
     pub subject: Option<&'static str>,
 }
 
-/// What a figure is known of.
+/// The subject of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Of {
-    /// A run, whatever ran: the machine's.
+    /// A run: a figure of the machine, independent of the workloads.
     Run,
     /// A workload as a whole.
     Workload,
@@ -79,18 +79,18 @@ pub enum Merge {
     Joined,
 }
 
-/// What a figure is measured in.
+/// The unit of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// Of something, per second.
+    /// Number per second.
     PerSecond,
     /// Microseconds.
     Microseconds,
     /// A number of things.
     Count,
-    /// So many for each request.
+    /// Number per request.
     PerRequest,
-    /// So many for 1000 instructions.
+    /// Number per 1000 instructions.
     PerThousandInstructions,
     /// A part of a whole, 0 to 1.
     Share,
@@ -116,56 +116,56 @@ pub enum Unit {
     MegabytesPerSecond,
     /// 10^9 bytes per second.
     GigabytesPerSecond,
-    /// That of the limit.
+    /// The unit of the limit.
     AsLimit,
 }
 
-/// What a figure is of a reading; an error is why it is not known.
+/// The value of a figure in a reading; an error says why it is not known.
 pub type Found = Result<f64, String>;
 
 /// Where a figure is read.
 #[derive(Clone, Copy)]
 pub enum Read {
-    /// From what it is [of](Of).
+    /// From its [subject](Of).
     Plain(fn(&Reading<'_>) -> Found),
-    /// From the devices; `None` where it was not measured.
+    /// From the devices; `None` if it was not measured.
     OfDevice(fn(&Device) -> Option<f64>),
-    /// The same for so many times.
+    /// The same for a given number of times.
     OfTimes(fn(&Reading<'_>, Times) -> Found),
     /// The same for a limit by its name.
     OfLimit(fn(&Reading<'_>, &str) -> Found),
 }
 
-/// What figures are read from: one run of a workload, or all runs of a cell.
+/// The measurements from which figures are read: those of one run of a workload, or of all runs of a cell.
 #[derive(Debug, Clone, Copy)]
 pub struct Reading<'a> {
-    /// What the devices did.
+    /// The activity of the devices.
     pub device: &'a Device,
-    /// What was seen of each limit.
+    /// The observed value of each limit.
     pub achieved: &'a BTreeMap<String, Value>,
-    /// What the workload did.
+    /// The result of the workload.
     pub workload: &'a WorkloadResult,
-    /// The requests that are asked about: all of the workload's, or some.
+    /// The selected requests: all of the workload's, or some.
     pub part: &'a Part,
 }
 
-/// How many times something happened to a request: so many, `2`, or at least so many, `3+`.
+/// How many times something happened to a request: an exact number, `2`, or a minimum, `3+`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Times {
     /// The least number.
     pub from: usize,
-    /// The largest number; `None` if there is none.
+    /// The largest number; `None` if it is unbounded.
     pub to: Option<usize>,
 }
 
-/// What a figure is asked for beside its name.
+/// The argument of a figure, beside its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Asking {
     /// Nothing.
     Nothing,
-    /// How many times.
+    /// The number of times.
     Times(Times),
-    /// Which limit.
+    /// The limit.
     Limit(&'static str),
 }
 
@@ -184,7 +184,7 @@ pub fn figures() -> impl Iterator<Item = &'static Figure> {
     .flatten()
 }
 
-/// The figure of that name; a name that is not in the list is a mistake of ours.
+/// The figure of that name; a name that is not in the list is an error in this program.
 pub fn figure(key: &str) -> &'static Figure {
     figures().find(|figure| figure.key == key).unwrap_or_else(|| panic!("no figure is called {key}"))
 }
@@ -195,7 +195,7 @@ pub(crate) fn given_by(function: &str) -> impl Iterator<Item = &'static Figure> 
 }
 
 impl Figure {
-    /// Its value in a reading; an error is why it is not known.
+    /// Its value in a reading; an error says why it is not known.
     pub fn read(&self, reading: &Reading<'_>, asking: Asking) -> Found {
         let found = match (self.read, asking) {
             (Read::Plain(read), _) => read(reading),
@@ -207,12 +207,12 @@ impl Figure {
         found.map_err(|why| format!("no {}: {why}", self.key))
     }
 
-    /// Its value in a reading that asks for nothing more; `None` where it is not known.
+    /// Its value in a reading, for a figure without an argument; `None` if it is not known.
     pub fn value(&self, reading: &Reading<'_>) -> Option<f64> {
         self.read(reading, Asking::Nothing).ok()
     }
 
-    /// The value of a figure of devices, in which no workload has a part; `None` where it is not known.
+    /// The value of a figure of devices, which needs no workload; `None` if it is not known.
     pub(crate) fn of_device(&self, device: &Device) -> Option<f64> {
         let (workload, achieved) = (WorkloadResult::default(), BTreeMap::new());
         self.value(&Reading { device, achieved: &achieved, workload: &workload, part: &workload.all })
@@ -247,22 +247,22 @@ impl fmt::Debug for Figure {
 }
 
 impl<'a> Reading<'a> {
-    /// Of one workload in a run.
+    /// The reading of one workload in a run.
     pub fn of_run(point: &'a Point, workload: &'a WorkloadResult) -> Self {
         Reading { device: &point.device, achieved: &point.achieved, workload, part: &workload.all }
     }
 
-    /// Of a cell.
+    /// The reading of a cell.
     pub(crate) fn of_cell(cell: &'a Estimate) -> Self {
         Reading { device: &cell.device, achieved: &cell.achieved, workload: &cell.measured, part: &cell.measured.all }
     }
 
-    /// The same of a class; `None` if no request was of it.
+    /// The same for a class; `None` if no request was of it.
     pub fn class(self, class: &str) -> Option<Self> {
         Some(Reading { part: self.workload.classes.get(class)?, ..self })
     }
 
-    /// The same of a kind of transaction or query; `None` if no request was of it.
+    /// The same for a kind of transaction or query; `None` if no request was of it.
     pub fn transaction(self, kind: &str) -> Option<Self> {
         Some(Reading { part: self.workload.transactions.get(kind)?, ..self })
     }
@@ -294,7 +294,7 @@ impl Merge {
 }
 
 impl Unit {
-    /// As it is written; empty of what is a bare number.
+    /// The symbol of the unit; empty for a bare number.
     pub fn name(self) -> &'static str {
         match self {
             Unit::PerSecond => "1/s",
@@ -335,7 +335,8 @@ impl Times {
         }
     }
 
-    /// Whether the latency of requests that waited so often is kept: it is of 0, 1 and 2, and of 3 and more as one.
+    /// Whether the latency of requests that waited this often is kept: there are latencies for 0, 1 and 2, and one for
+    /// 3 and more.
     pub(crate) fn has_latency(self) -> bool {
         matches!(self, Times { from: 0..=2, .. } | Times { from: 3, to: None })
     }
@@ -358,17 +359,17 @@ const fn of_run(
     Figure { key, unit, meaning, merge: Merge::Runs, of: Of::Run, claim: by(function), read: Read::Plain(read) }
 }
 
-/// A row that claims ask for by a function alone.
+/// The name by which claims refer to a row: a function alone.
 const fn by(function: &'static str) -> Option<Asked> {
     Some(Asked { function, subject: None })
 }
 
-/// A row that claims ask for by a function and a word.
+/// The name by which claims refer to a row: a function and a word.
 const fn by_word(function: &'static str, subject: &'static str) -> Option<Asked> {
     Some(Asked { function, subject: Some(subject) })
 }
 
-/// What is known, or why not.
+/// The value, or the reason why it is not known.
 fn known(value: Option<f64>, why: &str) -> Found {
     value.ok_or_else(|| why.to_owned())
 }

@@ -6,17 +6,17 @@ use std::hash::Hasher;
 use plimsoll_machine::MachineFacts;
 use serde_json::Value;
 
-/// Of every setting by name and value.
+/// Hash of every setting by name and value.
 pub fn settings_hash(settings: &BTreeMap<String, Value>) -> String {
     hash(settings.iter().map(|(name, value)| format!("{name}={value}\n")))
 }
 
-/// Of a text.
+/// Hash of a text.
 pub(crate) fn text_hash(text: &str) -> String {
     hash([text.to_owned()].into_iter())
 }
 
-/// Of what makes a machine another one to a database: processor, usable cores, caches, memory, kernel.
+/// Hash of the facts that distinguish machines for a database: processor, usable cores, caches, memory, kernel.
 pub fn machine_fingerprint(machine: &MachineFacts) -> String {
     let caches = serde_json::to_string(&machine.caches).expect("plain data");
     let cores = format!("{}/{}/{}", machine.cores_usable, machine.cores_online, machine.threads_per_core);
@@ -31,7 +31,7 @@ fn hash(parts: impl Iterator<Item = String>) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// FNV-1a, 64 bits: not for keeping secrets but for telling things apart.
+/// FNV-1a, 64 bits: not cryptographic, only for comparison.
 struct Fnv(u64);
 
 impl Hasher for Fnv {

@@ -10,23 +10,23 @@ use crate::units::{duration_us, significant};
 /// A load of propagation that leaves room for bursts.
 const LOAD_MAX: f64 = 0.8;
 
-/// From this load on, a copy to which changes are applied all the time does not keep up by itself: commits wait for it.
+/// From this load on, a copy cannot keep up although changes are applied all the time: commits wait for it.
 const LOAD_FULL: f64 = 0.95;
 
-/// The option that says how many threads apply changes.
+/// The option for the number of threads that apply changes.
 const THREADS: &str = "propagation_threads";
 
-/// An arm at a setting, and what the copy did there, mean over runs.
+/// An arm at a setting, and the state of its copy, mean over runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Copied<'a> {
     pub arm: &'a str,
     pub setting: &'a SettingValues,
     pub freshness: Freshness,
-    /// Threads that apply changes; `None` where their number is no option.
+    /// Threads that apply changes; `None` if their number is not an option.
     pub threads: Option<u32>,
 }
 
-/// Every arm and setting in which there was a copy, each once: the figures are of the run, not of a workload.
+/// Every arm and setting with a copy, each once: the figures are of the run, not of a workload.
 pub(crate) fn copied(results: &Results) -> Vec<Copied<'_>> {
     let mut all: Vec<Copied<'_>> = Vec::new();
     for estimate in &results.estimates {
@@ -46,7 +46,7 @@ fn threads(results: &Results, setting: &SettingValues) -> Option<u32> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok()).and_then(|threads| u32::try_from(threads).ok())
 }
 
-/// So many changes: `3.20 MB`, `12.3 k tuples`.
+/// An amount of changes: `3.20 MB`, `12.3 k tuples`.
 pub(crate) fn amount(unit: ChangeUnit, changes: f64) -> String {
     let (large, thousand, one) = match unit {
         ChangeUnit::LogBytes => ("MB", "kB", "B"),
@@ -59,7 +59,7 @@ pub(crate) fn amount(unit: ChangeUnit, changes: f64) -> String {
     }
 }
 
-/// Why the copy cannot keep up, with what would help; `None` if it can, or that is not known.
+/// Why the copy cannot keep up, with a remedy; `None` if it can, or if that is not known.
 pub(crate) fn overload(copied: &Copied<'_>) -> Option<String> {
     let freshness = &copied.freshness;
     let rates = rates(freshness)?;
@@ -99,7 +99,7 @@ pub(crate) fn overload(copied: &Copied<'_>) -> Option<String> {
     Some(format!("{found}; {remedy}"))
 }
 
-/// How old answers are, where they are not as old as the copy; `None` where they are, or that is not known.
+/// The age of answers if it differs from that of the copy; `None` if it does not, or if that is not known.
 pub(crate) fn answers(freshness: &Freshness) -> Option<String> {
     let age = freshness.staleness_us.filter(|age| Some(*age) != freshness.lag_us)?;
     let most = age.max?;
@@ -117,7 +117,7 @@ pub(crate) fn answers(freshness: &Freshness) -> Option<String> {
     })
 }
 
-/// As the model has them; a copy whose queries merge nothing is not held up by that.
+/// The rates of the model. A copy whose queries merge nothing is not delayed by merging.
 fn rates(freshness: &Freshness) -> Option<Rates> {
     let merged = freshness.mu_merge.unwrap_or(f64::INFINITY);
     Some(Rates { published: freshness.lambda?, folded: freshness.mu?, merged })

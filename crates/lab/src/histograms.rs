@@ -1,8 +1,8 @@
 //! Histograms of runs, of latency and of time at locks: kept whole, so that percentiles over several runs are percentiles of
 //! all their requests.
 //!
-//! On disk they are `requests.hdr`, a log in the text format of HdrHistogram that its viewers open; its tags say which
-//! run, workload and part a line is of, as in `run=12;workload=oltp;transaction=new_order` or
+//! On disk they are `requests.hdr`, a log in the text format of HdrHistogram that its viewers open. Its tags name the
+//! run, workload and part of a line, as in `run=12;workload=oltp;transaction=new_order` or
 //! `run=12;workload=oltp;queue_time=high`.
 
 use std::collections::BTreeMap;
@@ -21,15 +21,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadHistograms {
     pub workload: String,
-    /// By kind of transaction or query, those that completed.
+    /// By kind of transaction or query, for completed requests.
     pub transactions: BTreeMap<String, Latencies>,
     pub classes: BTreeMap<String, Latencies>,
-    /// Of lock waits, by priority class.
+    /// Histograms of lock waits, by priority class.
     #[serde(default)]
     pub locks: LockHistograms,
 }
 
-/// Lengths of time, in microseconds, that requests spent at locks; of classes that had any.
+/// Lengths of time, in microseconds, that requests spent at locks, for classes that have any.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LockHistograms {
     /// [`LockStatistics::queue_time_us`](crate::results::LockStatistics::queue_time_us) by class.
@@ -42,7 +42,7 @@ pub struct LockHistograms {
     pub work_lost: BTreeMap<String, Latencies>,
 }
 
-/// A histogram of microseconds, packed: as it is it takes up to 200 KiB, and an experiment keeps tens of thousands.
+/// A packed histogram of microseconds: unpacked it takes up to 200 KiB, and an experiment keeps tens of thousands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Latencies(Vec<u8>);
 
@@ -59,7 +59,7 @@ impl Latencies {
 }
 
 impl WorkloadHistograms {
-    /// Those of a run that has just been measured.
+    /// The histograms of a run that has just been measured.
     pub fn of(driven: &DrivenWorkload) -> Self {
         let kept = |name: &str, histogram: &Histogram<u64>| {
             (!histogram.is_empty()).then(|| (name.to_owned(), Latencies::of(histogram)))
@@ -81,13 +81,13 @@ impl WorkloadHistograms {
         }
     }
 
-    /// Of all requests.
+    /// The histogram of all requests.
     pub fn all(&self) -> Option<Histogram<u64>> {
         merged(self.transactions.values())
     }
 }
 
-/// All of them in one; `None` of none.
+/// All histograms merged; `None` without any.
 pub fn merged<'a>(latencies: impl IntoIterator<Item = &'a Latencies>) -> Option<Histogram<u64>> {
     let mut latencies = latencies.into_iter();
     let mut sum = latencies.next()?.histogram();
@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for Latencies {
     }
 }
 
-/// The histograms of one run, and when its window was.
+/// The histograms of one run, and the time of its window.
 #[derive(Debug, Clone, Copy)]
 pub struct LoggedRun<'a> {
     /// When the window opened, seconds since the experiment began.

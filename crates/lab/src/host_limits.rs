@@ -26,21 +26,21 @@ pub struct HostLimits {
     /// The program that is a hog, with the arguments before the hog's own.
     hog_command: Vec<OsString>,
     limiter: Option<(Footprint, Limiter)>,
-    /// What runs beside the workloads, by the limit that asks for it.
+    /// The hogs that run beside the workloads, by the limit that needs them.
     hogs: BTreeMap<&'static str, (HogSpec, HogProcess)>,
     window: Option<LimitWindow>,
-    /// Between which sizes the last-level cache is that workloads can have, MiB; if that is unknown, why, and what to do.
+    /// The bounds of the last-level cache that workloads can have, MiB; if they are unknown, the reason and the remedy.
     llc_mib: Result<[f64; 2], String>,
-    /// How many caches of the last level there are.
+    /// The number of last-level caches.
     llc_count: usize,
-    /// The share of it that workloads were given by cache allocation, 0 to 1; `None` where none was asked for or a hog holds
+    /// The share of it that cache allocation gave to workloads, 0 to 1; `None` if no share was requested or a hog holds
     /// the rest.
     allocated: Option<f64>,
     /// The cores that could be used before anything was limited.
     cores: Vec<usize>,
 }
 
-/// What limits come to on this machine: controls, and hogs by the limit that asks for them with the cores they are on.
+/// Limits as this machine implements them: controls, and hogs by the limit that needs them, with the cores they run on.
 struct Translated {
     controls: Limits,
     hogs: BTreeMap<&'static str, (HogSpec, Vec<usize>)>,
@@ -68,8 +68,8 @@ impl HostLimits {
         }
     }
 
-    /// Goes by what `plimsoll machine --probe` has seen of the last-level cache, if it has: others may have a part of what
-    /// the kernel tells.
+    /// Uses the last-level cache as `plimsoll machine --probe` has measured it, if it has: other guests may use a part
+    /// of the cache that the kernel reports.
     pub fn with_memory_speed(mut self, speed: Option<&MemorySpeed>) -> HostLimits {
         if let Some(speed) = speed {
             let facts = MachineFacts::read();
@@ -79,7 +79,7 @@ impl HostLimits {
         self
     }
 
-    /// Says how each limit is had here, or why it cannot be. Changes nothing.
+    /// Returns how each limit is put in force here, or why it cannot be. Changes nothing.
     fn translate(&self, limits: &Limits) -> Result<Translated, LimitsError> {
         let mut translated = Translated { controls: limits.clone(), hogs: BTreeMap::new(), allocated: None };
         if let Some(hog) = translated.controls.remove(HOG) {
@@ -104,8 +104,9 @@ impl HostLimits {
         Ok(translated)
     }
 
-    /// Gives the workloads so much of the last-level cache: by allocation of whole ways where there is any, else by a pirate
-    /// that holds the rest from a core that the workloads then do not have. Beside all of the cache it is idle there.
+    /// Gives the workloads an amount of the last-level cache: by allocation of whole ways if that is possible, else
+    /// by a pirate that holds the rest from a core taken from the workloads. If they have all of the cache, the pirate
+    /// is idle on that core.
     fn share_cache(&self, mib: f64, translated: &mut Translated) -> Result<(), LimitsError> {
         let cannot = |why: &String| LimitsError(format!("llc_mib cannot be limited here: {why}"));
         let [low, high] = *self.llc_mib.as_ref().map_err(cannot)?;
@@ -141,7 +142,7 @@ impl HostLimits {
                  the hog that holds the rest of the cache needs that core for itself; give the workloads fewer cores"
             )));
         }
-        // At every amount alike, so that settings differ in the cache alone.
+        // The core is taken at every amount, so that settings differ only in the cache.
         let list: Vec<String> = others.iter().map(usize::to_string).collect();
         translated.controls.entry("cores".to_owned()).or_insert(Amount::Text(list.join(",")));
         let spec = format!("llc:{}", pirate_capacity(total, mib));
@@ -160,8 +161,8 @@ impl HostLimits {
         }
     }
 
-    /// Starts the hogs that are wanted and ends the others. Limits must not be in force where one is started: it would be
-    /// born within them.
+    /// Starts the hogs that are wanted and ends the others. No limits may be in force when a hog starts, because it
+    /// would inherit them.
     fn set_hogs(
         &mut self,
         wanted: BTreeMap<&'static str, (HogSpec, Vec<usize>)>,
@@ -183,8 +184,8 @@ impl HostLimits {
         Ok(())
     }
 
-    /// The command of a hog on these cores, or on any if there are none. Disk hogs use `folder`, or the one for temporary
-    /// files.
+    /// The command of a hog on these cores, or on any if the list is empty. Disk hogs use `folder`, or the one for
+    /// temporary files.
     fn hog_process(&self, spec: HogSpec, cores: &[usize], folder: Option<&Path>) -> Result<Command, LimitsError> {
         let no_program = || LimitsError(format!("no program is known that can be the hog {spec}"));
         let (program, first) = self.hog_command.split_first().ok_or_else(no_program)?;
@@ -198,7 +199,7 @@ impl HostLimits {
         Ok(command)
     }
 
-    /// What was seen of the share of the cache that a pirate left.
+    /// The verdicts on the share of the cache that a pirate left.
     fn cache_verdicts(&self, hog: &mut HogProcess, verdicts: &mut BTreeMap<String, Verdict>) {
         let unknown = |why: String| Verdict { achieved: None, why_not: Some(why) };
         let report = match hog.report() {
@@ -215,8 +216,8 @@ impl HostLimits {
     }
 }
 
-/// What workloads have of the last-level cache, which is between these sizes in MiB, beside a hog that holds a part of it; with
-/// the interval, where there is one.
+/// The last-level cache, of a size between these bounds in MiB, that a hog leaves to the workloads; with the interval,
+/// if there is one.
 fn left_of(
     whole: [f64; 2],
     held: f64,
@@ -228,7 +229,7 @@ fn left_of(
     had([low, f64::midpoint(whole[0], whole[1]) - held, high], why_not)
 }
 
-/// That workloads had so much of the last-level cache, MiB: between the first and the last.
+/// The verdicts on the amount of last-level cache that workloads had, MiB: lower bound, value and upper bound.
 fn had([low, had, high]: [f64; 3], why_not: Option<String>) -> impl Iterator<Item = (String, Verdict)> {
     let seen = |amount: f64, why_not| Verdict { achieved: Some(Amount::Number(amount.max(0.0))), why_not };
     let bounds = [("low", low), ("high", high)].into_iter().filter(move |_| high > low);
@@ -236,13 +237,14 @@ fn had([low, had, high]: [f64; 3], why_not: Option<String>) -> impl Iterator<Ite
     bounds.chain([(LLC_MIB.to_owned(), seen(had, why_not))])
 }
 
-/// The last-level cache as the kernel tells it.
+/// The last-level cache as the kernel reports it.
 pub(crate) fn last_level_told(facts: &MachineFacts) -> Option<&Cache> {
     facts.caches.iter().filter(|cache| cache.kind == "unified").max_by_key(|cache| cache.level)
 }
 
-/// Between which sizes the last-level cache is that workloads can have, MiB: as a probe has `seen` it, if there was one and it
-/// could tell; else as it is `told`, which is so on bare metal alone. If neither will do, why, and what to do.
+/// The bounds of the last-level cache that workloads can have, MiB: as a probe has `seen` it, if the probe was
+/// conclusive; else as the kernel has `told`, which is reliable only on bare metal. If neither is available, the reason
+/// and the remedy.
 pub(crate) fn last_level(
     told_bytes: Option<u64>,
     guest_of: Option<&str>,
@@ -265,17 +267,17 @@ pub(crate) fn last_level(
     }
 }
 
-/// The ways of the last-level cache, where they can be given out.
+/// The ways of the last-level cache, if they can be allocated.
 fn llc_ways(host: &Host) -> Option<u32> {
     let resctrl = Resctrl::open(host).ok()?;
     resctrl.capabilities().caches.iter().find(|cache| cache.level == 3).map(CacheControl::ways)
 }
 
-/// How often limits are put in force again because the database has started a process meanwhile.
+/// How often limits are put in force again because the database has started another process.
 const STARTS_MAX: usize = 20;
 
-/// The processes of a database with everything they have started. What this process has started is left out, for hogs are
-/// among it.
+/// The processes of a database and all their descendants. Descendants of this process are left out, because hogs are
+/// among them.
 fn with_descendants(host: &Host, footprint: &Footprint) -> Vec<i32> {
     let own = std::process::id().cast_signed();
     let mut all = footprint.processes.clone();
@@ -329,7 +331,7 @@ impl MachineLimits for HostLimits {
     }
 
     fn open_window(&mut self) {
-        // What hogs did before belongs to no window.
+        // The work that hogs did earlier belongs to no window.
         for (_, hog) in self.hogs.values_mut() {
             let _ = hog.report();
         }

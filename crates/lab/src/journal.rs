@@ -1,7 +1,7 @@
-//! What is known of an experiment while it runs: a line of JSON for each finished run, on disk before the next one begins.
+//! The journal of a running experiment: a line of JSON for each finished run, on disk before the next one begins.
 //!
-//! The first line says what the journal is of. After a kill the last line may be torn; it is then cut off, and the run
-//! it was of runs again. A journal is held by one process at a time.
+//! The first line identifies the experiment. After a kill the last line may be torn; it is then cut off, and its run is
+//! repeated. A journal is held by one process at a time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -15,7 +15,7 @@ use crate::record::RunRecord;
 use crate::results::FORMAT;
 use crate::run_directory::disk::sync_folder;
 
-/// What a journal is of.
+/// The identity of a journal's experiment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JournalHeader {
     /// [`FORMAT`] of the program that began it.
@@ -34,13 +34,14 @@ pub struct JournalHeader {
     pub quick: bool,
     /// The runs it was restricted to, as typed.
     pub only: Option<String>,
-    /// The number of cores it was sized for, if that was asked for.
+    /// The number of cores it was sized for, if that was given.
     #[serde(default)]
     pub cores: Option<usize>,
-    /// Its claims as they were when it was begun, or before if they had results before.
+    /// Its claims as they were when it was begun, or at their first results if those are older.
     #[serde(default)]
     pub claims: Hashes,
-    /// The blocks up to which it goes on until its claims are decided; `None` if it runs as often as its file says.
+    /// The number of blocks up to which it continues until its claims are decided; `None` if it runs the repeats of its
+    /// file.
     #[serde(default)]
     pub blocks_max: Option<u32>,
 }
@@ -66,14 +67,14 @@ pub enum JournalError {
         /// Why.
         error: io::Error,
     },
-    /// A line is not what this program writes.
+    /// The line was not written by this program.
     #[error("{}:{line}: not a line of a journal: {error}; the file was changed, so start the experiment again", place.display())]
     Line {
         /// The journal.
         place: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What the parser says.
+        /// The message of the parser.
         error: String,
     },
     /// Another version wrote it.
@@ -83,7 +84,7 @@ pub enum JournalError {
         place: PathBuf,
         /// Its format.
         format: u32,
-        /// Who wrote it.
+        /// The version that wrote it.
         version: String,
     },
     /// Another process holds it.
@@ -94,9 +95,9 @@ pub enum JournalError {
 /// A journal as it was found.
 #[derive(Debug)]
 pub struct Found {
-    /// To add to.
+    /// The journal, open for appending.
     pub journal: Journal,
-    /// What it is of.
+    /// Its identity.
     pub header: JournalHeader,
     /// Finished runs, in the order they ran.
     pub records: Vec<RunRecord>,
@@ -131,7 +132,7 @@ impl Journal {
         Ok(Found { journal, header, records, torn: (bytes.len() - whole) as u64 })
     }
 
-    /// Reads the finished runs of one and leaves it as it is. A torn last line is passed over.
+    /// Reads the finished runs of one and leaves it as it is. A torn last line is ignored.
     pub fn read(place: &Path) -> Result<Vec<RunRecord>, JournalError> {
         let bytes = std::fs::read(place).map_err(|error| JournalError::Io { place: place.to_owned(), error })?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
@@ -169,7 +170,7 @@ fn parse(place: &Path, text: &[u8]) -> Result<(JournalHeader, Vec<RunRecord>), J
     let bad = |line: usize, error: String| JournalError::Line { place: place.to_owned(), line, error };
     let mut lines = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let first = lines.next().ok_or_else(|| bad(1, "the file is empty".to_owned()))?;
-    // Looked at before the rest, which a later format may have changed.
+    // Checked before the rest, which a later format may have changed.
     let anything: serde_json::Value = serde_json::from_slice(first).map_err(|error| bad(1, error.to_string()))?;
     let format = anything["format"].as_u64().ok_or_else(|| bad(1, "it names no format".to_owned()))?;
     if format != u64::from(FORMAT) {

@@ -2,21 +2,21 @@
 //!
 //! In reading order:
 //!
-//! - [`experiment`] is an experiment as typed, [`plan`] as resolved, and [`claim`] its expected results.
+//! - [`experiment`] is an experiment as written, [`plan`] as resolved, and [`claim`] its expected results.
 //! - [`targets`] is what an experiment needs of databases, and [`limits`] of the machine; [`host_limits`] puts limits in force,
 //!   and [`capacity`] checks that the data fits.
 //! - [`runner`] runs it. [`sensors`] are attached to the driver's window, and `time_share` shows where response time went, on a
 //!   server with `activity`; `copy_sampling` watches a copy for queries.
 //! - [`record`] is the result of a run and [`figures`] the list of all figures. [`journal`] and [`run_directory`] keep them, with
 //!   `histograms` and [`samples`].
-//! - `analysis` computes what the runs show together, and [`document`] puts it into [`results`] (`results.json`), with
-//!   [`fingerprint`] to distinguish settings and machines.
+//! - `analysis` computes the joint results of the runs, and [`document`] puts it into [`results`] (`results.json`),
+//!   with [`fingerprint`] to distinguish settings and machines.
 //! - `summary` puts results into sentences, `speed_up` computes the gain of each query from a larger amount, [`table`]
 //!   prints, [`report`] draws, and `freshness` has their words for a copy that queries read.
 //! - [`compare`] compares two runs, and [`reproduction`] published results with ours. [`predict`] predicts how workloads perform
 //!   together, and [`advise`] finds the load that keeps a promise.
-//! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds what isolates its workloads. [`simulation`] takes
-//!   the place of a database if a cache is simulated. `units` writes numbers.
+//! - [`study`] writes the experiment of a study, and [`line`](mod@line) finds the settings that isolate its workloads.
+//!   [`simulation`] replaces the database if a cache is simulated. `units` writes numbers.
 
 mod activity;
 pub mod advise;

@@ -16,13 +16,13 @@ use crate::plan::option_text;
 #[error("{0}")]
 pub struct LimitsError(pub String);
 
-/// What puts limits in force.
+/// Puts limits in force.
 pub trait MachineLimits {
-    /// Puts exactly these limits in force for what a database uses of this machine, and lifts all others. After an error the
-    /// limits are as before, or none.
+    /// Puts exactly these limits in force for a database's use of this machine, and lifts all others. After an error
+    /// the limits are as before, or none.
     fn set(&mut self, footprint: &Footprint, limits: &Limits) -> Result<(), LimitsError>;
 
-    /// Processes of ours that run beside the workloads, as hogs do, and belong to none of them.
+    /// Our own processes that run beside the workloads, such as hogs, and belong to none of them.
     fn processes(&self) -> Vec<i32> {
         Vec::new()
     }
@@ -30,7 +30,7 @@ pub trait MachineLimits {
     /// A window begins.
     fn open_window(&mut self);
 
-    /// A window ends: what was seen in it of each limit in force.
+    /// Ends a window and returns the verdict on each limit in force.
     fn close_window(&mut self) -> BTreeMap<String, Verdict>;
 }
 
@@ -56,14 +56,14 @@ impl MachineLimits for NoLimits {
 /// The amount that limits nothing.
 pub const UNLIMITED: &str = "unlimited";
 
-/// The share of the last-level cache that workloads may use, MiB: by cache allocation where there is any, else by a hog
-/// that holds the rest.
+/// The share of the last-level cache that workloads may use, MiB: by cache allocation if that is possible, else by a
+/// hog that holds the rest.
 pub(crate) const LLC_MIB: &str = "llc_mib";
 
-/// A hog that runs beside the workloads, as [`plimsoll_machine::hog`] understands it: `cpu:1`, `bandwidth:4000`.
+/// A hog that runs beside the workloads, in the notation of [`plimsoll_machine::hog`]: `cpu:1`, `bandwidth:4000`.
 pub const HOG: &str = "hog";
 
-/// The limit under which data must be loaded to be limited by it.
+/// The limit that must be in force while data is loaded, because it would not limit memory allocated earlier.
 pub(crate) const MEMORY_MIB: &str = "memory_mib";
 
 /// Every limit there is.
@@ -71,7 +71,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     CONTROLS.iter().map(|control| control.key()).chain([LLC_MIB, HOG])
 }
 
-/// What a value typed or swept means as an amount.
+/// The amount that a value in a file or sweep means.
 pub fn amount(value: &Value) -> Amount {
     value.as_f64().map_or_else(|| Amount::Text(option_text(value)), Amount::Number)
 }
@@ -94,7 +94,7 @@ pub fn check(host: &Host, name: &str, amount: &Amount) -> Result<(), String> {
     }
 }
 
-/// Whether more of it is something that work is given, so that its smallest sufficient amount is a knee.
+/// Whether the limit is an amount that work is given, so that its smallest sufficient amount is a knee.
 pub(crate) fn is_allocation(name: &str) -> bool {
     !matches!(name, HOG | "nice")
 }

@@ -1,9 +1,11 @@
-//! The line that `plimsoll study` draws: which setting lets one workload keep its speed beside the others, and what it costs them.
+//! The line that `plimsoll study` draws: the setting that lets one workload keep its speed beside the others, and its
+//! cost to them.
 //!
-//! `levers` lists what a target has to isolate with, `forecast` says what each would do, [`Attempt`] is the experiment that
-//! measures the most promising, and `measured` what came of it. The experiment is a file like any other: its sweep has the
-//! options of what is tried, and only their combinations that are wanted run (`--only`, with `;` between alternatives). Workloads alone run
-//! again in every block, twice, so that what is compared shares its block's drift, and the difference between equals bounds what can be told.
+//! `levers` lists the means of isolation that a target has, and `forecast` predicts their effects. [`Attempt`] is the
+//! experiment that measures the most promising ones, and `measured` evaluates it. The experiment is an ordinary file:
+//! its sweep has the options of the levers, and only the wanted combinations run (`--only`, with `;` between
+//! alternatives). Workloads alone run in every block, twice, so that compared runs share the drift of their block, and
+//! the difference between equal runs bounds the differences that can be distinguished.
 
 mod forecast;
 mod levers;
@@ -20,13 +22,13 @@ use levers::Lever;
 use plimsoll_notation::{choices, did_you_mean};
 pub(crate) use words::told;
 
-/// The part of its speed that the protected workload is to keep where nobody says how much.
+/// The default share of its speed that the protected workload must keep.
 pub const SLO: f64 = 0.9;
 
 /// Blocks of the line's experiment. Each has both runs alone twice.
 pub(crate) const REPEATS: u32 = 4;
 
-/// What line is wanted.
+/// A request for a line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// The workload to protect; the first transactional one by default.
@@ -49,7 +51,7 @@ pub fn check_protect(name: &str, known: &[&str]) -> Result<(), String> {
     }
 }
 
-/// What was considered, before it is measured.
+/// The candidate settings, before they are measured.
 #[derive(Debug, Clone)]
 pub struct Attempt {
     line: Line,
@@ -60,8 +62,8 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Considers what would isolate the workloads of a study, by what it has measured; `None` without two workloads that ran alone and
-    /// together.
+    /// Lists candidate settings that may isolate the workloads of a study, from its measurements; `None` without two
+    /// workloads that ran alone and together.
     pub fn consider(results: &Results, wanted: &Wanted) -> Option<Self> {
         let protect = wanted.protect.clone().or_else(|| first_transactional(results))?;
         let own = BTreeMap::new();
@@ -95,13 +97,13 @@ impl Attempt {
         &self.line.protect
     }
 
-    /// What is measured, in words.
+    /// The measured settings, in words.
     pub fn words(&self) -> Vec<&str> {
         self.measured().map(|one| one.words.as_str()).collect()
     }
 
-    /// The combinations of swept options and arms that are wanted, as `--only` takes them: workloads alone as the study has them, and
-    /// together as each setting has them.
+    /// The wanted combinations of swept options and arms, in the syntax of `--only`: workloads alone at the study's own
+    /// setting, and together at each setting.
     pub fn only(&self, workloads: &[&str]) -> String {
         let at = |options: &BTreeMap<String, String>| {
             let own = self.setting(options);
@@ -113,7 +115,7 @@ impl Attempt {
         format!("{alone}{arms}{}", together.collect::<String>())
     }
 
-    /// The line, from what the experiment has measured; `None` of what it could not.
+    /// The line, with the measurements of the experiment; settings without measurements have no standing.
     pub fn line(mut self, results: Option<&Results>) -> Line {
         let swept: Vec<BTreeMap<String, String>> =
             self.line.tried.iter().map(|one| self.setting(&one.options)).collect();

@@ -1,7 +1,7 @@
 //! An experiment as resolved: every name known, every default filled in, every value checked.
 //!
-//! [`crate::experiment`] is the experiment as typed; a [`Plan`] is what the runner runs. The settings of a sweep are not kept one
-//! by one but computed from their number, so a plan of a million points is as small as a plan of ten.
+//! [`crate::experiment`] is the experiment as written; a [`Plan`] is the form that the runner runs. The settings of a
+//! sweep are not stored but computed from their number, so a plan of a million points is as small as a plan of ten.
 
 mod sweep_target;
 
@@ -29,23 +29,23 @@ pub(crate) use sweep_target::{is_target_key, option_text};
 pub struct Plan {
     /// Its name, also the beginning of the run directory's.
     pub name: String,
-    /// What it is about, in a sentence.
+    /// Its subject, in a sentence.
     pub title: Option<String>,
     /// The study whose exhibit it reproduces, if any: `SR`, `SI`, `MW`, `GA`, `NO`.
     pub study: Option<String>,
-    /// In what it differs from the study.
+    /// The differences from the study.
     pub differs: Vec<String>,
     /// The experiment file as given; `None` if there is none.
     pub text: Option<String>,
-    /// What is run where nothing is swept.
+    /// The setting without swept values.
     pub base: Setting,
-    /// What is swept, slowest first; a setting is one value of each.
+    /// The swept axes, slowest first; a setting is one value of each.
     pub axes: Vec<Axis>,
-    /// Who runs at each setting.
+    /// The arms that run at each setting.
     pub arms: Vec<Arm>,
     /// How runs are run.
     pub run: RunPlan,
-    /// What must come out.
+    /// The claims to be judged.
     pub claims: Vec<Claim>,
     /// The benchmarks of all settings, each made once.
     pub benchmarks: Catalog,
@@ -54,17 +54,17 @@ pub struct Plan {
 /// One setting of an experiment, complete.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Setting {
-    /// The swept values by sweep key; empty where nothing is swept.
+    /// The swept values by sweep key; empty without a sweep.
     pub swept: BTreeMap<String, Value>,
     /// The target's URL.
     pub url: String,
-    /// Its options. Where several targets are swept, those that this one does not have are for the others.
+    /// Its options. If targets are swept, options that this one lacks are for the others.
     pub options: BTreeMap<String, String>,
-    /// What of the machine may be used, and what else runs on it; see [`crate::limits`].
+    /// The limits of the machine and the hogs that run on it; see [`crate::limits`].
     pub limits: Limits,
     /// The workloads, in the order of the file.
     pub workloads: Vec<PlannedWorkload>,
-    /// The folder that relative paths in options are seen from; empty for the one in which the program runs.
+    /// The folder to which paths in options are relative; empty for the working directory of the program.
     pub folder: PathBuf,
 }
 
@@ -83,21 +83,21 @@ pub struct PlannedWorkload {
     pub clients: ClientOptions,
 }
 
-/// Something that is swept.
+/// A swept key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Axis {
-    /// The sweep key as typed: `dop`, `oltp.clients`.
+    /// The sweep key as written: `dop`, `oltp.clients`.
     pub key: String,
-    /// What it changes.
+    /// The option, limit or parameter that it changes.
     pub place: SweepTarget,
     /// Its values, in the order of the file.
     pub values: Vec<Value>,
 }
 
-/// Who runs.
+/// The workloads that run together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arm {
-    /// `alone:NAME`, `A+B`, or `together` where all of several workloads run.
+    /// `alone:NAME`, `A+B`, or `together` if all of several workloads run.
     pub name: String,
     /// Positions in the list of workloads.
     pub members: Vec<usize>,
@@ -106,22 +106,22 @@ pub struct Arm {
 /// How runs are run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
-    /// What comes before each window.
+    /// The warm-up before each window.
     pub warmup: WarmUp,
     /// The length of each window.
     pub measure: Duration,
     /// How often each arm of each setting runs.
     pub repeats: u32,
-    /// How often its claims are judged, each time after more repeats: 1, unless it runs until they are decided. Each look
-    /// has its part of the probability to err.
+    /// How often its claims are judged, each time after more repeats: 1, unless it runs until they are decided. Each
+    /// look has its part of the error probability.
     pub looks: usize,
     /// The data, the order of runs and everything that clients draw follow from this; see [`RunPlan::seed_of_block`].
     pub seed: u64,
     /// When data is loaded again.
     pub reload: Reload,
-    /// Which settings are run.
+    /// How settings are selected.
     pub search: Search,
-    /// What happens when the server goes away in the middle of a run.
+    /// The reaction to the loss of the server during a run.
     pub server_lost: ServerLost,
     /// How many cores others on this machine, and its host, may keep busy during a window, per core that can be used. A run in
     /// which they take more is invalid.
@@ -130,7 +130,7 @@ pub struct RunPlan {
     pub tries: u32,
 }
 
-/// What happens when a server goes away in the middle of a run, which is then invalid.
+/// The reaction to the loss of a server during a run, which is then invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerLost {
@@ -150,31 +150,32 @@ pub enum Reload {
     WhenGrown,
     /// Before each run of a workload that has written at all.
     WhenWritten,
-    /// Never: each run finds what the one before has left.
+    /// Never: each run uses the data that the previous one has left.
     Never,
 }
 
-/// Which settings of a sweep are run.
+/// How the settings of a sweep are selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Search {
     /// All of them.
     #[default]
     Grid,
-    /// Those that find the knee of the one numeric axis: by bisection, at every value of the other axes.
+    /// Settings that find the knee of the one numeric axis: by bisection, at every value of the other axes.
     Knee,
 }
 
 impl RunPlan {
-    /// The driver's options.
+    /// The options of the driver.
     pub fn window(&self) -> Window {
         Window { warmup: self.warmup, measure: self.measure }
     }
 
-    /// What clients draw in a block follows from this: requests, think times, arrivals and priorities.
+    /// The seed of the clients' random choices in a block: requests, think times, arrivals and priorities.
     ///
-    /// All runs of a block have the same inputs, so that settings and arms differ in nothing else; every block has others, so
-    /// that intervals over blocks contain what inputs do to figures. The data follow from [`seed`](Self::seed) and stay.
+    /// All runs of a block have the same inputs, so that settings and arms differ in nothing else. Every block has
+    /// other inputs, so that intervals over blocks include their effect on figures. The data follows from
+    /// [`seed`](Self::seed) and does not change.
     pub fn seed_of_block(&self, block: u32) -> u64 {
         // The finaliser of SplitMix64 (Steele, Lea and Flood 2014): one to one, so that no two blocks have the same.
         let mut mixed = self.seed.wrapping_add(u64::from(block).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -195,7 +196,7 @@ impl Plan {
         self.axes.iter().map(|axis| axis.values.len()).collect()
     }
 
-    /// The number of the setting that has these values, told as a position on each axis.
+    /// The number of the setting with these values, given as a position on each axis.
     pub(crate) fn setting_number(&self, positions: &[usize]) -> usize {
         let axes = self.axes.iter().zip(positions);
         axes.fold(0, |number, (axis, position)| number * axis.values.len() + position)
@@ -204,8 +205,8 @@ impl Plan {
     /// The setting of that number, from 0: the last axis changes fastest.
     ///
     /// # Panics
-    /// If there is no setting of that number, or if a value of the plan is not one that its place can have; plans that were
-    /// resolved from a file have none.
+    /// If no setting has that number, or if a value of the plan is not valid in its place. Plans that were resolved
+    /// from a file have no such value.
     pub fn setting(&self, number: usize) -> Setting {
         assert!(self.setting_count().is_none_or(|count| number < count), "there is no setting {number}");
         let mut setting = self.base.clone();
@@ -217,12 +218,12 @@ impl Plan {
         setting
     }
 
-    /// Every setting in order, made as it is asked for.
+    /// Every setting in order, each made on demand.
     pub fn settings(&self) -> impl Iterator<Item = Setting> + '_ {
         (0..self.setting_count().unwrap_or(usize::MAX)).map(|number| self.setting(number))
     }
 
-    /// The benchmark that a workload runs, the same value whenever it is asked for. Plans are checked, so that an error is one in
+    /// The benchmark that a workload runs, the same value on every call. Plans are checked, so an error here is one in
     /// this program.
     pub fn benchmark(&self, workload: &PlannedWorkload) -> Result<Arc<dyn Benchmark>, BenchmarkError> {
         let made = self.benchmarks.get(&workload.kind, Some(workload.scale), &workload.parameters);
@@ -234,17 +235,17 @@ impl Plan {
         setting.workloads.iter().map(|workload| self.benchmark(workload)).collect()
     }
 
-    /// Whether an arm of a setting runs twice in each block (A/A), so that the difference between equals is seen beside those that
-    /// are looked for: every arm of the first of several settings; of a single setting the first of the arms with the most
-    /// workloads, if there is another arm to compare it with.
+    /// Whether an arm of a setting runs twice in each block (A/A), so that the difference between equal runs can be
+    /// compared with the other differences: every arm of the first of several settings; of a single setting the first
+    /// of the arms with the most workloads, if there is another arm to compare it with.
     pub fn runs_twice(&self, setting: usize, arm: usize) -> bool {
         let members = |arm: usize| self.arms[arm].members.len();
         let fullest = || (0..self.arms.len()).rev().max_by_key(|arm| members(*arm));
         setting == 0 && (self.setting_count() != Some(1) || (self.arms.len() > 1 && fullest() == Some(arm)))
     }
 
-    /// How many runs it takes: arms of all settings once in each block, and some of the first setting once more
-    /// ([`Plan::runs_twice`]). Where a knee is searched, at most so many. [`usize::MAX`] if more than can be counted.
+    /// The number of runs: arms of all settings once in each block, and some of the first setting once more
+    /// ([`Plan::runs_twice`]). For a knee search, the maximum. [`usize::MAX`] if it is too large to count.
     pub fn run_count(&self) -> usize {
         if self.run.search == Search::Knee {
             return self.run_count_of_search();
@@ -271,8 +272,8 @@ impl Plan {
         others.saturating_mul(self.arms.iter().map(of_arm).fold(0, usize::saturating_add))
     }
 
-    /// How long warm-ups and windows of so many runs take together; loading comes on top. Where warm-up lasts until
-    /// throughput is steady, the longest that it can. Of runs that are simulated, how long the simulator needs.
+    /// How long warm-ups and windows of `runs` runs take together, without loading. A warm-up until throughput is
+    /// steady counts as long as it can last. For simulated runs, the time that the simulator needs.
     pub fn estimated_time(&self, runs: usize) -> Duration {
         if self.is_simulated() {
             return cost(self, runs).time();

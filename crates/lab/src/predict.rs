@@ -1,8 +1,8 @@
-//! How the workloads of a run will do together, from their measurements alone: `plimsoll predict`.
+//! How the workloads of a run will perform together, from their measurements alone: `plimsoll predict`.
 //!
-//! `inputs` reads what each workload needs from its `alone:` arms, `points` says which mixes are asked for, and
-//! [`plimsoll_model::idd`] predicts them. Where a mix was measured too, the prediction is put beside it, and `accuracy` says
-//! how far off this model and simpler ones are.
+//! `inputs` reads the demands of each workload from its `alone:` arms, `points` lists the requested mixes, and
+//! [`plimsoll_model::idd`] predicts them. Where a mix was measured too, the prediction is put beside it, and `accuracy`
+//! says how far off this model and simpler ones are.
 
 mod accuracy;
 pub(crate) mod alone;
@@ -40,7 +40,7 @@ use crate::units::distinct;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
-    /// Demands as in the mix, by what arms with several workloads have shown, and a queueing network (MW 4.6).
+    /// Demands as in the mix, from the measurements of arms with several workloads, and a queueing network (MW 4.6).
     Idd,
     /// The queueing network with demands as alone.
     Mva,
@@ -51,7 +51,7 @@ pub enum Model {
 impl Model {
     const ALL: [Model; 3] = [Model::Idd, Model::Mva, Model::Des];
 
-    /// What it is called.
+    /// Its name.
     fn name(self) -> &'static str {
         match self {
             Model::Idd => "idd",
@@ -70,37 +70,38 @@ impl FromStr for Model {
     }
 }
 
-/// The percentiles that the simulation tells, in the order of [`des::PERCENTILES`].
+/// The percentiles that the simulation reports, in the order of [`des::PERCENTILES`].
 pub(crate) const PERCENTILES: [&str; des::PERCENTILES.len()] = ["p50", "p95", "p99"];
 
-/// What is to be predicted.
+/// A request for predictions.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// What is varied; without it the mixes are those that were measured.
+    /// The key to vary and its values; without it, the measured mixes are predicted.
     pub vary: Option<Vary>,
-    /// Which workloads are in the mixes of what is varied; all if empty.
+    /// The workloads in the mixes of `vary`; all if empty.
     pub workloads: Vec<String>,
     /// The model.
     pub model: Model,
 }
 
-/// What `plimsoll predict` prints.
+/// The output of `plimsoll predict`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Predictions {
-    /// The model that was asked for.
+    /// The requested model.
     pub model: Model,
     /// Every mix, in the order in which they were asked for.
     pub mixes: Vec<PredictedMix>,
-    /// How far predictions are from what was measured, by model; empty where nothing was measured, or nothing that the
-    /// predictions did not use.
+    /// How far predictions are from measurements, by model; empty if there were no measurements, or if the predictions
+    /// used all of them.
     pub accuracy: Vec<Accuracy>,
-    /// What sharing the cache costs every pair of workloads; empty where each was not measured alone with less and less of it.
+    /// The cost of sharing the cache for every pair of workloads; empty unless each was measured alone with shrinking
+    /// shares of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cache: Vec<CachePair>,
 }
 
 impl Predictions {
-    /// What to know of all mixes together, each sentence once.
+    /// The cautions about all mixes together, each sentence once.
     pub(crate) fn cautions(&self) -> Vec<&String> {
         distinct(self.mixes.iter().flat_map(|mix| &mix.cautions))
     }
@@ -117,15 +118,15 @@ pub struct PredictedMix {
     pub response_ms: Option<Interval>,
     /// `cpu`, `disk` or `log`; `None` without load.
     pub bottleneck: Option<&'static str>,
-    /// Whether some figure lies outside of what was measured: a number of clients, or a load beside others.
+    /// Whether some figure lies outside the measured range: a number of clients, or a load beside others.
     pub is_extrapolated: bool,
-    /// Whether this mix was measured, and its measurement used to adjust demands: its errors are no test of the model.
+    /// Whether this mix was measured and used to adjust demands: its errors are then not a test of the model.
     pub is_calibration: bool,
-    /// `exact`, or `approximate` where populations are too large for exact mean value analysis.
+    /// `exact`, or `approximate` if populations are too large for exact mean value analysis.
     pub solution: &'static str,
-    /// What to know of it, in sentences.
+    /// Cautions about the mix, in sentences.
     pub cautions: Vec<String>,
-    /// Why it is not predicted; nothing else is told then.
+    /// Why it is not predicted; the other fields are then empty.
     pub refused: Option<String>,
 }
 
@@ -140,13 +141,13 @@ pub struct PredictedWorkload {
     pub throughput_per_s: Interval,
     /// Mean response, milliseconds; `None` without clients.
     pub response_ms: Option<Interval>,
-    /// Median and 95th and 99th percentiles of response times, milliseconds, with demands that are exponentially distributed;
-    /// only by `des`, and where the simulation had enough requests.
+    /// Median and 95th and 99th percentiles of response times, milliseconds, with exponentially distributed demands;
+    /// only by `des`, and if the simulation had enough requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentiles_ms: Option<BTreeMap<&'static str, Option<Interval>>>,
     /// CPU seconds of a request, relative to alone.
     pub cpu_factor: f64,
-    /// What was measured; `None` where this mix was not.
+    /// The measurement; `None` if this mix was not measured.
     pub measured: Option<Measured>,
 }
 
@@ -154,7 +155,7 @@ pub struct PredictedWorkload {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PredictError {
-    /// The key that is to be varied is wrong.
+    /// The key to vary is wrong.
     #[error(transparent)]
     Vary(#[from] VaryError),
     /// A workload did not run alone.
@@ -164,10 +165,10 @@ pub enum PredictError {
     NotAlone {
         /// The workload.
         workload: String,
-        /// At which settings, to stand behind; empty where nothing else is swept.
+        /// The settings, as text after the name; empty if no other key is swept.
         at: String,
     },
-    /// Runs of a workload alone are there, but none is valid.
+    /// A workload ran alone, but none of these runs is valid.
     #[error("every run of `{workload}` alone{at} is invalid; `plimsoll report` says why. Run it again")]
     Invalid {
         /// The workload.
@@ -182,7 +183,7 @@ pub enum PredictError {
         name: String,
         /// ` (did you mean …?)`, or nothing.
         hint: String,
-        /// Those that there are.
+        /// The known workloads.
         known: String,
     },
     /// The run has no mix to predict.
@@ -203,12 +204,12 @@ pub(crate) fn check_workload(results: &Results, name: &str) -> Result<(), Predic
     Err(PredictError::NoWorkload { name: name.to_owned(), hint, known: choices(names) })
 }
 
-/// Predicts mixes of the workloads of a run, and puts them beside those that it, or `against`, has measured.
+/// Predicts mixes of the workloads of a run, and compares them with those that it, or `against`, has measured.
 pub fn predict(results: &Results, against: Option<&Results>, request: &Request) -> Result<Predictions, PredictError> {
     let inputs = Inputs::of(results);
     let cache = cache::pairs(results, &inputs.cells, against);
     let asked = match points::asked(&inputs, against, request) {
-        // The cache alone is an answer, unless another one was asked for.
+        // Predictions for the cache alone are an answer, unless `vary` asks for mixes.
         Err(PredictError::NoMix(_) | PredictError::NothingAgainst(_))
             if !cache.is_empty() && request.vary.is_none() =>
         {
@@ -242,7 +243,7 @@ pub fn predict(results: &Results, against: Option<&Results>, request: &Request) 
     Ok(Predictions { model: request.model, mixes, accuracy: accuracy::summed(&judged), cache })
 }
 
-/// What arms with several workloads have taught at some settings.
+/// The lessons from arms with several workloads at some settings.
 struct Taught {
     base: Setting,
     lessons: Vec<Lesson>,
@@ -250,7 +251,7 @@ struct Taught {
 }
 
 impl Taught {
-    /// Learns once at each settings.
+    /// Learns once at each setting.
     fn at<'a>(all: &'a mut Vec<Self>, inputs: &Inputs<'_>, base: &Setting) -> &'a Self {
         let known = all.iter().position(|taught| taught.base == *base);
         let at = known.unwrap_or_else(|| {
@@ -368,7 +369,7 @@ fn milliseconds(seconds: ModelInterval) -> Interval {
     Interval::from(seconds).times(1e3)
 }
 
-/// A caution in words; `None` of one that the mix's own fields tell.
+/// A caution in words; `None` if the mix's own fields express it.
 fn told(caution: &Caution) -> Option<String> {
     Some(match caution {
         Caution::Population { .. } => return None,
@@ -385,7 +386,7 @@ fn told(caution: &Caution) -> Option<String> {
         Caution::Locks { class, share: None } => {
             format!("how long `{class}` waits for locks was not measured; locks are not in the model")
         }
-        // What waits for the log waits for the disk here, whose busy time is measured.
+        // Waiting for the log counts here as waiting for the disk, whose busy time is measured.
         Caution::LogUnknown { .. } => return None,
         Caution::Parallel { class } => format!(
             "requests of `{class}` run on several cores at once, which the model does not know; responses are too long"

@@ -7,7 +7,7 @@ use crate::histograms::WorkloadHistograms;
 use crate::results::{Aborted, Device, Mark, Point};
 use crate::sensors::Second;
 
-/// Which run of an experiment it is.
+/// Identifies a run of an experiment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct RunId {
     /// The setting's number within the sweep, from 0.
@@ -23,7 +23,7 @@ pub struct RunId {
 /// A finished run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunRecord {
-    /// Which run it is.
+    /// The run's identity.
     pub id: RunId,
     /// Its figures.
     pub point: Point,
@@ -31,18 +31,18 @@ pub struct RunRecord {
     pub histograms: Vec<WorkloadHistograms>,
     /// One for each second and workload.
     pub samples: Vec<SampleRow>,
-    /// What a reader must know of it.
+    /// Warnings for the reader.
     pub warnings: Vec<String>,
 }
 
-/// What one workload did in one second of a window, and the devices meanwhile.
+/// The activity of one workload and the devices in one second of a window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SampleRow {
     /// The workload.
     pub workload: String,
     /// From the window's opening to the beginning of this sample, seconds.
     pub second: f64,
-    /// How long the sample is: 1, or what was left at the window's end.
+    /// The length of the sample: 1, or the remainder at the window's end.
     pub seconds: f64,
     /// Requests completed.
     pub completed: u64,
@@ -52,9 +52,9 @@ pub struct SampleRow {
     pub latency_mean_us: Option<f64>,
     /// The largest, microseconds.
     pub latency_max_us: Option<f64>,
-    /// Attempts that came to nothing.
+    /// Attempts that were rolled back.
     pub aborted: Aborted,
-    /// Time that requests which ended in this second waited for locks; `None` where the target cannot tell.
+    /// Time that requests which ended in this second waited for locks; `None` if the target does not report it.
     pub lock_wait_s: Option<f64>,
     /// Time that the threads which serve the workload were on a core, summed, seconds; `None` if unknown.
     #[serde(default)]
@@ -65,15 +65,16 @@ pub struct SampleRow {
     /// Time that they waited for block I/O.
     #[serde(default)]
     pub block_io_s: Option<f64>,
-    /// What the devices did in this second.
+    /// The activity of the devices in this second.
     pub device: Device,
-    /// What a server did in the background that began or ended in this second.
+    /// The server's background work that began or ended in this second.
     #[serde(default)]
     pub marks: Vec<String>,
 }
 
 impl SampleRow {
-    /// The seconds of the workload at `place`, with what was seen in each; of a second that the observer missed nothing was.
+    /// The seconds of the workload at `place`, with the measurements of each; a second that the observer missed has
+    /// none.
     pub(crate) fn of<'a>(
         driven: &'a DrivenWorkload,
         place: usize,

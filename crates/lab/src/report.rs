@@ -4,8 +4,8 @@
 //! numbers beside it. A script from `web/` draws the charts in the browser; its bundle is part of this program, and each chart
 //! carries its data as JSON. [`maud`] escapes every value, and a content security policy allows no other script.
 //!
-//! In reading order: `page` answers the questions of sections about one document, `layout` and `chart` are the parts they are
-//! made of; then one file for each section in the order of the page.
+//! In reading order: `page` has the common lookups of sections about one document, `layout` and `chart` have the parts
+//! of sections; then one file for each section in the order of the page.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
@@ -56,7 +56,7 @@ mod verified;
 
 const STYLE: &str = include_str!("../../../web/dist/report.css");
 const SCRIPT: &str = include_str!("../../../web/dist/report.js");
-/// By which the page's policy knows its own script.
+/// The hash by which the page's policy recognises its own script.
 const SCRIPT_SHA256: &str = include_str!("../../../web/dist/report.sha256");
 
 /// One experiment as a page.
@@ -166,12 +166,12 @@ fn body(page: &Page, parts: &[Part]) -> Markup {
     }
 }
 
-/// Ids and names, to lead to the parts.
+/// Ids and names, for links to the parts.
 fn links(parts: &[Part]) -> Vec<(String, String)> {
     parts.iter().map(|part| (part.id.clone(), part.name.clone())).collect()
 }
 
-/// A section under the name by which the contents lead to it.
+/// A section with its name in the table of contents.
 struct Part {
     id: String,
     name: String,

@@ -18,26 +18,26 @@ use crate::table::{claims, wrap};
 use crate::units;
 pub use tally::Tally;
 
-/// One published exhibit and what came of reproducing it.
+/// One published exhibit and the results of reproducing it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Exhibit {
     /// Its name, as in `SR-fig6-dop`.
     pub id: String,
-    /// What it is about.
+    /// Its subject.
     pub title: String,
-    /// The study, if it is of one.
+    /// The study, if it belongs to one.
     pub study: Option<String>,
-    /// In what it differs from the study.
+    /// The differences from the study.
     pub differs: Vec<String>,
     /// The experiment file.
     pub file: String,
-    /// The folder with everything that was measured, if it was run.
+    /// The run directory, if it was run.
     pub directory: String,
     /// How it was measured; `None` if it was not run.
     pub measured: Option<Measured>,
-    /// What must come out, judged.
+    /// Its claims, judged.
     pub claims: Vec<ClaimResult>,
-    /// Claims that had a result once and are not made any more.
+    /// Claims that once had a result and are no longer made.
     pub withdrawn: Vec<String>,
     /// Why it was not run.
     pub why_not_run: Option<String>,
@@ -69,7 +69,7 @@ pub struct Measured {
 }
 
 impl Exhibit {
-    /// Whether a claim fails, or it could not be run at all.
+    /// Whether a claim fails, or the exhibit could not be run at all.
     pub fn has_failed(&self) -> bool {
         self.why_not_run.is_some() || self.claims.iter().any(tally::has_failed)
     }
@@ -103,7 +103,7 @@ impl Measured {
     }
 }
 
-/// The scale of each workload, or all scales where they are swept.
+/// The scale of each workload, or all scales if they are swept.
 fn scales(results: &Results) -> String {
     let experiment = &results.experiment;
     let names = &experiment.workloads;

@@ -1,4 +1,4 @@
-//! `results.json`: what an experiment leaves behind.
+//! `results.json`: the complete results of an experiment.
 //!
 //! A figure that could not be measured is `null` or absent, never 0; [`Results::warnings`] or [`Point::unmeasured`] has the
 //! reason.
@@ -56,34 +56,34 @@ pub struct Results {
     /// Whether figures were measured or simulated.
     #[serde(default)]
     pub mode: Mode,
-    /// The machine it ran on; of what is simulated, the one that the simulator ran on.
+    /// The machine it ran on; for a simulation, the machine that the simulator ran on.
     pub machine: MachineFacts,
-    /// Hash of what makes a machine another one: processor, usable cores, caches, memory, kernel.
+    /// Hash of the facts that distinguish machines: processor, usable cores, caches, memory, kernel.
     pub machine_fingerprint: String,
-    /// How fast its memory is, as measured beforehand by `plimsoll machine --probe`; `None` if that was not done.
+    /// The speed of its memory, as measured beforehand by `plimsoll machine --probe`; `None` if it was not measured.
     #[serde(default)]
     pub memory_speed: Option<KeptSpeed>,
-    /// What was run.
+    /// The experiment.
     pub experiment: Experiment,
     /// Every run, in the order they ran. Other parts of the document name runs by their positions here, from 0.
     pub points: Vec<Point>,
-    /// What the repeats of each setting, arm and workload say together.
+    /// The merged repeats of each setting, arm and workload.
     pub estimates: Vec<Estimate>,
-    /// The least relative difference of throughput between two settings that can be told from noise, per workload.
+    /// The least relative difference of throughput between two settings that is distinguished from noise, per workload.
     pub noise_floor: BTreeMap<String, NoiseFloor>,
     /// Throughput of a workload beside others over its throughput alone, per setting and arm.
     pub interference: Vec<Interference>,
-    /// What workloads do together beside taking turns, per setting and arm.
+    /// The work that workloads do together, compared with taking turns, per setting and arm.
     #[serde(default)]
     pub side_by_side: Vec<SideBySide>,
     /// Smallest sufficient allocations along each numeric sweep.
     pub knees: Vec<Knee>,
-    /// How throughput scales with the number of clients, where that was swept.
+    /// How throughput scales with the number of clients, if that was swept.
     pub scalability: Vec<Scalability>,
-    /// What policies do to each class of a workload, where policies were swept: by workload, then by policy.
+    /// The effect of policies on each class of a workload, if policies were swept: by workload, then by policy.
     #[serde(default)]
     pub policies: Vec<PolicyEffect>,
-    /// What a governor's levers took of each class, where there was a governor.
+    /// The cost of a governor's levers for each class, if there was a governor.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub levers: Vec<LeverUse>,
     /// Whether it was run with the file's `quick` settings.
@@ -96,21 +96,21 @@ pub struct Results {
     pub claims: Vec<ClaimResult>,
     /// Sentences that follow from the numbers, most important first.
     pub advice: Vec<String>,
-    /// What isolates, where a study has tried it.
+    /// The settings that isolate, if a study has tried any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<Line>,
-    /// Advice on a promise as measured, where that was asked for.
+    /// Advice on a promise, as measured, if verification was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Verified>,
-    /// What was checked of the data and the clients' input afterwards, where that was asked for.
+    /// The results of checking the data and the clients' input afterwards, if that was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checks: Option<Vec<CheckLine>>,
-    /// Why figures are missing, and what else a reader must know.
+    /// Warnings for the reader, such as why figures are missing.
     pub warnings: Vec<String>,
 }
 
 impl Results {
-    /// What the runs of a workload in an arm at a setting say together; `None` if none of them is valid.
+    /// The merged runs of a workload in an arm at a setting; `None` if none of them is valid.
     pub fn cell(&self, setting: &BTreeMap<String, serde_json::Value>, arm: &str, workload: &str) -> Option<&Estimate> {
         self.estimates.iter().find(|cell| cell.arm == arm && cell.workload == workload && cell.setting == *setting)
     }
@@ -121,25 +121,25 @@ impl Results {
     }
 }
 
-/// What was run.
+/// An experiment as it was run.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Experiment {
     /// Its name.
     pub name: String,
-    /// What it is about, in a sentence.
+    /// Its subject, in a sentence.
     pub title: Option<String>,
     /// The study whose exhibit it reproduces, if any.
     pub study: Option<String>,
-    /// In what it differs from the study, beside the machine.
+    /// The differences from the study, beside the machine.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differs: Vec<String>,
     /// Hash of `settings`: runs with equal hashes measured the same thing.
     pub settings_hash: String,
     /// Every setting as resolved, defaults included, by name.
     pub settings: BTreeMap<String, serde_json::Value>,
-    /// What was swept, slowest first.
+    /// The swept axes, slowest first.
     pub sweep: Vec<SweptAxis>,
-    /// Who ran at each setting: `alone:NAME`, `A+B`, `together`.
+    /// The arms that ran at each setting: `alone:NAME`, `A+B`, `together`.
     pub arms: Vec<String>,
     /// The workloads' names, in the order of the file.
     pub workloads: Vec<String>,
@@ -147,14 +147,14 @@ pub struct Experiment {
     pub text: Option<String>,
 }
 
-/// Something that was swept.
+/// A swept key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SweptAxis {
     /// Its key, as in the keys of [`Point::setting`].
     pub key: String,
     /// Its values, in the order of the file.
     pub values: Vec<serde_json::Value>,
-    /// What it is an amount of.
+    /// The kind of amount that its values are.
     pub role: AxisRole,
 }
 
@@ -163,7 +163,7 @@ pub struct SweptAxis {
 pub struct Interval {
     /// The figure.
     pub value: f64,
-    /// Lower end; `None` with fewer than two repeats, from which no spread is known.
+    /// Lower end; `None` with fewer than two repeats, which have no spread.
     pub low: Option<f64>,
     /// Upper end; `None` as for `low`.
     pub high: Option<f64>,
@@ -177,8 +177,8 @@ impl Interval {
     }
 }
 
-/// What the repeats of one setting, arm and workload say together: the cell that tables, reports, advice, comparisons and
-/// claims read.
+/// The merged repeats of one setting, arm and workload: the cell that tables, reports, advice, comparisons and claims
+/// read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Estimate {
     /// The swept settings.
@@ -187,9 +187,9 @@ pub struct Estimate {
     pub arm: String,
     /// The workload.
     pub workload: String,
-    /// The runs it rests on, as positions in [`Results::points`]: the samples of every figure here.
+    /// Its runs, as positions in [`Results::points`]: the samples of every figure here.
     pub runs: Vec<usize>,
-    /// Runs of this setting and arm that are invalid and count for nothing.
+    /// Runs of this setting and arm that are invalid and ignored.
     pub left_out: Vec<usize>,
     /// Runs among `runs` that lie far from the others. They are shown and counted, never dropped.
     pub outliers: Vec<usize>,
@@ -197,11 +197,11 @@ pub struct Estimate {
     pub throughput_per_s: Interval,
     /// Mean latency over repeats, microseconds; `None` if no request completed.
     pub mean_latency_us: Option<Interval>,
-    /// What the workload did in all of these runs together, [`WorkloadResult::merged`].
+    /// The result of the workload in all of these runs together, [`WorkloadResult::merged`].
     pub measured: WorkloadResult,
-    /// What the devices did, mean over runs; a figure that one run lacks is `None`.
+    /// The activity of the devices, mean over runs; a figure that one run lacks is `None`.
     pub device: Device,
-    /// What was seen of each limit, mean over runs.
+    /// The amount observed of each limit, mean over runs.
     #[serde(default)]
     pub achieved: BTreeMap<String, serde_json::Value>,
 }
@@ -231,23 +231,23 @@ pub struct Interference {
     pub workload: String,
     /// The ratio; for analytical workloads at an equal mix of queries.
     pub ratio: Interval,
-    /// What that means.
+    /// The finding that follows from it.
     pub finding: Finding,
 }
 
-/// What the workloads of an arm do together at one setting, where all of them ran alone, too.
+/// The work that the workloads of an arm do together at one setting, if all of them also ran alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SideBySide {
     /// The swept settings.
     pub setting: BTreeMap<String, serde_json::Value>,
     /// The arm.
     pub arm: String,
-    /// The sum of each workload's throughput over its throughput alone, within each block; the mean over blocks with Student's
-    /// interval. Workloads that took turns would have 1, however the time is divided.
+    /// The sum of each workload's throughput over its throughput alone, within each block; the mean over blocks with
+    /// Student's interval. Workloads that took turns would have 1, for any division of the time.
     pub work: Interval,
 }
 
-/// What the comparison of two measurements shows.
+/// The finding of a comparison of two measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finding {
@@ -255,9 +255,9 @@ pub enum Finding {
     Faster,
     /// Less throughput, beyond noise.
     Slower,
-    /// No difference beyond noise was seen.
+    /// No difference beyond noise.
     NoDifference,
-    /// Too little was measured to tell.
+    /// Too few measurements to decide.
     NotDetermined,
 }
 
@@ -273,9 +273,10 @@ impl Finding {
     }
 }
 
-/// What a policy does to the response time of one class, against the first value of its sweep key (MW tab. 3.3).
+/// The effect of a policy on the response time of one class, against the first value of its sweep key (MW tab. 3.3).
 ///
-/// Settings in which some policy has no valid run are left out for all policies, so that all are averaged over the same ones.
+/// Settings in which some policy has no valid run are left out for all policies, so that all are averaged over the same
+/// settings.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolicyEffect {
     /// The sweep key whose values are policies: one that ends in `_policy`, or `governor`.
@@ -288,25 +289,26 @@ pub struct PolicyEffect {
     pub workload: String,
     /// The class.
     pub class: String,
-    /// Whether the classes are spread over the workloads of the arm, so that one workload gains what another pays.
+    /// Whether the classes are spread over the workloads of the arm, so that one workload gains at the cost of another.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub across_workloads: bool,
-    /// Mean latency under the first policy over mean latency under this one, averaged over the settings of what else was
-    /// swept: above 1 the class gains.
+    /// Mean latency under the first policy over mean latency under this one, averaged over the settings of the other
+    /// swept keys: above 1 the class gains.
     pub gain: Interval,
-    /// The inverse of that ratio, averaged in the same way: above 1 the class pays.
+    /// The inverse of that ratio, averaged in the same way: above 1 the class loses.
     pub penalty: Interval,
-    /// Attempts of the class rolled back for a more important transaction, per request; `None` where the target cannot tell.
+    /// Attempts of the class rolled back for a more important transaction, per request; `None` if the target does not
+    /// report them.
     pub preemptions_per_request: Option<f64>,
-    /// How many settings that is over.
+    /// The number of settings averaged.
     pub settings: usize,
-    /// How many settings were left out.
+    /// The number of settings left out.
     pub settings_left_out: usize,
 }
 
 impl PolicyEffect {
-    /// Whether both are of the same sweep key and arm, and of the same workload or of workloads that gain and pay at each
-    /// other's cost; such effects follow each other.
+    /// Whether both are of the same sweep key and arm, and of the same workload or of workloads that gain and lose at
+    /// each other's cost. Such effects are listed one after the other.
     pub(crate) fn is_beside(&self, other: &PolicyEffect) -> bool {
         let place = |effect: &PolicyEffect| {
             let workload = (!effect.across_workloads).then(|| effect.workload.clone());
@@ -315,7 +317,7 @@ impl PolicyEffect {
         place(self) == place(other)
     }
 
-    /// Whose it is, beside other effects: the class, with its workload where there are several.
+    /// Its class for display beside other effects, with its workload if there are several.
     pub(crate) fn who(&self) -> String {
         if self.across_workloads { format!("{}, {}", self.workload, self.class) } else { self.class.clone() }
     }
@@ -325,7 +327,7 @@ impl PolicyEffect {
         self.class == last.class
     }
 
-    /// What was seen, with the factor to tell it by: at least 1 where something was seen. The least urgent class of a group
+    /// The direction of the effect and its factor: at least 1 if there is an effect. The least urgent class of a group
     /// `pays` for the others; one of the others that is slower `loses`.
     pub(crate) fn seen(&self, pays: bool) -> (&'static str, Interval) {
         let judged = if pays { self.penalty } else { self.gain };
@@ -340,7 +342,7 @@ impl PolicyEffect {
     }
 }
 
-/// What a governor's levers took of one of its classes, over the valid runs of an arm at a setting.
+/// The cost of a governor's levers for one of its classes, over the valid runs of an arm at a setting.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeverUse {
     /// The swept settings.
@@ -351,44 +353,45 @@ pub struct LeverUse {
     pub class: String,
     /// Transactions that ended. A count.
     pub transactions: u64,
-    /// Admission: the mean time that a transaction waited to be let in, microseconds.
+    /// Admission: the mean time that a transaction waited for admission, microseconds.
     pub admission_wait_us: f64,
     /// The same as a share of the time of transactions, 0 to 1; `None` if none took any time.
     pub admission_share: Option<f64>,
-    /// Preemption: rollbacks for more important transactions per transaction, those that were replayed included.
+    /// Preemption: rollbacks for more important transactions per transaction, including those that were replayed.
     pub rolled_back_per_transaction: f64,
-    /// Time spent on work that was rolled back, as a share of response time, 0 to 1; `None` where that is not known.
+    /// Time spent on work that was rolled back, as a share of response time, 0 to 1; `None` if it is not known.
     pub work_lost_share: Option<f64>,
-    /// Shares of the cores: time spent waiting for a core, as a share of response time, 0 to 1; `None` where that is not known.
+    /// Shares of the cores: time spent waiting for a core, as a share of response time, 0 to 1; `None` if it is not
+    /// known.
     pub core_wait_share: Option<f64>,
-    /// Why something is not known.
+    /// Why figures are missing.
     pub why_not: Vec<String>,
 }
 
 /// One claim, judged.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClaimResult {
-    /// What is claimed, in words.
+    /// The claim in words.
     pub text: String,
-    /// What must hold, as typed.
+    /// The condition, as written.
     pub expression: String,
-    /// What the blocks say of it.
+    /// The verdict by the blocks.
     pub verdict: ClaimVerdict,
-    /// Both sides of what was compared, of all runs together, as numbers for people: `5.6 >= 5.2`. Where there is a `for
-    /// all`, the worst case.
+    /// Both sides of the comparison, of all runs together, as numbers for people: `5.6 >= 5.2`. For a `for all`, the
+    /// worst case.
     pub value: Option<String>,
-    /// The 95 % interval of that comparison. `None` where several comparisons decided together, and where nothing was judged.
+    /// The 95 % interval of that comparison. `None` if several comparisons decided together, or if none was judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval: Option<ClaimInterval>,
-    /// Of an undecided claim, how many further blocks (repeats) would likely decide it; `None` if more than a thousand, or
-    /// if more blocks do not help. 0 if it is decided.
+    /// For an undecided claim, how many further blocks (repeats) would likely decide it; `None` if more than a
+    /// thousand, or if more blocks do not help. 0 if it is decided.
     pub blocks_more: Option<u32>,
-    /// What was published, as typed.
+    /// The published result, as written.
     pub published: Option<String>,
-    /// Why it could not be judged, or why it is undecided beside noise.
+    /// Why it could not be judged, or why it is undecided other than by noise.
     pub why_not: Option<String>,
-    /// How near our figure is to the published one, whatever the verdict; `None` if the study gives none or ours was not
-    /// measured.
+    /// How close our figure is to the published one, independently of the verdict; `None` if the study gives none or
+    /// ours was not measured.
     #[serde(default)]
     pub grade: Option<Grade>,
     /// The published figure and ours; `None` if the study gives none.
@@ -397,12 +400,12 @@ pub struct ClaimResult {
     /// [`Claim::hash`](crate::claim::Claim::hash) of the claim as it was judged.
     #[serde(default)]
     pub hash: String,
-    /// Whether the claim is another one than when it had its first result.
+    /// Whether the claim was changed after its first result.
     #[serde(default)]
     pub is_changed: bool,
 }
 
-/// What an experiment says of a claim.
+/// The verdict of an experiment on a claim.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimVerdict {
@@ -412,7 +415,7 @@ pub enum ClaimVerdict {
     Fails,
     /// Within the noise.
     Undecided,
-    /// Something it speaks of was not measured.
+    /// A figure that it needs was not measured.
     #[default]
     NotJudged,
 }
@@ -433,11 +436,11 @@ impl ClaimVerdict {
     }
 }
 
-/// The 95 % interval of a comparison. Its ends are those by which the claim was judged: where a claim has several parts, an
-/// end that could err in each of them is further out.
+/// The 95 % interval of a comparison. Its ends are those by which the claim was judged: if a claim has several parts,
+/// ends that can err in each part are further out.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ClaimInterval {
-    /// What it is an interval of.
+    /// The quantity of the interval.
     pub of: IntervalOf,
     /// The mean over blocks; of ratios, the geometric mean.
     pub value: f64,
@@ -447,14 +450,14 @@ pub struct ClaimInterval {
     pub high: Option<f64>,
 }
 
-/// What an interval of a claim is of.
+/// The quantity of a claim's interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalOf {
-    /// The left side, where the right side is a constant.
+    /// The left side, if the right side is a constant.
     Left,
     /// Left over right.
     Ratio,
-    /// Left less right, where a side is not above 0.
+    /// Left minus right, if a side is not above 0.
     Difference,
 }

@@ -1,9 +1,9 @@
-//! The folder of an experiment: the experiment, its state so far, and in the end its results.
+//! The folder of an experiment: the experiment, its state so far, and at the end its results.
 //!
-//! `experiment.toml`, `machine.json` and `journal.jsonl` are there from the beginning, so that a run that is killed can be
-//! resumed. `samples.parquet`, `requests.hdr`, `report.html` and at last `results.json` get their names only when all of them are
-//! whole and on disk, and an earlier `results.json` is removed first. A folder that has one therefore has all files, of the runs
-//! that were done when it was written, even after a kill or a loss of power.
+//! `experiment.toml`, `machine.json` and `journal.jsonl` are written first, so that a run that is killed can be
+//! resumed. `samples.parquet`, `requests.hdr`, `report.html` and finally `results.json` get their names only when all
+//! of them are complete and on disk, and an earlier `results.json` is removed first. A folder that has one therefore
+//! has all files, of the runs that were done when it was written, even after a kill or a loss of power.
 
 pub(crate) mod disk;
 
@@ -23,26 +23,26 @@ use crate::results::{FORMAT, Results};
 use crate::samples;
 use disk::{Disk, Failed, Partials, RealDisk, sync_folder};
 
-/// Names of the files that are there from the beginning.
+/// Names of the files that are written first.
 const EXPERIMENT: &str = "experiment.toml";
 const MACHINE: &str = "machine.json";
 const JOURNAL: &str = "journal.jsonl";
-/// The file that says that all others are written.
+/// The file that shows that all others are written.
 const RESULTS: &str = "results.json";
 const REPORT: &str = "report.html";
 const SAMPLES: &str = "samples.parquet";
 const REQUESTS: &str = "requests.hdr";
 
-/// A folder that an experiment is run into.
+/// The folder into which an experiment is run.
 #[derive(Debug)]
 pub struct RunDirectory {
     place: PathBuf,
     journal: Journal,
-    /// Whether there is anything in it that a resumed run could use.
+    /// Whether it holds anything that a resumed run could use.
     is_worth_keeping: bool,
-    /// Whether the folder itself was made for it.
+    /// Whether the folder itself was created for it.
     is_made: bool,
-    /// The files of workloads in it, as seen from the folder.
+    /// The files of workloads in it, relative to the folder.
     kept: Vec<PathBuf>,
     disk: Box<dyn Disk>,
 }
@@ -50,15 +50,15 @@ pub struct RunDirectory {
 /// An experiment that was begun, as found in its folder.
 #[derive(Debug)]
 pub struct Begun {
-    /// To go on with.
+    /// The directory, in which the experiment can continue.
     pub directory: RunDirectory,
-    /// What it is.
+    /// Its identity.
     pub header: JournalHeader,
     /// The experiment file.
     pub text: String,
     /// Finished runs, in the order they ran.
     pub records: Vec<RunRecord>,
-    /// What a reader must know of how it was found.
+    /// Warnings about the state in which it was found.
     pub warnings: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct Begun {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunDirectoryError {
-    /// There is something in the way.
+    /// The folder exists and is not empty.
     #[error("{} exists and is not empty; name another folder with --out", .0.display())]
     Exists(PathBuf),
     /// The folder holds no experiment.
@@ -80,12 +80,12 @@ pub enum RunDirectoryError {
     /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The results are not what this program writes.
+    /// The results were not written by this program.
     #[error("{}: not the results of a run: {error}", place.display())]
     Results {
         /// The file.
         place: PathBuf,
-        /// What the parser says.
+        /// The message of the parser.
         error: String,
     },
     /// A later version wrote the results.
@@ -95,7 +95,7 @@ pub enum RunDirectoryError {
         place: PathBuf,
         /// Its format.
         format: u64,
-        /// Who wrote it.
+        /// The version that wrote it.
         version: String,
     },
     /// An earlier version wrote the results.
@@ -105,10 +105,10 @@ pub enum RunDirectoryError {
         place: PathBuf,
         /// Its format.
         format: u64,
-        /// Who wrote it.
+        /// The version that wrote it.
         version: String,
     },
-    /// The system refused.
+    /// An I/O error.
     #[error("{}: {error}", place.display())]
     Io {
         /// The file or folder.
@@ -119,7 +119,7 @@ pub enum RunDirectoryError {
 }
 
 impl RunDirectoryError {
-    /// Whether there was no room to write, so that another folder on the same disk would be no better.
+    /// Whether the disk was full, so that another folder on the same disk would not help.
     pub fn is_lack_of_room(&self) -> bool {
         let (RunDirectoryError::Io { error, .. } | RunDirectoryError::Journal(JournalError::Io { error, .. })) = self
         else {
@@ -130,8 +130,8 @@ impl RunDirectoryError {
 }
 
 impl RunDirectory {
-    /// Whether a folder for results can be made at `place`, for callers with long work to do before the first result. Leaves at
-    /// most the folders above it.
+    /// Whether a folder for results can be made at `place`, for callers with long work to do before the first result.
+    /// Creates at most its parent folders.
     pub fn check_place(place: &Path) -> Result<(), RunDirectoryError> {
         if is_missing(place)? {
             let made = fs::create_dir_all(place).and_then(|()| fs::remove_dir(place));
@@ -140,7 +140,8 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Makes sure that results can be written to `place`, before anything is measured, and writes what was asked for.
+    /// Makes sure that results can be written to `place`, before anything is measured, and writes the experiment and
+    /// the machine.
     pub fn create(
         place: &Path,
         text: &str,
@@ -152,7 +153,7 @@ impl RunDirectory {
         made.map_err(|error| RunDirectoryError::Io { place: place.to_owned(), error })?;
         let journal = Journal::create(&place.join(JOURNAL), header);
         let journal = journal.map_err(|error| match error {
-            // Another process has begun in this very moment: the folder and what is in it are that one's.
+            // Another process has just created it: the folder and its contents belong to that process.
             JournalError::Io { error, .. } if error.kind() == ErrorKind::AlreadyExists => {
                 RunDirectoryError::Exists(place.to_owned())
             }
@@ -200,7 +201,7 @@ impl RunDirectory {
         let experiment = place.join(EXPERIMENT);
         let text = fs::read_to_string(&experiment);
         let text = text.map_err(|error| RunDirectoryError::Io { place: experiment, error })?;
-        // What a later version has made of it must not be written over.
+        // The results of a later version must not be overwritten.
         if let Err(error @ RunDirectoryError::Newer { .. }) = read_results(place) {
             return Err(error);
         }
@@ -214,7 +215,7 @@ impl RunDirectory {
         Ok(Begun { directory, header, text, records, warnings })
     }
 
-    /// Whether a finished run is kept in it.
+    /// Whether it holds a finished run.
     pub fn has_runs(&self) -> bool {
         self.is_worth_keeping
     }
@@ -231,7 +232,7 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Writes what came of it. Returns the paths of the files, those for people first.
+    /// Writes the results. Returns the paths of the files, those for people first.
     pub fn finish(&mut self, results: &Results, records: &[RunRecord]) -> Result<Vec<PathBuf>, RunDirectoryError> {
         self.is_worth_keeping = true;
         let runs = records.iter().map(|record| LoggedRun {
@@ -240,7 +241,7 @@ impl RunDirectory {
             workloads: &record.histograms,
         });
         let runs = runs.collect::<Vec<_>>();
-        // All are written before any takes its name, so that a full disk leaves what was there before.
+        // All are written before any is renamed, so that a full disk leaves the earlier files intact.
         let mut files = Partials::new(&*self.disk, &self.place);
         files.write(SAMPLES, |file| samples::write(file, results, records))?;
         files.write(REQUESTS, |file| write_log(file, &runs))?;
@@ -258,7 +259,7 @@ impl From<Failed> for RunDirectoryError {
     }
 }
 
-/// Whether there is no folder yet; one with something in it is refused.
+/// Whether the folder does not exist; a folder that is not empty is refused.
 fn is_missing(place: &Path) -> Result<bool, RunDirectoryError> {
     match fs::read_dir(place).map(|mut entries| entries.next().is_some()) {
         Ok(true) => Err(RunDirectoryError::Exists(place.to_owned())),
@@ -284,7 +285,7 @@ impl Drop for RunDirectory {
         if !self.is_worth_keeping {
             for file in &self.kept {
                 let _ = fs::remove_file(self.place.join(file));
-                // The folders that it is in, from the inside out, as far as they are empty; the outermost is "".
+                // The folders that contain it, from the inside out, as far as they are empty; the outermost is "".
                 for folder in file.ancestors().skip(1).filter(|folder| !folder.as_os_str().is_empty()) {
                     let _ = fs::remove_dir(self.place.join(folder));
                 }
@@ -294,8 +295,7 @@ impl Drop for RunDirectory {
     }
 }
 
-/// Takes away a folder in which nothing was measured, but not one that was there before. Nothing more can be done about a
-/// failure.
+/// Removes a folder in which nothing was measured, unless it existed before. Nothing more can be done about a failure.
 fn remove(place: &Path, is_made: bool) {
     for name in [EXPERIMENT, MACHINE, JOURNAL] {
         let _ = fs::remove_file(place.join(name));
@@ -317,7 +317,7 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
     };
     let bad = |error: serde_json::Error| RunDirectoryError::Results { place: file.clone(), error: error.to_string() };
     let anything: serde_json::Value = serde_json::from_slice(&text).map_err(bad)?;
-    // What names no format is not ours, and is refused for what it lacks.
+    // A document without a format is refused for its missing keys.
     let format = anything["format"].as_u64().unwrap_or(u64::from(FORMAT));
     if format > u64::from(FORMAT) {
         let version = anything["plimsoll"].as_str().unwrap_or("of a later version").to_owned();
@@ -330,8 +330,8 @@ pub fn read_results(place: &Path) -> Result<Results, RunDirectoryError> {
     serde_json::from_value(anything).map_err(bad)
 }
 
-/// What a report of a run's folder is made from. A folder that has lost its journal lacks the seconds of its runs, and its
-/// report the sections that need them.
+/// The input of a report of a run's folder. If the folder has lost its journal, the report lacks the sections that need
+/// the seconds of its runs.
 pub fn read_source(place: &Path) -> Result<Source<'static>, RunDirectoryError> {
     let results = read_results(place)?;
     let records = match Journal::read(&place.join(JOURNAL)) {
@@ -348,8 +348,8 @@ pub fn rewrite_report(place: &Path) -> Result<PathBuf, RunDirectoryError> {
     Ok(place.join(REPORT))
 }
 
-/// Writes results and their report again, if more has become known after they were complete. Both are written before either
-/// takes its name, `results.json` last.
+/// Writes the results and their report again with additions that were made after they were complete. Both are written
+/// before either is renamed, `results.json` last.
 pub fn amend(place: &Path, results: &Results) -> Result<(), RunDirectoryError> {
     let records = read_source(place)?.records;
     let mut files = Partials::new(&RealDisk, place);

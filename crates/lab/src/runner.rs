@@ -6,15 +6,15 @@
 //! ([`seed_of_block`](crate::plan::RunPlan::seed_of_block)). A slower arm gets less far in its sequence; if requests differ in
 //! cost, arms are compared at an equal mix.
 //!
-//! Data is loaded once and used by all runs that find it as it was loaded. A run that makes its data grow, as TPC-C does, would
-//! make the next run look slower than it is, whatever is swept; so its data is loaded again before the next run that uses it
-//! (`store`, [`Reload`](crate::plan::Reload)).
+//! Data is loaded once and used by all runs that find it as it was loaded. A run that makes its data grow, as TPC-C
+//! does, would make the next run look slower than it is, for any swept key; its data is therefore loaded again before
+//! the next run that uses it (`store`, [`Reload`](crate::plan::Reload)).
 //!
-//! A run in which other processes on the machine took too much of it is discarded and repeated, up to a number of times
+//! A run that other processes on the machine disturbed too much is discarded and repeated, up to a number of times
 //! (`others`).
 //!
-//! The record of a finished run is handed over before the next run begins. The caller writes it to a journal, and passes the
-//! journal to [`Runner::run`] as `done` to continue a killed experiment.
+//! The record of a finished run is handed to the caller before the next run begins. The caller writes it to a journal,
+//! and passes the journal to [`Runner::run`] as `done` to continue a killed experiment.
 
 mod checks;
 mod observer;
@@ -52,12 +52,12 @@ use search::Rounds;
 use store::Store;
 pub use store::StoreError;
 
-/// What a runner is doing.
+/// The activity of a runner.
 #[derive(Debug, Clone, Copy)]
 pub enum RunProgress<'a> {
     /// Data is loaded.
     Loading {
-        /// Whose.
+        /// The workload whose data it is.
         workload: &'a str,
         /// Rows loaded.
         done: u64,
@@ -66,29 +66,29 @@ pub enum RunProgress<'a> {
     },
     /// Clients run.
     Running {
-        /// Who.
+        /// The arm that runs.
         arm: &'a str,
         /// Runs that are over. A count.
         done: usize,
-        /// Runs that are known to be wanted. A count; a search for a knee may add to it.
+        /// Runs known to be wanted. A count; a search for a knee may add to it.
         all: usize,
         /// How far the present run is.
         run: Progress,
     },
     /// A run is simulated.
     Simulating {
-        /// Who.
+        /// The arm that runs.
         arm: &'a str,
         /// Runs that are over. A count.
         done: usize,
-        /// Runs that are known to be wanted. A count.
+        /// Runs known to be wanted. A count.
         all: usize,
         /// How much of the present run is done, 0 to 1.
         share: f64,
     },
 }
 
-/// Why an experiment cannot go on. The runs before it were handed over.
+/// Why an experiment cannot continue. The caller has received the earlier runs.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -97,7 +97,7 @@ pub enum RunError {
     Run {
         /// Setting, arm and repeat.
         run: String,
-        /// What happened.
+        /// The error.
         error: DriveError,
     },
     /// The database could not show queries the changes of the run before.
@@ -105,7 +105,7 @@ pub enum RunError {
     Refresh {
         /// Setting, arm and repeat.
         run: String,
-        /// The database's words.
+        /// The error of the database.
         error: DatabaseError,
     },
     /// A limit of the machine could not be put in force, or not be lifted.
@@ -116,8 +116,8 @@ pub enum RunError {
         /// Why.
         error: LimitsError,
     },
-    /// A setting cannot be simulated. Plans are checked, so this is an error in this program, unless settings are too many to
-    /// try them all.
+    /// A setting cannot be simulated. Plans are checked, so this is an error in this program, unless a plan has too
+    /// many settings to check.
     #[error("{run}: {why}")]
     Simulation {
         /// Setting, arm and repeat.
@@ -128,7 +128,7 @@ pub enum RunError {
     /// The data could not be loaded.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no such benchmark. Plans are checked, so this is an error in this program.
+    /// The benchmark does not exist. Plans are checked, so this is an error in this program.
     #[error(transparent)]
     Benchmark(#[from] BenchmarkError),
     /// A finished run could not be kept.
@@ -136,26 +136,26 @@ pub enum RunError {
     Keep(String),
 }
 
-/// Who watches a runner, and what stops it.
+/// The observers of a runner, and its stop signal.
 pub struct Watch<'a> {
-    /// Told what is being done, several times a second.
+    /// Called with the current activity, several times per second.
     pub progress: &'a mut (dyn FnMut(RunProgress<'_>) + Send),
-    /// Given each finished run; the next one begins when this returns.
+    /// Called with each finished run; the next one begins when this returns.
     pub keep: &'a mut dyn FnMut(&RunRecord) -> Result<(), String>,
-    /// Set by Ctrl-C: the current run is finished, and no other begins.
+    /// Set by Ctrl-C: the current run is finished, and no further run begins.
     pub stop: &'a AtomicBool,
     /// Seconds since the experiment began.
     pub elapsed_s: &'a dyn Fn() -> f64,
 }
 
-/// What came of running a plan.
+/// The outcome of running a plan.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Every finished run, those that were done before first.
+    /// Every finished run, earlier ones first.
     pub records: Vec<RunRecord>,
     /// Whether it was stopped before all runs were done.
     pub stopped: bool,
-    /// How many runs are left. A count.
+    /// The number of runs left. A count.
     pub left: usize,
 }
 
@@ -164,11 +164,11 @@ pub struct Runner<'a> {
     plan: &'a Plan,
     store: Store<'a>,
     limits: &'a mut dyn MachineLimits,
-    /// Found out when they are first needed.
+    /// Determined when they are first needed.
     instruments: Option<Instruments>,
     /// The limits under which the data was loaded; see [`limits_while_loading`].
     loaded_under: Limits,
-    /// Whether others on the machine have disturbed a run, and how.
+    /// Whether other processes on the machine have disturbed a run, and how.
     disturbance: &'a dyn Fn(&Point, f64) -> Option<String>,
     /// The setting that ran last.
     last: Option<usize>,
@@ -176,7 +176,7 @@ pub struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    /// Nothing is opened or limited yet.
+    /// A runner that has not yet opened or limited anything.
     pub fn new(plan: &'a Plan, targets: &'a dyn Targets, limits: &'a mut dyn MachineLimits) -> Self {
         let store = Store::new(targets);
         Runner {
@@ -191,7 +191,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Windows are measured with these.
+    /// Uses these instruments to measure windows.
     pub fn with_instruments(self, instruments: Instruments) -> Self {
         Runner { instruments: Some(instruments), ..self }
     }
@@ -201,7 +201,7 @@ impl<'a> Runner<'a> {
         self.plan = plan;
     }
 
-    /// Runs what `selection` wants of the plan and is not among the `done`.
+    /// Runs the selected part of the plan that is not among the `done`.
     pub fn run(
         &mut self,
         selection: &Selection,
@@ -244,8 +244,8 @@ impl<'a> Runner<'a> {
         Ok(lines.into_lines())
     }
 
-    /// Runs one setting and arm, again while others on the machine disturb it. The run that is kept says why those before it
-    /// were thrown away; where the last is disturbed, too, it is invalid.
+    /// Runs one setting and arm, and repeats it if other processes on the machine disturb it. The kept run says why
+    /// earlier tries were discarded; if the last one is disturbed, too, it is invalid.
     fn run_one(&mut self, id: RunId, at: (usize, usize), watch: &mut Watch<'_>) -> Result<RunRecord, RunError> {
         let mut thrown_away = Vec::new();
         loop {
@@ -287,8 +287,8 @@ impl<'a> Runner<'a> {
         record
     }
 
-    /// Loads what must be loaded, and then puts the limits in force: loading is not what they are to limit. Memory is an
-    /// exception: what a process allocated before there was a limit is not limited by it.
+    /// Loads the data and then puts the limits in force, because they must not limit loading. Memory is an exception: a
+    /// limit does not count memory that a process allocated before it was in force.
     fn prepare(
         &mut self,
         run: &str,
@@ -344,14 +344,15 @@ impl<'a> Runner<'a> {
         let mut sensors = server_sensors(database, seed, &mut unseen);
         sensors.processes.beside = self.limits.processes();
         let mut observer = SensorObserver::new(&mut tick, self.limits, instruments, sensors);
-        // Ctrl-C is looked at between runs, so that what has been measured so far of this one is not lost.
+        // Ctrl-C is checked between runs, so that the measurements of this run are not lost.
         let never = AtomicBool::new(false);
         let began_s = (watch.elapsed_s)();
         let measured = drive(&drives, self.plan.run.window(), &mut observer, &never);
         let measured = match measured {
             Ok(measured) => measured,
             Err(lost) if lost.is_server_lost() && self.plan.run.server_lost == ServerLost::GoOn => {
-                // Its processes are not those that limits were put on, and its data may be half of a transaction's.
+                // The new server has other processes than the limited ones, and the data may contain half of a
+                // transaction.
                 self.store.close();
                 return Ok(point::lost(id, began_s, setting, arm, lost.to_string()));
             }
@@ -367,7 +368,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// How to watch the server of a database, if it has one. Why there is no watch is a warning.
+/// How to watch the server of a database, if it has one. A missing watch is explained by a warning.
 fn server_sensors<'a>(database: &'a dyn Database, seed: u64, warnings: &mut Vec<String>) -> ServerSensors<'a> {
     let watch = database.activity().unwrap_or_else(|error| {
         warnings.push(format!("what the server's processes do is not seen: {error}"));
@@ -382,8 +383,8 @@ fn server_sensors<'a>(database: &'a dyn Database, seed: u64, warnings: &mut Vec<
     ServerSensors { database: Some(database), watch, copy, processes, seed }
 }
 
-/// A limit of memory, if there is one, and with it what runs beside the workloads: hogs begin outside of all limits, so that
-/// a change of them lifts the limit of memory for a moment, after which it would not count what was loaded before.
+/// A limit of memory, if there is one, together with the hogs. Hogs begin outside all limits, so changing them lifts
+/// the limit of memory for a moment, after which it would not count data loaded before.
 fn limits_while_loading(limits: &Limits) -> Limits {
     if !limits.contains_key(MEMORY_MIB) {
         return Limits::new();

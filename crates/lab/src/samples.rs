@@ -20,7 +20,7 @@ use crate::plan::option_text;
 use crate::record::{RunRecord, SampleRow};
 use crate::results::{Results, SweptAxis};
 
-/// A row and where it comes from.
+/// A row and its origin.
 struct Row<'a> {
     /// The run's position in `results.json`.
     run: usize,
@@ -55,7 +55,7 @@ struct Column {
     values: Values,
 }
 
-/// Where a column's values come from, and so its type.
+/// The source of a column's values, which determines its type.
 enum Values {
     Text(fn(&Results, &Row<'_>) -> Option<String>),
     Flag(fn(&Row<'_>) -> bool),
@@ -66,7 +66,7 @@ enum Values {
     Device(&'static Figure),
 }
 
-/// What the rows are of, up to the swept keys.
+/// The columns that identify a row, before the swept keys.
 const BEFORE_SWEPT: [Column; 5] = [
     text("experiment", "the experiment's name", |results, _| Some(results.experiment.name.clone())),
     text("settings_hash", "hash of all settings: rows with equal hashes measured the same thing", |results, _| {
@@ -81,7 +81,7 @@ const BEFORE_SWEPT: [Column; 5] = [
     number("run", "the run's number, from 0, in the order in which they ran", |row| row.run as u32),
 ];
 
-/// And behind them.
+/// The columns that identify a row, after the swept keys.
 const BEHIND_SWEPT: [Column; 8] = [
     text("arm", "who ran: `alone:NAME`, `A+B`, `together`", |_, row| Some(row.record.point.arm.clone())),
     number("repeat", "the block, from 1", |row| row.record.point.repeat),
@@ -99,7 +99,7 @@ const BEHIND_SWEPT: [Column; 8] = [
     float("seconds", "s", "how long the sample is: 1, or what was left of the window", |row| Some(row.sample.seconds)),
 ];
 
-/// Columns in their order. What the clients measured means the same as the figure of that name of a whole window.
+/// Columns in their order. A measurement of the clients has the meaning of the figure of that name of a whole window.
 fn columns() -> impl Iterator<Item = Column> {
     let of_figure = |key: &str, name, values| {
         let Figure { unit, meaning, .. } = figure(key);
@@ -170,7 +170,7 @@ const fn float(
 }
 
 impl Column {
-    /// Its type, as DuckDB calls it.
+    /// Its type, by its name in DuckDB.
     fn kind(&self) -> &'static str {
         match self.values {
             Values::Text(_) => "VARCHAR",

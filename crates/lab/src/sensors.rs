@@ -1,8 +1,10 @@
-//! The machine's measurements of one window: what each workload's threads or server processes used, and what the devices did.
+//! The measurements of one window: the resource use of each workload's threads or server processes, and the activity of
+//! the devices.
 //!
-//! [`WindowSensors`] is opened when the window begins and closed when it ends; [`WindowReading`] is what happened in between,
-//! over the whole of it and second by second. `plimsoll_machine` has the list of sensors: every one of them is opened for all
-//! subjects about which it has figures. Figures that this machine cannot measure are `None`, with a reason.
+//! [`WindowSensors`] is opened when the window begins and closed when it ends; [`WindowReading`] holds the measurements
+//! in between, over the whole of it and second by second. `plimsoll_machine` has the list of sensors: every one of them
+//! is opened for all subjects about which it has figures. Figures that this machine cannot measure are `None`, with a
+//! reason.
 
 mod device;
 
@@ -20,49 +22,50 @@ pub use device::{DeviceMeter, ServerProcesses};
 
 use crate::results::{Counters, Device, Unmeasured};
 
-/// What windows are measured with, found out once.
+/// The means of measuring windows, determined once.
 #[derive(Debug)]
 pub struct Instruments {
     sensors: sensor::Instruments,
-    /// What a load costs by the level that serves it, if that was measured on this machine.
+    /// The cost of a load by the level that serves it, if that was measured on this machine.
     latencies: Option<LevelLatencies>,
 }
 
 impl Instruments {
-    /// Finds out what this machine counts, which takes some milliseconds.
+    /// Determines the counters of this machine, which takes some milliseconds.
     pub fn here(latencies: Option<LevelLatencies>) -> Instruments {
         Instruments { sensors: sensor::Instruments::here(), latencies }
     }
 }
 
-/// What a load costs by the level that serves it; `None` unless all three were measured, for a part would pass for the whole.
+/// The cost of a load by the level that serves it; `None` unless all three were measured, because a part would pass for
+/// the whole.
 pub fn level_latencies(speed: &MemorySpeed) -> Option<LevelLatencies> {
     let measured = speed.level_latencies();
     Some(LevelLatencies { l2_ns: measured.l2_ns?, llc_ns: measured.llc_ns?, dram_ns: measured.dram_ns? })
 }
 
-/// What hardware counters showed of some threads.
+/// The hardware counters of some threads.
 #[derive(Debug, Clone, Default)]
 pub struct Counted {
     /// Events.
     pub counters: Option<Counters>,
-    /// Where slots went.
+    /// Top-down breakdown.
     pub top_down: Option<TopDown>,
     /// Cache misses times latencies.
     pub cache_misses: Option<CacheMissBreakdown>,
 }
 
-/// Why figures are missing, and what else a reader must know.
+/// Why figures are missing, and other warnings for the reader.
 #[derive(Debug, Clone, Default)]
 pub struct Reasons {
     /// By sensor.
     pub unmeasured: BTreeMap<String, Unmeasured>,
-    /// What a reader must know of the figures that are there; each once.
+    /// Warnings about the figures that are present; each once.
     pub warnings: BTreeSet<String>,
 }
 
 impl Reasons {
-    /// Those that figures have, for sensors of something that is said behind their names.
+    /// Adds the reasons of these figures, each under the name of its sensor followed by `of`.
     fn add(&mut self, of: &str, figures: &Figures) {
         for (sensor, why) in &figures.missing {
             let unmeasured = Unmeasured { reason: why.reason.clone(), remedy: why.remedy.clone() };
@@ -72,21 +75,22 @@ impl Reasons {
     }
 }
 
-/// Sensors that can be opened as often as one likes.
+/// Whether a sensor can be opened any number of times.
 fn steady(sensor: &dyn Sensor) -> bool {
     !sensor.takes_turns()
 }
 
-/// Whom to watch for one workload, by the kernel's ids of threads. A thread of one workload is counted for no other.
+/// The threads to watch for one workload, by the kernel's ids. A thread of one workload is counted for no other.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WatchedWorkload {
     /// The workload's name.
     pub name: String,
-    /// Those whose hardware events are counted: all that belong to it in this process, or the server's processes that serve it.
+    /// Threads whose hardware events are counted: all that belong to it in this process, or the server's processes that
+    /// serve it.
     pub counted: Vec<i32>,
-    /// Those that serve its requests; none if they serve others, too.
+    /// Threads that serve its requests; none if they serve other workloads, too.
     pub serving: Vec<i32>,
-    /// Our own clients, where a server's processes serve them.
+    /// Our own clients, if a server's processes serve them.
     pub clients: Vec<i32>,
 }
 
@@ -100,26 +104,26 @@ pub struct WindowSensors {
     opened: Instant,
 }
 
-/// Sensors of the threads of one workload; `None` where there are no such threads.
+/// Sensors of the threads of one workload; `None` if it has no such threads.
 struct WorkloadSensors {
     name: String,
     counted: Option<Sensors>,
     serving: Option<Sensors>,
-    /// The same, second by second.
+    /// Sensors of the serving threads, read every second.
     laps: Option<Sensors>,
     clients: Option<Sensors>,
 }
 
-/// What happened in the window.
+/// The measurements in the window.
 #[derive(Debug, Clone)]
 pub struct WindowReading {
-    /// How long it was.
+    /// The length of the window.
     pub window: Duration,
-    /// What each workload's threads used, in the order they were given.
+    /// The resource use of each workload's threads, in the order they were given.
     pub workloads: Vec<WorkloadUse>,
-    /// What the machine did.
+    /// The activity of the machine.
     pub device: Device,
-    /// The same for each second, the rest at the end included.
+    /// The resource use and activity in each second, the rest at the end included.
     pub seconds: Vec<Second>,
     /// Hardware counters over all workloads.
     pub counted: Counted,
@@ -127,14 +131,15 @@ pub struct WindowReading {
     pub reasons: Reasons,
 }
 
-/// What the threads of one workload used. What is not known of all of them is `None`, for a part would pass for the whole.
+/// The resource use of the threads of one workload. Figures that are not known for all of them are `None`, because a
+/// part would pass for the whole.
 #[derive(Debug, Clone, Default)]
 pub struct WorkloadUse {
     /// Times of the threads that serve it.
     pub times: Option<ThreadTimes>,
     /// How long they waited for block I/O, summed.
     pub block_io: Option<Duration>,
-    /// Times of our own clients, where a server's processes serve them.
+    /// Times of our own clients, if a server's processes serve them.
     pub clients: Option<ThreadTimes>,
     /// Hardware counters.
     pub counted: Counted,
@@ -143,13 +148,13 @@ pub struct WorkloadUse {
 /// One second of a window.
 #[derive(Debug, Clone, Default)]
 pub struct Second {
-    /// What the machine did.
+    /// The activity of the machine.
     pub device: Device,
-    /// What the threads that serve each workload used, in the order in which these were given.
+    /// The resource use of the threads that serve each workload, in the order in which these were given.
     pub workloads: Vec<SecondUse>,
 }
 
-/// What the threads that serve one workload used in a second.
+/// The resource use of the threads that serve one workload in a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SecondUse {
     /// Time on cores and waiting for one.
@@ -159,15 +164,15 @@ pub struct SecondUse {
 }
 
 impl WindowSensors {
-    /// Begins to watch these workloads, and beside them the processes of a server.
+    /// Begins to watch these workloads and the processes of a server.
     ///
-    /// Opening counters takes a few microseconds for each thread, so that the window begins when this returns.
+    /// Opening counters takes a few microseconds for each thread, so the window begins when this returns.
     pub fn open(workloads: &[WatchedWorkload], server: &ServerProcesses, instruments: &Instruments) -> WindowSensors {
         let sensors = &instruments.sensors;
         let mut workloads: Vec<WorkloadSensors> =
             workloads.iter().map(|workload| WorkloadSensors::open(workload, sensors)).collect();
         let (device, laps) = (DeviceMeter::start(sensors, server), DeviceMeter::start(sensors, server));
-        // Apart from opening, so that all begin together.
+        // Separate from opening, so that all begin together.
         workloads.iter_mut().for_each(WorkloadSensors::begin);
         let (latencies, seconds) = (instruments.latencies, Vec::new());
         WindowSensors { workloads, device, laps, seconds, latencies, opened: Instant::now() }
@@ -243,7 +248,7 @@ impl WorkloadSensors {
         }
     }
 
-    /// What its threads used, and what was counted of them.
+    /// The resource use of its threads, and their counters.
     fn close(self, latencies: Option<&LevelLatencies>, reasons: &mut Reasons) -> (WorkloadUse, Option<CounterReading>) {
         let name = &self.name;
         if self.counted.is_none() {
@@ -276,7 +281,7 @@ impl WorkloadSensors {
 }
 
 impl Counted {
-    /// What a reading says; what it does not say is explained.
+    /// The figures of a reading; a warning explains each missing one.
     fn of(reading: &CounterReading, latencies: Option<&LevelLatencies>, warnings: &mut BTreeSet<String>) -> Counted {
         warnings.extend(reading.notes.iter().cloned());
         let mut explain = |what: &str, why: &str| {
@@ -296,7 +301,7 @@ impl Counted {
     }
 }
 
-/// The events of which ratios are taken.
+/// The events that occur in ratios.
 const TOGETHER: [Event; 5] =
     [Event::Cycles, Event::Instructions, Event::L1dMisses, Event::LlcMisses, Event::BranchMisses];
 

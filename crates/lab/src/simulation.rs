@@ -34,14 +34,14 @@ pub(crate) use outcome::{SimulatedRun, record};
 /// The URL of the target that is simulated.
 pub const URL: &str = "simulated:";
 
-/// Parameters of every operator, beside its own: how many threads work for it, and which ways it may fill.
+/// Parameters of every operator, beside its own: the number of threads that work for it, and the ways that it may fill.
 const CORES: &str = "cores";
 pub(crate) const MASK: &str = "mask";
 
 /// The study's processor has 22 cores, and its statements use all of them.
 const CORES_DEFAULT: u32 = 22;
 
-/// What every result of a simulation must say.
+/// Cautions on every result of a simulation.
 pub(crate) const CAUTION: [&str; 2] = [
     "simulated, not measured: what threads of one core cost each other is an assumption (`sibling_slowdown`); what masks give back depends on which line a cache replaces, which processors do not document (docs/simulate.md)",
     "latencies, shares of response time, hardware counters and figures of disks are missing, because only references to memory are simulated",
@@ -52,7 +52,7 @@ pub(crate) const CAUTION: [&str; 2] = [
 pub(crate) struct Fault {
     /// The option or parameter at fault.
     pub place: SweepTarget,
-    /// What is wrong and what to do.
+    /// The fault and its remedy.
     pub message: String,
 }
 
@@ -78,14 +78,14 @@ pub(crate) fn option_names() -> Vec<&'static str> {
     OPTIONS.iter().map(|option| option.name).collect()
 }
 
-/// The names of an operator's parameters; of one without a model those that all have.
+/// The names of an operator's parameters; for one without a model, those that all operators have.
 pub(crate) fn parameter_names(operator: &str) -> Vec<&'static str> {
     let own = OPERATORS.iter().find(|known| known.name == operator);
     let own = own.map_or(&[][..], |known| known.parameters).iter().map(|parameter| parameter.name);
     own.chain([CORES, MASK]).collect()
 }
 
-/// What is simulated when these workloads of a setting run together. `seed` is that of the run.
+/// The simulation of these workloads of a setting together. `seed` is that of the run.
 pub(crate) fn simulation(setting: &Setting, members: &[usize], seed: u64) -> Result<Simulation, Fault> {
     let options = Options::of(&setting.options)?;
     let (machine, ways) = (options.machine(), options.ways()?);
@@ -181,7 +181,7 @@ pub(crate) fn settings(plan: &Plan) -> BTreeMap<String, Value> {
         set(CORES, f64::from(CORES_DEFAULT).into());
         set(MASK, "all".into());
         for (name, value) in &workload.parameters {
-            // Equal values are written alike, however they were typed: 1 as 1.0.
+            // Equal values are written alike, independently of their spelling: 1 as 1.0.
             let is_mask = name == MASK;
             set(name, value.as_f64().filter(|_| !is_mask).map_or_else(|| value.clone(), Value::from));
         }
@@ -189,8 +189,8 @@ pub(crate) fn settings(plan: &Plan) -> BTreeMap<String, Value> {
     settings
 }
 
-/// The seed of a run: that of its block, and another one for what runs twice in a block (A/A), so that the difference
-/// between equals contains what chance does.
+/// The seed of a run: that of its block, and another one for the second run of a block (A/A), so that the difference
+/// between equal runs includes the effect of chance.
 pub(crate) fn seed(of_block: u64, is_again: bool) -> u64 {
     if is_again { !of_block } else { of_block }
 }

@@ -22,7 +22,7 @@ pub struct SpeedUp<'a> {
     pub points: Vec<SpeedUpPoint>,
 }
 
-/// How many times as fast a query is with so much.
+/// The speed-up of a query with one amount.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeedUpPoint {
     /// The value of the sweep key.
@@ -33,13 +33,13 @@ pub struct SpeedUpPoint {
     pub runs: Vec<(usize, f64)>,
 }
 
-/// A run of a workload: its position, its block, what it did.
+/// A run of a workload: its position, its block and its result.
 type Run<'a> = (usize, u32, &'a WorkloadResult);
 
 /// The values of all other settings, and the runs at each value of the key.
 type Series<'a> = (BTreeMap<String, Value>, Vec<(f64, Run<'a>)>);
 
-/// Every query of every analytical workload along every numeric allocation; empty where there is none.
+/// Every query of every analytical workload along every numeric allocation.
 pub(crate) fn speed_ups(results: &Results) -> Vec<SpeedUp<'_>> {
     let axes = results.experiment.sweep.iter();
     let axes = axes
@@ -48,7 +48,7 @@ pub(crate) fn speed_ups(results: &Results) -> Vec<SpeedUp<'_>> {
 }
 
 fn along<'a>(results: &'a Results, axis: &'a SweptAxis) -> Vec<SpeedUp<'a>> {
-    // By the text of the other settings, since JSON values have no order.
+    // Keyed by the text of the other settings, since JSON values have no order.
     let mut places: BTreeMap<(&str, &str, String), Series<'a>> = BTreeMap::new();
     for (number, point) in results.points.iter().enumerate().filter(|(_, point)| point.valid && !point.is_again) {
         let Some(at) = point.setting.get(&axis.key).and_then(Value::as_f64) else { continue };

@@ -1,7 +1,8 @@
-//! What `plimsoll study` runs when nobody says otherwise, as an experiment file.
+//! The experiment that `plimsoll study` runs by default, as an experiment file.
 //!
-//! How fast a database answers is not known beforehand: windows that hold hundreds of queries of one hold two of another. So a
-//! short [pilot](run_pilot) goes first, and [`Study::choose`] makes windows long enough for what it has seen, up to a limit.
+//! The speed of a database is not known beforehand: windows that hold hundreds of queries on one hold two on another. A
+//! short [pilot](run_pilot) therefore runs first, and [`Study::choose`] makes windows long enough for the measured
+//! speed, up to a limit.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -19,7 +20,7 @@ pub use pilot::{Pilot, PilotError, run_pilot};
 /// The workloads of every study.
 pub const WORKLOADS: [&str; 2] = ["oltp", "olap"];
 
-/// What a study is made for.
+/// The conditions for which a study is made.
 #[derive(Debug, Clone)]
 pub struct Study<'a> {
     /// The target's URL.
@@ -32,7 +33,7 @@ pub struct Study<'a> {
     pub free_memory: Option<u64>,
     /// Small data and short runs.
     pub quick: bool,
-    /// The seed of everything that is drawn.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -45,7 +46,7 @@ pub struct Lengths {
     pub measure: Duration,
 }
 
-/// What a pilot saw of a workload beside the others.
+/// The speed of a workload beside the others in a pilot.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
     /// The workload.
@@ -54,40 +55,40 @@ pub struct Seen {
     pub per_s: f64,
 }
 
-/// How long runs will be.
+/// The chosen lengths of runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chosen {
-    /// Of all runs.
+    /// The lengths of all runs.
     pub lengths: Lengths,
-    /// Which workload will complete too few requests all the same, and what helps; `None` if all complete enough.
+    /// The workload that will complete too few requests nevertheless, and a remedy; `None` if all complete enough.
     pub too_short: Option<String>,
 }
 
 /// On a machine with less free memory the data is a tenth.
 const SMALL_MEMORY: u64 = 6 << 30;
 
-/// More clients without think time than this only wait for each other.
+/// Beyond this number, clients without think time only wait for each other.
 const CLIENTS_MAX: usize = 32;
 
-/// The option of the embedded engine that keeps the copy up to date which queries read.
+/// The option of the embedded engine that keeps up to date the copy that queries read.
 const PROPAGATION: &str = "propagation";
 
-/// Windows are made for so many times the requests that they need, since no two hold the same mix.
+/// Windows are longer than their required requests need, by this factor, because no two windows hold the same mix.
 const MARGIN: f64 = 1.5;
 
-/// Who runs.
+/// The arms that run.
 #[derive(Debug, Clone, Copy)]
 enum Runs<'a> {
     /// Each alone and all together, in blocks.
     All,
     /// All together, once.
     Pilot,
-    /// Each alone, and all together with what may isolate them.
+    /// Each alone, and all together with the settings that may isolate them.
     Line(&'a Attempt),
 }
 
 impl Study<'_> {
-    /// The shortest runs: of databases that answer fast.
+    /// The shortest runs, for databases that answer fast.
     pub fn shortest(&self) -> Lengths {
         let ms = |warmup, measure| Lengths {
             warmup: Duration::from_millis(warmup),
@@ -96,19 +97,19 @@ impl Study<'_> {
         if self.quick { ms(250, 900) } else { ms(1_000, 5_000) }
     }
 
-    /// The longest window that windows are made without being asked.
+    /// The longest window that is chosen automatically.
     fn longest(&self) -> Duration {
         Duration::from_secs(if self.quick { 10 } else { 60 })
     }
 
-    /// Windows in which each workload completes enough requests at the speed that was seen, as far as the limit goes.
+    /// Windows in which each workload completes enough requests at the measured speed, up to the limit.
     pub fn choose(&self, seen: &[Seen]) -> Chosen {
         let Lengths { warmup, measure } = self.shortest();
         let longest = self.longest().as_secs_f64();
         let needs = |one: &Seen| if one.per_s > 0.0 { REQUESTS_MIN as f64 / one.per_s } else { f64::INFINITY };
         let slowest = seen.iter().max_by(|a, b| needs(a).total_cmp(&needs(b)));
         let needed = slowest.map_or(0.0, needs);
-        // In tenths of a second, for people to read.
+        // Rounded to tenths, for readability.
         let wanted = ((needed * MARGIN).min(longest) * 10.0).ceil() / 10.0;
         let too_short = slowest.filter(|_| needed > longest).map(|one| {
             let done = match needed.is_finite() {
@@ -130,21 +131,22 @@ impl Study<'_> {
     }
 
     /// The experiment file. Each side can use the whole machine: as many transactional clients as cores, without think
-    /// time, one warehouse each; and one analytical client whose queries run on all cores. So what sharing costs is not
-    /// hidden by idle cores. On the embedded engine queries are about the rows that the transactions write, and read fresh data;
-    /// elsewhere they have tables of their own, of which a study on a small machine has a tenth, a quick one less.
+    /// time, one warehouse each; and one analytical client whose queries run on all cores. Idle cores therefore do not
+    /// hide the cost of sharing. On the embedded engine queries read the rows that the transactions write, and fresh
+    /// data. On other targets they have tables of their own, at a tenth of the scale on a small machine, and smaller
+    /// still in a quick study.
     pub fn experiment(&self, lengths: Lengths) -> String {
         self.text(Runs::All, lengths)
     }
 
-    /// The experiment that measures what isolates. The protected workload has high priority in all of its runs, which means nothing
-    /// until an option of the target makes something of it.
+    /// The experiment that measures settings for isolation. The protected workload has high priority in all of its
+    /// runs, which has no effect unless an option of the target uses it.
     pub fn line_experiment(&self, lengths: Lengths, attempt: &Attempt) -> String {
         self.text(Runs::Line(attempt), lengths)
     }
 
-    /// Whether queries are about the rows that transactions write, and read a copy that is kept up to date: on the embedded engine,
-    /// unless its options say otherwise.
+    /// Whether queries read the rows that transactions write, from a copy that is kept up to date: on the embedded
+    /// engine, unless its options disable that.
     fn reads_fresh_data(&self) -> bool {
         let is = |name: &str, value: &str| self.options.get(name).is_some_and(|said| said == value);
         self.url.starts_with("embedded:") && !is(PROPAGATION, "off") && !is("column_store", "file")
@@ -192,8 +194,8 @@ impl Study<'_> {
             priority("oltp")
         ));
         line(format!("\n[[workload]]\nname    = \"olap\"\nkind    = \"{olap}\nclients = 1{}", priority("olap")));
-        // Into a server, data are loaded at a tenth of the speed: runs find what the ones before have left, which a window of
-        // seconds makes little larger.
+        // Loading into a server is ten times slower. Runs therefore use the data that earlier runs have left, which a
+        // window of seconds makes only a little larger.
         let reload = if self.url.starts_with("embedded:") { "" } else { "\nreload  = \"never\"" };
         line(format!(
             "\n[run]\nwarmup  = \"{}ms\"\nmeasure = \"{}ms\"\nrepeats = {repeats}\nseed    = {}{reload}",

@@ -22,9 +22,9 @@ pub use compare::Tail;
 pub struct Summary<'a> {
     /// Every workload, in the order in which they run together.
     pub workloads: Vec<Workload<'a>>,
-    /// What all of them do together beside taking turns; `None` where one of them did not run both ways.
+    /// The work that all of them do together, compared with taking turns; `None` if one of them did not run both ways.
     pub side_by_side: Option<Interval>,
-    /// How many further settings the points have, which are not in the summary.
+    /// The number of further settings of the points, which are not in the summary.
     pub settings_left_out: usize,
 }
 
@@ -37,17 +37,17 @@ pub struct Workload<'a> {
     pub alone: Arm<'a>,
     /// Its runs beside the others.
     pub together: Arm<'a>,
-    /// The least relative difference that is not taken for noise; `None` with a single repeat.
+    /// The least relative difference that is distinguished from noise; `None` with a single repeat.
     pub noise_floor: Option<f64>,
     /// Throughput together over throughput alone. `None` unless both were measured and something completed alone.
     pub interference: Option<Interval>,
-    /// What the statistics say of it; `None` where there is no ratio.
+    /// The statistical finding; `None` without a ratio.
     pub shown: Option<Finding>,
 }
 
 impl<'a> Summary<'a> {
-    /// Sorts the points. A study has one setting; of a sweep, the points of the first setting are taken, since a mean over
-    /// different settings means nothing.
+    /// Sorts the points. A study has one setting. Of a sweep, only the points of the first setting are taken, because a
+    /// mean over different settings is meaningless.
     pub fn of(results: &'a Results) -> Self {
         let points = &results.points;
         let setting = points.first().map(|point| &point.setting);
@@ -56,7 +56,7 @@ impl<'a> Summary<'a> {
         let points = points.iter().filter(|point| Some(&point.setting) == setting && !point.is_again);
         let points = points.filter(|point| is_together(point) || point.arm.starts_with("alone:")).collect::<Vec<_>>();
         let mut workloads: Vec<Workload<'a>> = Vec::new();
-        // The points ran in random order; the order of workloads within the shared arm is the experiment's.
+        // The points ran in random order; workloads have the order of the experiment, as in the shared arm.
         let shared_first = points.iter().filter(|p| is_together(p)).chain(points.iter().filter(|p| !is_together(p)));
         for point in shared_first {
             for result in &point.workloads {
@@ -105,7 +105,7 @@ impl<'a> Workload<'a> {
         [("alone", &self.alone), ("together", &self.together)]
     }
 
-    /// The arms that ran at all, with their names: of a single workload there is only one.
+    /// The arms that ran, with their names: a single workload has only one.
     pub(crate) fn arms_run(&self) -> Vec<(&'static str, &Arm<'a>)> {
         self.arms().into_iter().filter(|(_, arm)| !arm.runs.is_empty() || arm.left_out > 0).collect()
     }

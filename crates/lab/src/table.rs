@@ -1,6 +1,6 @@
 //! The study as text for a terminal of 80 columns.
 //!
-//! Plain text unless colour is asked for, so that it can be piped, pasted and compared.
+//! Plain text unless colour is requested, so that it can be piped, pasted and compared.
 
 use crate::results::{Mode, Point, Results};
 use crate::summary::{Summary, TOGETHER};
@@ -24,10 +24,10 @@ mod workload;
 /// Columns a line may fill.
 const WIDTH: usize = 80;
 
-/// Warnings that are printed; the report and `results.json` have all.
+/// The number of warnings that are printed; the report and `results.json` have all.
 const WARNINGS_MAX: usize = 5;
 
-/// What [`render`] needs beside the results.
+/// The options of [`render`].
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Paths of the files that were written, named last.
@@ -80,7 +80,7 @@ pub fn render(results: &Results, options: &Options) -> String {
     out.join("\n")
 }
 
-/// The lines of what isolates, for tests elsewhere.
+/// The lines about isolation, for tests in other modules.
 #[cfg(test)]
 pub(crate) fn line_of(line: &crate::results::Line) -> Vec<String> {
     line::lines(line)
@@ -111,7 +111,7 @@ fn header(out: &mut Vec<String>, results: &Results, summary: &Summary, style: St
     ));
 }
 
-/// The clients of a workload, `1 to 16 clients` where they are swept.
+/// The clients of a workload, `1 to 16 clients` if they are swept.
 fn clients_of(results: &Results, workload: &str) -> String {
     let of_runs = results.points.iter().flat_map(|point| &point.workloads).filter(|result| result.name == workload);
     let (least, most) =
@@ -135,7 +135,7 @@ pub(crate) fn points_told(points: &[Point]) -> String {
     format!("{} point{plural}{of}{left_out}", count(points.len() as u64))
 }
 
-/// The first warnings, and where the rest is.
+/// The first warnings, and a pointer to the rest.
 fn warnings(out: &mut Vec<String>, results: &Results, rest: &str, style: Style) {
     if results.warnings.is_empty() {
         return;

@@ -8,17 +8,17 @@ use serde_json::Value;
 
 use crate::plan::Setting;
 
-/// The options of a setting that its target has; the others are for other targets that are swept.
+/// The options of a setting that its target has; the others are for other swept targets.
 pub(crate) fn own_options(targets: &dyn Targets, setting: &Setting) -> BTreeMap<String, String> {
     let known = targets.option_names(&setting.url);
     let own = setting.options.iter().filter(|(name, _)| known.contains(&name.as_str()));
     own.map(|(name, value)| (name.clone(), anchored_option(name, value, &setting.folder))).collect()
 }
 
-/// Options whose value is the path of a file, as seen from the experiment's folder, or `none`.
+/// Options whose value is `none` or the path of a file relative to the experiment's folder.
 pub(crate) const FILE_OPTIONS: [&str; 1] = ["governor_config"];
 
-/// The value of an option with a relative path taken as relative to a folder.
+/// The value of an option, with a relative path resolved against a folder.
 pub(crate) fn anchored_option(name: &str, value: &str, folder: &Path) -> String {
     if !FILE_OPTIONS.contains(&name) || value == "none" {
         return value.to_owned();
@@ -42,13 +42,13 @@ pub trait Targets: Sync {
     /// Every setting of the target by name, defaults included, for the record.
     fn settings(&self, url: &str, options: &BTreeMap<String, String>) -> BTreeMap<String, Value>;
 
-    /// Refuses options that ask for more than this machine has, before anything runs.
+    /// Refuses options that need more than this machine has, before anything runs.
     fn check_machine(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
         let (_, _) = (url, options);
         Ok(())
     }
 
-    /// Where its data will lie and how much can; `None` if that is not known.
+    /// The place of its data and the free space there; `None` if that is not known.
     fn room(&self, url: &str, options: &BTreeMap<String, String>) -> Option<Room> {
         let (_, _) = (url, options);
         None

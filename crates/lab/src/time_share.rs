@@ -12,10 +12,10 @@ use plimsoll_workload::driver::DrivenWorkload;
 
 use crate::results::TimeShare;
 
-/// Parts may exceed the whole by this share before it is worth a warning: the sources tick at different moments.
+/// Parts may exceed the whole by this share without a warning: the sources tick at different moments.
 const EXCESS_MAX: f64 = 0.02;
 
-/// What the machine knows of the threads that serve one workload.
+/// The machine's measurements of the threads that serve one workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServingThreads {
     /// Their time on cores and waiting for one, over the sensors' window. `None` if unknown.
@@ -26,12 +26,12 @@ pub struct ServingThreads {
     pub window: Duration,
 }
 
-/// The time that has to be explained: how long `threads` could have served the workload's requests.
+/// The time to be explained: how long `threads` could have served the workload's requests.
 ///
-/// A transaction runs on its client's thread, so that is the time in which clients had a request under way. Queries run
-/// on the database's query threads, all of which are there for whichever query is under way: the number of threads times
-/// the time in which there was one. With one client, or with several that never pause, that time is known exactly; in
-/// between it is taken to be as long as it can have been, so that `other` is an upper bound.
+/// A transaction runs on its client's thread, so that is the time in which clients had a request in flight. Queries run
+/// on the database's query threads, all of which are available to any query in flight: the time is their number times
+/// the time in which a query was in flight. With one client, or with several that never pause, that time is known
+/// exactly; in between it is taken to be as long as possible, so that `other` is an upper bound.
 fn whole(driven: &DrivenWorkload, threads: &ServingThreads) -> f64 {
     let occupied = driven.all.times.occupied;
     if driven.measured.analytical {
@@ -41,9 +41,9 @@ fn whole(driven: &DrivenWorkload, threads: &ServingThreads) -> f64 {
     }
 }
 
-/// Where the response time of a workload went, from the intended start of its requests: what they waited for a free client is
-/// within [`TimeShare::other`]. `None`, with a warning, if no request was under way in the window or
-/// nothing is known of the threads that served it.
+/// The shares of a workload's response time, from the intended start of its requests: their wait for a free client is
+/// within [`TimeShare::other`]. `None`, with a warning, if no request was in flight in the window or nothing is known
+/// of the threads that served it.
 pub fn time_share(driven: &DrivenWorkload, threads: &ServingThreads, warnings: &mut Vec<String>) -> Option<TimeShare> {
     let measured = &driven.measured;
     let name = &measured.name;
@@ -58,7 +58,8 @@ pub fn time_share(driven: &DrivenWorkload, threads: &ServingThreads, warnings: &
     let share_of_times = |time: Duration| time.as_secs_f64() * scale / whole;
     let cpu_run = threads.times.map(|times| share_of_times(times.run));
     let cpu_wait = threads.times.map(|times| share_of_times(times.wait));
-    // A session's lock wait is its client's. A query waits for locks as a whole: none of its threads works meanwhile.
+    // A session's lock wait is its client's. A query waits for locks as a whole: none of its threads works during the
+    // wait.
     let waiting_threads = if measured.analytical { threads.count as f64 } else { 1.0 };
     let lock = measured.lock_wait.map(|wait| wait.wait_s * waiting_threads / whole);
     if cpu_run.is_none() {
@@ -75,7 +76,7 @@ pub fn time_share(driven: &DrivenWorkload, threads: &ServingThreads, warnings: &
     Some(divide(name, [cpu_run, cpu_wait, io, lock], warnings).within(driven.all.times.served_share()))
 }
 
-/// Makes shares that add up to 1 of parts that are relative to the whole already.
+/// Turns parts relative to the whole into shares that add up to 1.
 fn divide(name: &str, parts: [Option<f64>; 4], warnings: &mut Vec<String>) -> TimeShare {
     let sum: f64 = parts.iter().flatten().sum();
     if sum > 1.0 + EXCESS_MAX {
@@ -94,7 +95,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A part whose requests were under way for so long, all together.
+    /// A part whose requests were in flight for this long, all together.
     pub(crate) fn driven_part(occupied: Duration) -> DrivenPart {
         DrivenPart {
             work_done: 0.0,
@@ -104,7 +105,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A workload whose requests were under way for so long, all together.
+    /// A workload whose requests were in flight for this long, all together.
     pub(crate) fn driven(name: &str, window: Duration, occupied: Duration) -> DrivenWorkload {
         DrivenWorkload {
             measured: WorkloadMeasurement { name: name.to_owned(), clients: 2, ..WorkloadMeasurement::default() },

@@ -1,11 +1,11 @@
-//! Numbers as people read them: three significant digits and a unit that fits; and lists of what differs.
+//! Numbers as people read them, with three significant digits and a suitable unit; and lists of distinct values.
 
 use serde_json::Value;
 
-/// What stands where there is no figure.
+/// The placeholder for a missing figure.
 pub(crate) const MISSING: &str = "–";
 
-/// Those that differ, in order of first appearance.
+/// The distinct values, in order of first appearance.
 pub(crate) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for one in all {
@@ -16,7 +16,7 @@ pub(crate) fn distinct<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T>
     found
 }
 
-/// Those parts that say something, with commas between them.
+/// The parts that are not empty, with commas between them.
 pub(crate) fn joined<T: AsRef<str>>(parts: impl IntoIterator<Item = T>) -> String {
     let mut all = String::new();
     for part in parts.into_iter().filter(|part| !part.as_ref().is_empty()) {
@@ -43,7 +43,7 @@ pub(crate) fn significant(value: f64) -> String {
     format!("{rounded:.*}", decimals(rounded))
 }
 
-/// A number without decimals it does not need.
+/// A number without needless decimals.
 pub(crate) fn plain(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e9 { format!("{value:.0}") } else { significant(value) }
 }
@@ -102,7 +102,7 @@ pub(crate) fn bytes(bytes: u64) -> String {
     format!("{} {}", significant(bytes as f64 / (1u64 << (10 * power)) as f64), UNITS[power])
 }
 
-/// A count with its thousands apart: `12 345`, by spaces that do not break.
+/// A count with its thousands separated by spaces that do not break: `12 345`.
 pub(crate) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() * 2);
@@ -115,7 +115,7 @@ pub(crate) fn count(count: u64) -> String {
     out
 }
 
-/// A JSON value as a person would write it: no quotes around text, no word for what is not set.
+/// A JSON value as a person would write it: no quotes around text, and `not set` for null.
 pub(crate) fn value(value: &Value) -> String {
     match value {
         Value::Null => "not set".to_string(),

@@ -1,10 +1,10 @@
 //! Experiments that run more blocks until their claims are decided, or a limit is reached.
 //!
-//! Looking at a claim after every block, and stopping when it holds, would find effects that do not exist. Therefore the numbers
-//! of blocks after which claims are judged are fixed beforehand: after the repeats of the file, and then after half as many
-//! blocks again each time, up to the limit. Each look has its part of the error probability
-//! ([`Levels::of_looks`](plimsoll_model::statistics::verdict::Levels::of_looks)), so a false verdict is as rare as in an
-//! experiment of fixed length. The price is that intervals are wider than those of an experiment that looks once.
+//! Looking at a claim after every block, and stopping when it holds, would find effects that do not exist. Therefore
+//! the numbers of blocks after which claims are judged are fixed beforehand: after the repeats of the file, and then
+//! after half as many blocks again each time, up to the limit. Each look has its part of the error probability
+//! ([`Levels::of_looks`](plimsoll_model::statistics::verdict::Levels::of_looks)), so a false verdict is as rare as in
+//! an experiment of fixed length. In return, intervals are wider than those of an experiment that looks once.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     experiment::duration(text)
 }
 
-/// The plan again for each look, with as many repeats as there are blocks by then; each knows how many looks there are.
-/// An error is why the plan cannot run until it is decided.
+/// The plan for each look, with as many repeats as there are blocks by then; each has the number of looks. An error
+/// says why the plan cannot run until it is decided.
 pub fn plans(plan: &Plan, blocks_max: u32) -> Result<Vec<Plan>, String> {
     if plan.claims.is_empty() {
         return Err("the experiment claims nothing that could be decided".to_owned());
@@ -47,15 +47,15 @@ pub fn plans(plan: &Plan, blocks_max: u32) -> Result<Vec<Plan>, String> {
     Ok(blocks.into_iter().map(with).collect())
 }
 
-/// How many blocks of a plan fit into a length of time, without loading; at least as many as it has.
+/// How many blocks of a plan fit into a length of time, without loading; at least its own number.
 pub fn blocks_within(plan: &Plan, time: Duration) -> u32 {
     let block = plan.estimated_time(plan.run_count() / plan.run.repeats.max(1) as usize).as_secs_f64();
     let fit = if block > 0.0 { time.as_secs_f64() / block } else { 0.0 };
     (fit as u32).max(plan.run.repeats.max(2))
 }
 
-/// Runs `plans`, which [`plans`] has made or which is a single one, one after the other until `claims` says that all are
-/// decided. `done` are the runs of an earlier process; the looks that it has passed are not taken again.
+/// Runs `plans`, which are the result of [`plans`] or a single plan, one after the other until `claims` reports that
+/// all are decided. `done` are the runs of an earlier process; the looks that it has passed are not taken again.
 pub fn run<'a>(
     runner: &mut Runner<'a>,
     plans: &'a [Plan],
@@ -78,7 +78,7 @@ pub fn run<'a>(
     Ok(outcome)
 }
 
-/// Whether more blocks may decide a claim that is not decided yet.
+/// Whether more blocks may decide a claim that is still undecided.
 pub(crate) fn may_be_decided(claims: &[ClaimResult]) -> bool {
     let may = |claim: &ClaimResult| claim.verdict == ClaimVerdict::Undecided && claim.blocks_more.is_some();
     claims.iter().any(may)

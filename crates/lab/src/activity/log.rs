@@ -1,4 +1,4 @@
-//! What a server records by itself over a window: its background work, and its statements.
+//! A server's own records of a window: its background work and its statements.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -8,22 +8,22 @@ use plimsoll_workload::database::DatabaseError;
 
 use crate::results::{Mark, StatementUse};
 
-/// Statements that are kept, those that took most time.
+/// The number of statements that are kept: those that took the most time.
 const STATEMENTS_MAX: usize = 20;
 
-/// What was known when the window opened, and the marks since.
+/// The totals when the window opened, and the marks since.
 #[derive(Debug, Default)]
 pub(super) struct ServerLog {
     upkeep: Upkeep,
     /// By the id of a kind of statement.
     statements: Option<HashMap<i64, StatementTotals>>,
-    /// Why there are no statistics of statements.
+    /// Why statistics of statements are missing.
     pub(super) why_no_statements: Option<String>,
     pub(super) marks: Vec<Mark>,
 }
 
 impl ServerLog {
-    /// Asks what is known before the window opens.
+    /// Reads the totals before the window opens.
     pub(super) fn open(watch: &mut dyn ActivityWatch) -> Result<Self, DatabaseError> {
         let mut log = ServerLog { upkeep: watch.upkeep()?, ..ServerLog::default() };
         match watch.statements(false)? {
@@ -33,7 +33,7 @@ impl ServerLog {
         Ok(log)
     }
 
-    /// Looks for what has begun or ended since the last call.
+    /// Records the background work that has begun or ended since the last call.
     pub(super) fn second(&mut self, at: Duration, watch: &mut dyn ActivityWatch) -> Result<(), DatabaseError> {
         let now = watch.upkeep()?;
         let then = std::mem::replace(&mut self.upkeep, now);
@@ -53,12 +53,13 @@ impl ServerLog {
         Ok(())
     }
 
-    /// What statements took since the window opened, most first; `None` where that is not kept.
+    /// The time of each statement since the window opened, longest first; `None` if the server keeps no statistics of
+    /// statements.
     pub(super) fn statements(&self, watch: &mut dyn ActivityWatch) -> Result<Option<Vec<StatementUse>>, DatabaseError> {
         let Some(earlier) = &self.statements else { return Ok(None) };
         let Statements::Kept(now) = watch.statements(true)? else { return Ok(None) };
         let used = now.into_iter().filter_map(|now| since(earlier.get(&now.id), now));
-        // Plans and settings may tell statements of one text apart.
+        // Statements with the same text may have several ids, because of their plans or settings.
         let mut by_text: BTreeMap<String, StatementUse> = BTreeMap::new();
         for used in used {
             match by_text.get_mut(&used.text) {
@@ -73,7 +74,8 @@ impl ServerLog {
     }
 }
 
-/// What was added to the totals; `None` if it was not run. Totals that have shrunk were reset in between, and begin at 0 again.
+/// The increase of the totals; `None` if the statement was not run. Totals that have shrunk were reset in between, and
+/// begin at 0 again.
 fn since(then: Option<&StatementTotals>, now: StatementTotals) -> Option<StatementUse> {
     let nothing = StatementTotals::default();
     let then = then.filter(|then| then.calls <= now.calls).unwrap_or(&nothing);

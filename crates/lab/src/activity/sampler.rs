@@ -1,4 +1,4 @@
-//! The thread that looks.
+//! The thread that samples the server's processes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,32 +18,32 @@ use crate::results::{Sampler, Server};
 
 /// Looks at a server from [`start`](Sampling::start) to [`finish`](Sampling::finish).
 pub struct Sampling {
-    /// `None` once it has been waited for.
+    /// `None` once the thread was joined.
     thread: Option<JoinHandle<Sampled>>,
     stop: Arc<AtomicBool>,
 }
 
-/// What the looks of a window saw.
+/// The results of the looks of a window.
 #[derive(Debug, Clone, Default)]
 pub struct Sampled {
-    /// What goes into the results as it is; `None` without looks.
+    /// The part that is copied to the results unchanged; `None` without looks.
     pub server: Option<Server>,
     /// By workload, in the order given.
     pub workloads: Vec<SeenWorkload>,
     pub warnings: Vec<String>,
 }
 
-/// Passes the time until the next look.
+/// Waits until the next look.
 pub(super) trait Pace {
     /// Time since the beginning.
     fn now(&self) -> Duration;
 
-    /// Waits until then; `false` if there is to be no further look.
+    /// Waits until `due`; returns `false` if no further look is to be made.
     fn wait_until(&mut self, due: Duration) -> bool;
 }
 
 impl Sampling {
-    /// Begins to look at the processes that serve these workloads' clients. The same seed gives the same moments.
+    /// Starts looking at the processes that serve these workloads' clients. The same seed gives the same moments.
     pub fn start(mut watch: Box<dyn ActivityWatch>, threads: &[WorkloadThreads], seed: u64) -> Sampling {
         let log = ServerLog::open(watch.as_mut());
         let (tally, schedule) = (Tally::new(threads), Schedule::new(PERIOD, seed));
@@ -54,7 +54,7 @@ impl Sampling {
         Sampling { thread: Some(thread.expect("there were threads for all clients")), stop }
     }
 
-    /// Ends the looking, without waiting for a look that is under way.
+    /// Ends the looking, without waiting for a look that is in progress.
     pub fn end(&self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = &self.thread {
@@ -62,7 +62,7 @@ impl Sampling {
         }
     }
 
-    /// Ends the looking, and tells what was seen.
+    /// Ends the looking and returns the results.
     pub fn finish(mut self) -> Sampled {
         self.end();
         let thread = self.thread.take().expect("it is waited for here only");
@@ -70,7 +70,7 @@ impl Sampling {
     }
 }
 
-/// A run that fails does not wait: the server may not answer any more.
+/// A run that fails does not wait, because the server may no longer answer.
 impl Drop for Sampling {
     fn drop(&mut self) {
         self.end();
@@ -109,7 +109,7 @@ struct Cost {
     longest: Duration,
 }
 
-/// Looks until there is to be no further look, or one fails.
+/// Looks until the pace ends the looking or a look fails.
 pub(super) fn sample(
     watch: &mut dyn ActivityWatch,
     log: Result<ServerLog, DatabaseError>,

@@ -1,4 +1,4 @@
-//! When looks are due.
+//! The moments at which looks are due.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub(super) struct Schedule {
     random: Pcg32,
     /// The period whose moment comes next.
     next: u32,
-    /// Moments that had passed before they were asked for. A count.
+    /// Moments that had already passed when the next one was requested. A count.
     pub(super) left_out: u64,
 }
 
@@ -22,7 +22,7 @@ impl Schedule {
         Schedule { period, random: Pcg32::new(seed, 0), next: 0, left_out: 0 }
     }
 
-    /// The next moment that is not before `now`; those before it are left out for good.
+    /// The next moment that is not before `now`; earlier ones are skipped.
     pub(super) fn next(&mut self, now: Duration) -> Duration {
         loop {
             let due = self.period.mul_f64(f64::from(self.next) + self.random.random::<f64>());

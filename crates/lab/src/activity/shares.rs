@@ -10,15 +10,15 @@ use super::tally::{PartSeen, SeenWorkload};
 use super::{CHANGED_MAX, SAMPLES_MIN};
 use crate::results::{Part, Seen, TimeShare, Workers, WorkloadOnServer, WorkloadResult};
 
-/// The parts may miss the whole by this share before it is worth a warning: their sources tick at different moments, and
+/// The parts may differ from the whole by this share without a warning: their sources tick at different moments, and
 /// looks are samples.
 const EXCESS_MAX: f64 = 0.05;
 
-/// What is known of a workload whose sessions are served by processes of a server.
+/// The measurements of a workload whose sessions are served by processes of a server.
 #[derive(Debug, Clone, Copy)]
 pub struct OnServer<'a> {
     pub seen: &'a SeenWorkload,
-    /// Looks in all. A count.
+    /// Number of looks in all.
     pub looks: u64,
     /// Time of the sessions' processes over the sensors' window; `None` if unknown.
     pub times: Option<ThreadTimes>,
@@ -31,13 +31,13 @@ pub struct OnServer<'a> {
 /// Where the time of a workload on a server went, from the intended start of its requests.
 #[derive(Debug, Clone, Default)]
 pub struct ServerShares {
-    /// Of all its requests. `None` if none was under way.
+    /// The shares of all its requests; `None` if no request was in flight.
     pub whole: Option<TimeShare>,
-    /// Of each class, and the looks behind it.
+    /// The shares of each class, and the number of looks behind them.
     classes: BTreeMap<String, (Option<TimeShare>, u64)>,
-    /// Of each kind of transaction, and the looks behind it.
+    /// The shares of each kind of transaction, and the number of looks behind them.
     transactions: BTreeMap<String, (Option<TimeShare>, u64)>,
-    /// What they follow from.
+    /// The measurements from which the shares follow.
     pub known: WorkloadOnServer,
 }
 
@@ -66,7 +66,7 @@ fn fill_in(shares: &BTreeMap<String, (Option<TimeShare>, u64)>, name: &str, part
 }
 
 impl OnServer<'_> {
-    /// Where its time went. What is not known is explained.
+    /// The shares of the workload's time. Each missing share has a warning that explains it.
     pub fn shares(&self, driven: &DrivenWorkload, warnings: &mut Vec<String>) -> ServerShares {
         let names: Vec<&str> = driven.transactions.iter().map(|(name, _)| name.as_str()).collect();
         let (mut classes, mut transactions) = (BTreeMap::new(), BTreeMap::new());
@@ -112,8 +112,8 @@ impl OnServer<'_> {
         }
     }
 
-    /// The shares of the time in which any request was under way, and by how much the waits that looks saw were scaled to fit
-    /// beside the scheduler's books.
+    /// The shares of the time in which any request was in flight, and the factor by which the waits that looks saw were
+    /// scaled to fit beside the scheduler's accounts.
     fn whole(&self, driven: &DrivenWorkload, warnings: &mut Vec<String>) -> (Option<TimeShare>, Option<f64>) {
         let name = &driven.measured.name;
         let whole = driven.all.times.occupied.as_secs_f64();
@@ -156,15 +156,16 @@ impl OnServer<'_> {
             ));
         }
         let rest = 1.0 - on_cores - [lock, io, io_latch, client, other].iter().flatten().sum::<f64>();
-        // What looks saw running and the scheduler knows nothing of; all of it, where the scheduler tells nothing.
+        // Processes that looks found running without time on a core by the scheduler's accounts; all of them if the
+        // scheduler reports none.
         let unexplained = (of_looks(running) - on_cores).clamp(0.0, rest.max(0.0));
         let client = client.map(|client| client + (rest - unexplained).max(0.0));
         let scale = (excess > 0.0).then(|| (seen - excess) / seen);
         (Some(TimeShare::with_rest([run, wait, io, io_latch, lock, client])), scale)
     }
 
-    /// The shares of a class or kind; `None` if too few looks tell. Where the waits of all were scaled, what that leaves is time
-    /// on cores or waiting for one, of which looks saw too little.
+    /// The shares of a class or kind; `None` if too few looks saw it. If the waits of the whole were scaled, the
+    /// remainder is time on cores or waiting for one, which looks underestimate.
     fn of_part(&self, part: &PartSeen, scale: Option<f64>) -> Option<TimeShare> {
         let Seen { running, lock, io, io_latch, client, other, idle } = part.seen;
         let scale = scale.unwrap_or(1.0);
@@ -210,7 +211,7 @@ impl OnServer<'_> {
     }
 }
 
-/// Scales parts that are larger than there is room for, and says by how much they were.
+/// Scales parts whose sum exceeds `room`, and returns the excess.
 fn fit<const N: usize>(parts: [Option<f64>; N], room: f64) -> ([Option<f64>; N], f64) {
     let sum: f64 = parts.iter().flatten().sum();
     if sum <= room {

@@ -1,4 +1,4 @@
-//! Counts what looks saw, by workload, and by the requests that clients had under way.
+//! Counts the processes that looks found, by workload and by the requests that clients had in flight.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,12 +9,12 @@ use plimsoll_workload::driver::{Board, UnderWay, WorkloadThreads};
 
 use crate::results::Seen;
 
-/// What looks saw of one workload.
+/// The processes that looks found of one workload.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeenWorkload {
-    /// The processes of its clients' sessions, each of them at each look, whatever the clients were doing.
+    /// The processes of its clients' sessions, counted at each look, with or without a request in flight.
     pub all: Seen,
-    /// By kind of transaction, as position in the benchmark's list, and priority of the request under way.
+    /// By kind of transaction, as position in the benchmark's list, and priority of the request in flight.
     pub parts: BTreeMap<(u16, Priority), PartSeen>,
     /// Looks that did not find the process of a session. A count.
     pub absent: u64,
@@ -22,7 +22,7 @@ pub struct SeenWorkload {
     pub workers: SeenWorkers,
 }
 
-/// What looks saw of the processes of clients with a request of one kind and priority under way.
+/// The processes of clients with a request of one kind and priority in flight, as looks found them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PartSeen {
     pub seen: Seen,
@@ -30,13 +30,13 @@ pub struct PartSeen {
     pub changed: u64,
 }
 
-/// What looks saw of parallel workers.
+/// Parallel workers, as looks found them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SeenWorkers {
-    /// Each of them at each look.
+    /// Each worker, counted at each look.
     pub seen: Seen,
     pub different: u64,
-    /// Their time, up to the last look at each; `None` if it is unknown of any.
+    /// Their time, up to the last look at each; `None` if it is unknown for any of them.
     pub times: Option<ThreadTimes>,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Tally {
     clients: Vec<Client>,
     /// Positions in `clients`.
     by_process: HashMap<i32, usize>,
-    /// The last known time of each worker that is there, by its process.
+    /// The last known time of each worker that exists, by its process.
     workers: HashMap<i32, ThreadTimes>,
     pub(super) workloads: Vec<SeenWorkload>,
     pub(super) looks: u64,
@@ -55,7 +55,7 @@ pub(super) struct Tally {
 struct Client {
     workload: usize,
     number: usize,
-    /// What it had under way before the look.
+    /// The client's request in flight before the look.
     before: Option<UnderWay>,
     is_present: bool,
 }
@@ -86,7 +86,7 @@ impl Tally {
         }
     }
 
-    /// Notes what the clients have under way, just before a look.
+    /// Notes the clients' requests in flight, just before a look.
     pub(super) fn before(&mut self) {
         for client in &mut self.clients {
             client.before = self.boards[client.workload].under_way(client.number);
@@ -94,7 +94,7 @@ impl Tally {
         }
     }
 
-    /// Counts what the look saw, just after it.
+    /// Counts the processes that the look found, just after it.
     pub(super) fn after(&mut self, seen: &[Activity], times_of: &dyn Fn(i32) -> Option<ThreadTimes>) {
         for activity in seen {
             if let Some(client) = self.by_process.get(&activity.process) {
@@ -116,7 +116,7 @@ impl Tally {
         let Some(before) = client.before else { return };
         let is_changed = self.boards[client.workload].under_way(client.number) != Some(before);
         if is_changed && doing == Doing::Idle {
-            // It had ended before the server was asked.
+            // The request had ended before the look.
             return;
         }
         let part = workload.parts.entry((before.transaction, before.priority)).or_default();
@@ -124,7 +124,7 @@ impl Tally {
         part.changed += u64::from(is_changed);
     }
 
-    /// A worker's books begin with it, and with it they end; so they are read at each look.
+    /// The scheduler's account of a worker begins and ends with the worker, so it is read at each look.
     fn count_workers(&mut self, seen: &[Activity], times_of: &dyn Fn(i32) -> Option<ThreadTimes>) {
         let earlier = std::mem::take(&mut self.workers);
         for activity in seen {
@@ -141,7 +141,7 @@ impl Tally {
             workers.different += u64::from(known.is_none());
             let used = match known {
                 Some(then) => now.since(*then),
-                // What was there at the first look had begun before the window.
+                // A worker of the first look had begun before the window.
                 None if self.looks == 0 => ThreadTimes::default(),
                 None => now,
             };

@@ -1,4 +1,4 @@
-//! Looks at a made-up server, in time that jumps: what is seen is known, so that every share is.
+//! Looks at a made-up server, in simulated time: its states are known, and so is every share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,10 +22,10 @@ use crate::time_share::tests::{driven, driven_part};
 
 const WINDOW: Duration = Duration::from_secs(8);
 
-/// So many looks fit into the window if none is left out.
+/// The number of looks in a window if none is skipped.
 const LOOKS: u64 = 1000;
 
-/// Time that passes when somebody waits or works.
+/// Time that passes only when a test waits or works.
 #[derive(Clone, Default)]
 struct Time(Arc<AtomicU64>);
 
@@ -46,18 +46,18 @@ impl Pace for Time {
     }
 }
 
-/// What look number n sees, from 0, and what clients do meanwhile.
+/// The result of look number n, from 0, and the clients' actions during it.
 type Script = Box<dyn FnMut(u64) -> Result<Vec<Activity>, DatabaseError> + Send>;
 
-/// A server that does what a script says.
+/// A server that follows a script.
 struct FakeWatch {
     time: Time,
     look_length: Duration,
     looks: u64,
     script: Script,
-    /// What it says of its upkeep, second by second, the opening first; then nothing changes.
+    /// Its background work, second by second, beginning at the opening; then nothing changes.
     upkeep: Vec<Upkeep>,
-    /// What it has counted at the opening and at the end.
+    /// Its totals at the opening and at the end.
     statements: Vec<Vec<StatementTotals>>,
 }
 
@@ -126,7 +126,7 @@ fn request(transaction: u16, priority: Priority, number: u32) -> UnderWay {
     UnderWay { transaction, priority, number }
 }
 
-/// Clients that had a request under way for so long, all together.
+/// Clients with requests in flight for this long, all together.
 fn measured(occupied: Duration) -> DrivenWorkload {
     let part = || driven_part(Duration::ZERO);
     let transactions = ["buy", "look"].map(|name| (name.to_owned(), part())).to_vec();
@@ -140,7 +140,7 @@ fn shares(seen: &SeenWorkload, looks: u64, run_s: f64, wait_s: f64, occupied: Du
     (of.shares(&measured(occupied), &mut warnings), warnings)
 }
 
-/// Shares in thousandths, in the order of [`TimeShare::NAMES`]; -1 where unknown.
+/// Shares in thousandths, in the order of [`TimeShare::NAMES`]; -1 if unknown.
 fn thousandths(share: TimeShare) -> [i64; 7] {
     let sum: f64 = share.parts().iter().flatten().sum();
     assert!((sum - 1.0).abs() < 1e-9, "{share:?}");
@@ -153,7 +153,8 @@ fn part(shares: &ServerShares, transaction: &str) -> (Option<[i64; 7]>, u64) {
     (part.time_share.map(thousandths), part.samples.expect("somebody looked"))
 }
 
-/// Two clients that are always at it, one buys with high priority, one looks with low; states by turns of eight looks.
+/// Two clients that are always busy: one buys with high priority, one looks with low; their states repeat every eight
+/// looks.
 #[test]
 fn shares_are_what_was_seen() {
     let buys = [
@@ -179,10 +180,11 @@ fn shares_are_what_was_seen() {
     let expect = Seen { running: 250 + 500, lock: 250, io: 125, io_latch: 125, client: 125, other: 500, idle: 125 };
     assert_eq!((seen.all, seen.absent), (expect, 0), "another's process is nobody's");
 
-    // Both always at it: 16 s, of which 6 s were seen running; the scheduler says 4.5 s on cores and 1.5 s waiting for one.
+    // Both always busy: 16 s, of which looks saw 6 s running; the scheduler reports 4.5 s on cores and 1.5 s waiting
+    // for one.
     let (found, warnings) = shares(seen, LOOKS, 4.5, 1.5, 2 * WINDOW);
     let whole = thousandths(found.whole.expect("known"));
-    // Waiting for the client: 125 of 2000 looks in a transaction, and 125 at which the server had nothing to do.
+    // Waiting for the client: 125 of 2000 looks in a transaction, and 125 at which the server had no work.
     assert_eq!(whole, [281, 94, 63, 63, 125, 125, 250]);
     assert_eq!(warnings, Vec::<String>::new());
     assert_eq!(part(&found, "buy"), (Some([188, 63, 125, 125, 250, 250, 0]), 1000));
@@ -200,7 +202,8 @@ fn shares_are_what_was_seen() {
     assert_eq!((statements, sampled.warnings), (None, vec!["no statistics of statements: nobody counts".to_owned()]));
 }
 
-/// A class whose requests waited for a free client for as long as clients had them, beside one that waited for none.
+/// A class whose requests waited for a free client for as long as clients worked on them, beside one whose requests did
+/// not wait.
 #[test]
 fn shares_of_classes_run_from_the_intended_start() {
     let seen = Seen { running: 250, lock: 250, ..Seen::default() };
@@ -241,14 +244,14 @@ fn the_scheduler_s_books_stand_and_looks_are_scaled_to_fit() {
         let (found, warnings) = shares(seen, LOOKS, run_s, 0.0, Duration::from_secs(occupied_s));
         assert_eq!((thousandths(found.whole.expect("known")), warnings.len()), (expect, warned), "{warnings:?}");
     };
-    // One client, always at it: all of its 8 s are explained.
+    // One client, always busy: all of its 8 s are explained.
     check(&seen(500, 500, 0), 4.0, 8, [500, 0, 0, 0, 500, 0, 0], 0);
-    // Half of what was seen running was not on a core, nor waiting for one: a page fault is neither.
+    // Half of the time seen running was not on a core, nor waiting for one: a page fault is neither.
     check(&seen(500, 500, 0), 2.0, 8, [250, 0, 0, 0, 500, 0, 250], 0);
-    // It was on cores for longer than it was seen running.
+    // It was on cores for longer than looks saw it running.
     check(&seen(400, 500, 0), 4.2, 8, [525, 0, 0, 0, 475, 0, 0], 0);
     check(&seen(400, 500, 100), 6.0, 8, [750, 0, 0, 0, 208, 0, 42], 1);
-    // More than there was: the server works on after it has answered.
+    // More than the whole: the server continues to work after it has answered.
     check(&seen(1000, 0, 0), 8.2, 8, [1000, 0, 0, 0, 0, 0, 0], 0);
     check(&seen(1000, 0, 0), 9.0, 8, [1000, 0, 0, 0, 0, 0, 0], 1);
     // The waits of a part are scaled as those of all: by 0.4 / 0.6.
@@ -260,7 +263,7 @@ fn the_scheduler_s_books_stand_and_looks_are_scaled_to_fit() {
     assert_eq!(part(&found, "buy"), (Some([500, 0, 0, 0, 500, 0, 0]), 400));
     assert!((found.known.waits_scaled.expect("they did not fit") - 2.0 / 3.0).abs() < 1e-9);
     assert!(warnings[0].contains("20.0 % more than response time"), "{warnings:?}");
-    // A client that thinks for most of the time: what was seen is all of the time of its requests.
+    // A client that thinks for most of the time: the looks account for all of the time of its requests.
     check(&seen(125, 62, 0), 1.0, 2, [500, 0, 0, 0, 248, 252, 0], 0);
 }
 
@@ -282,8 +285,8 @@ fn too_few_looks_tell_only_what_the_scheduler_knows() {
     assert_eq!(warnings, ["shop: time on cores is unknown and within `other`"]);
 }
 
-/// One client whose requests change while the server is asked: what is seen belongs to the request before, unless that had
-/// ended and left the server nothing to do.
+/// One client whose requests change during a look: the look belongs to the earlier request, unless that request had
+/// ended and left the server idle.
 #[test]
 fn requests_that_end_during_a_look_are_counted_and_those_that_are_over_are_not() {
     let (time, threads) = (Time::default(), threads(&[101]));
@@ -292,19 +295,20 @@ fn requests_that_end_during_a_look_are_counted_and_those_that_are_over_are_not()
     let mut watch = FakeWatch::new(&time, move |n| {
         let number = n as u32 + 1;
         Ok(match n % 4 {
-            // It goes on.
+            // The request continues.
             0 => vec![doing(101, Doing::Running)],
-            // Another begins.
+            // Another request begins.
             1 => {
                 board.begin(0, request(0, Priority::LOW, number));
                 vec![doing(101, Doing::Lock)]
             }
-            // It ends, before the server is asked.
+            // It ends before the look.
             2 => {
                 board.end(0);
                 vec![doing(101, Doing::Idle)]
             }
-            // None is under way, and when one begins that is too late; the session is not listed.
+            // No request is in flight at the beginning, and one that begins later does not count; the session is not
+            // listed.
             _ => {
                 board.begin(0, request(1, Priority::LOW, number));
                 board.begin(0, request(0, Priority::LOW, number));
@@ -324,7 +328,7 @@ fn requests_that_end_during_a_look_are_counted_and_those_that_are_over_are_not()
         "shop: the processes of its sessions were not listed 250 times in 1000 looks; what they did then is unknown";
     assert_eq!(warnings, [absent]);
 
-    // One more that changes, and they are too short to be told apart.
+    // With one more change, the requests are too short to be distinguished.
     let mut short = seen.clone();
     short.parts.get_mut(&(0, Priority::LOW)).expect("there is one").changed += 1;
     let (found, warnings) = shares(&short, LOOKS, 2.0, 0.0, Duration::from_secs(6));
@@ -345,7 +349,7 @@ fn a_server_that_dies_ends_the_looking_and_says_so() {
     assert!(sampled.warnings.iter().any(|warning| warning.contains("ended before the window did")));
     assert_eq!(sampled.workloads[0].all.running, 250, "what was seen until then is kept");
 
-    // One that is dead from the beginning.
+    // A server that is dead from the beginning.
     let mut watch = FakeWatch::new(&Time::default(), |_| unreachable!("nobody looks any more"));
     let mut time = watch.time.clone();
     let sampled = sample(&mut watch, Err(gone()), Tally::new(&[threads]), Schedule::new(PERIOD, 7), &mut time);
@@ -365,7 +369,7 @@ fn looks_that_take_too_long_are_left_out_and_not_made_up_for() {
     assert!(sampled.warnings.iter().any(|warning| warning.contains("were left out")), "{:?}", sampled.warnings);
 }
 
-/// Workers come and go, and their books with them.
+/// Workers come and go, and so do the scheduler's accounts of them.
 #[test]
 fn workers_are_told_apart_from_those_they_help() {
     let mut tally = Tally::new(&[threads(&[101, 102])]);
@@ -380,7 +384,7 @@ fn workers_are_told_apart_from_those_they_help() {
     let leader = doing(101, Doing::Other);
     look(&[leader, worker(7, 101), worker(8, 55)], &[(7, ms(100, 10)), (8, ms(9, 9))]);
     look(&[leader, worker(7, 101), worker(9, 101)], &[(7, ms(130, 11)), (9, ms(5, 0))]);
-    // Process 7 has ended and its id is another's.
+    // Process 7 has ended, and its id belongs to another.
     let seen = look(&[leader, worker(7, 101)], &[(7, ms(2, 2))]);
     assert_eq!((seen.seen.running, seen.different), (4, 3), "the one who helps a stranger does not count");
     assert_eq!(seen.times, ms(30 + 5 + 2, 1 + 2), "what it had used before the first look is not of this window");

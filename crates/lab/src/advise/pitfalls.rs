@@ -1,5 +1,5 @@
-//! Pitfalls of performance studies that apply to a run, as far as its own figures show (Sen and Ramachandra, *Characterizing Resource Sensitivity of Database
-//! Workloads*, section 9): what advice on it may get wrong.
+//! Pitfalls of performance studies that apply to a run, as far as its own figures show, and so to advice based on it
+//! (Sen and Ramachandra, *Characterizing Resource Sensitivity of Database Workloads*, section 9).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,9 +8,9 @@ use serde_json::Value;
 use crate::results::{Point, Results, WorkloadResult};
 use crate::units::{percent, significant};
 
-/// A disk that is busy for this share of the time decides how much more of anything else brings.
+/// A disk that is busy for this share of the time determines the gain from more of any other resource.
 const DISK_BUSY: f64 = 0.5;
-/// Writes below this rate are no limit on any disk, megabytes per second.
+/// Writes below this rate are not limited by any disk, megabytes per second.
 const WRITE_MB_S: f64 = 1.0;
 
 /// Every pitfall that applies, in the study's order, in sentences.
@@ -36,7 +36,7 @@ impl Run<'_> {
         self.points().flat_map(|point| &point.workloads)
     }
 
-    /// Whether a key was swept, for whatever workload, or is varied by the advice.
+    /// Whether a key was swept, for any workload, or is varied by the advice.
     fn changes(&self, key: &str) -> bool {
         let is_it = |name: &str| name.split('+').any(|part| part.rsplit('.').next() == Some(key));
         is_it(self.varied) || self.results.experiment.sweep.iter().any(|axis| is_it(&axis.key))
@@ -133,7 +133,7 @@ impl Run<'_> {
         })
     }
 
-    /// 7: limits from outside, of which the database does not know.
+    /// 7: external limits that the database does not know of.
     fn black_box(&self) -> Option<String> {
         (self.changes("cores") && !self.changes("dop") && !self.names(true).is_empty()).then(|| {
             "cores change and the degree of parallelism does not: a database that knows its cores runs queries on fewer threads".to_owned()

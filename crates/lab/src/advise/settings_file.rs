@@ -3,7 +3,7 @@
 use super::Advice;
 use crate::units::significant;
 
-/// The text of `plimsoll.toml`; `None` where nothing that was advised is a governor's to set: there is no best value, or what was varied is
+/// The text of `plimsoll.toml`. `None` if there is no best value, or if a governor cannot set the varied key: it is
 /// neither the clients of a workload nor the degree of queries.
 pub fn settings_file(advice: &Advice) -> Option<String> {
     let best = &advice.tried[advice.best?];
@@ -11,7 +11,7 @@ pub fn settings_file(advice: &Advice) -> Option<String> {
     let low = if is_degree { advice.maximise.as_str() } else { advice.key.strip_suffix(".clients")? };
     let high = advice.slo.split('.').next()?;
     let percentile = best.percentile_ms.map_or_else(String::new, |ms| format!(" ({} ms)", significant(ms.value)));
-    // With nobody of the lower class the governor has nobody to let in, and 1 is its smallest limit.
+    // If the advice is to run no client of the lower class, the limit is 1, the governor's smallest.
     let (mpl, none) = match best.value {
         0 => (1, "\n# Even one of them is predicted to break it; 1 is the least that a class can have."),
         value => (value, ""),

@@ -28,7 +28,8 @@ fn the_most_load_that_keeps_the_promise_is_found() {
     assert!(file.contains(&format!("\nmpl = {}\n", best.value)) && file.contains("keep short.p95"), "{file}");
 }
 
-/// A degree of queries is advised as a number of clients is, and is a limit of parallel workers for a governor.
+/// A degree of queries is advised in the same way as a number of clients. For a governor it is a limit of parallel
+/// workers.
 #[test]
 fn a_degree_is_advised_from_those_that_were_measured() {
     let text = alone_only(EXPERIMENT).replace("[10, 30, 60]", "[10]").replace("[sweep]", "[sweep]\ndop = [1, 2]");
@@ -43,7 +44,7 @@ fn a_degree_is_advised_from_those_that_were_measured() {
     assert!(verification.text().contains("dop = [") && verification.words().contains(" and dop="), "both are measured");
 }
 
-/// A run that has swept the cache says what partitioning would bring, too.
+/// For a run that has swept the cache, the advice includes the gain from partitioning.
 #[test]
 fn what_cache_partitioning_would_bring_each_pair_is_said() {
     let alone = run(&alone_only(EXPERIMENT), 1.0, 0.0, |_, _| {});

@@ -1,7 +1,7 @@
-//! Measuring what was advised: the advised value and its neighbour run in an experiment of their own, on the same target.
+//! Measures the advice: the advised value and its neighbour run in an experiment of their own, on the same target.
 //!
-//! The experiment is the run's own file with two changes: its sweep has the two values, and its claims are that the promise is kept at each of them. So
-//! the claims' verdicts say whether it is, with the noise of the blocks.
+//! The experiment is the run's own file with two changes: its sweep has the two values, and its claims are that the
+//! promise is kept at each of them. The claims' verdicts then say whether it is, given the noise of the blocks.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub enum VerifyError {
     /// Nothing was advised.
     #[error("there is nothing to verify: no value of {0} is predicted to keep the promise")]
     NoBest(String),
-    /// The advice is to leave the other out.
+    /// The advice is to leave out the other workload.
     #[error(
         "{0}=0 is advised, which leaves nothing to measure beside `{1}`; its own arm of the run has measured it alone"
     )]
@@ -34,10 +34,10 @@ pub enum VerifyError {
         "the run has no experiment file, so its runs cannot be made again; run an experiment file and take advice on that"
     )]
     NoText,
-    /// What is kept of it is not one.
+    /// The run's copy of the experiment file is not a valid one.
     #[error("the experiment file of the run cannot be read: {0}")]
     Text(String),
-    /// It was measured by the simulator.
+    /// The run was simulated.
     #[error("the run was simulated; advice on it cannot be measured on a target")]
     Simulated,
 }
@@ -113,7 +113,7 @@ impl Verification {
         table.insert("arms".to_owned(), arms.into());
         table.insert("sweep".to_owned(), self.sweep(results).into());
         table.insert("claim".to_owned(), self.claims().into());
-        // All values are measured, whatever the run searched for.
+        // All values are measured, even if the run searched for a knee.
         if let Some(run) = table.get_mut("run").and_then(TomlValue::as_table_mut) {
             run.remove("search");
         }
@@ -134,7 +134,7 @@ impl Verification {
         matches!(self.slo.target.limit, TargetLimit::HundredthsOfAlone(_))
     }
 
-    /// The values to measure, and one value of everything else that the run has swept: as predicted.
+    /// The values to measure, and for every other swept key the value used for the prediction.
     fn sweep(&self, results: &Results) -> Table {
         let mut sweep = Table::new();
         let setting = &self.tried[0].setting;
@@ -155,7 +155,7 @@ impl Verification {
         sweep
     }
 
-    /// That the promise is kept, at each value.
+    /// Claims that the promise is kept at each value.
     fn claims(&self) -> Vec<Table> {
         let claim = |one: &Tried| {
             let mut claim = Table::new();
@@ -179,7 +179,7 @@ impl Verification {
         }
     }
 
-    /// What the experiment has measured, beside what was predicted.
+    /// The figures that the experiment has measured, beside the predicted ones.
     pub fn verified(&self, measured: &Results) -> Verified {
         let settings: Vec<VerifiedSetting> = self.tried.iter().map(|one| self.setting(one, measured)).collect();
         let sentence = self.sentence(&settings);
@@ -274,7 +274,7 @@ fn cores(results: &Results, table: &Table) -> Option<usize> {
     cores.filter(|_| !is_set).and_then(|cores| usize::try_from(cores).ok())
 }
 
-/// A name as claims take it.
+/// A name as claims accept it.
 fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }

@@ -32,18 +32,18 @@ pub(crate) struct Cell<'a> {
     pub again: Vec<usize>,
 }
 
-/// What runs of a cell measured together.
+/// The figures that runs of a cell measured together.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Measured {
     pub workload: WorkloadResult,
-    /// What the devices did, mean over runs.
+    /// The activity of the devices, mean over runs.
     pub device: Device,
-    /// What was seen of each limit, mean over runs.
+    /// The observed value of each limit, mean over runs.
     pub achieved: BTreeMap<String, Value>,
 }
 
 impl Measured {
-    /// What a workload and the machine did in these runs; `None` if the workload was in none.
+    /// The figures of a workload and the machine in these runs; `None` if none of them had the workload.
     pub(crate) fn of(points: &[&Point], workload: &str, histograms: &[&WorkloadHistograms]) -> Option<Self> {
         let results = points.iter().flat_map(|point| &point.workloads).filter(|result| result.name == workload);
         let results: Vec<&WorkloadResult> = results.collect();
@@ -54,7 +54,7 @@ impl Measured {
         })
     }
 
-    /// Figures are read from it.
+    /// The measurements in the form from which figures are read.
     pub(crate) fn reading(&self) -> Reading<'_> {
         let Measured { workload, device, achieved } = self;
         Reading { device, achieved, workload, part: &workload.all }
@@ -106,13 +106,14 @@ impl<'a> Cells<'a> {
         self.cells.iter().filter(move |cell| cell.workload == workload)
     }
 
-    /// What the workload of a cell did in one of its runs.
+    /// The result of the workload of a cell in one of its runs.
     pub(crate) fn result(&self, cell: &Cell<'_>, run: usize) -> &'a WorkloadResult {
         let results = &self.points[run].workloads;
         results.iter().find(|result| result.name == cell.workload).expect("the run is of this cell")
     }
 
-    /// What some runs of a cell measured together; `None` of none. `histograms` are those of every point in order.
+    /// The joint measurements of some runs of a cell; `None` without runs. `histograms` are those of every point in
+    /// order.
     pub(crate) fn measured(
         &self,
         cell: &Cell<'_>,
@@ -130,7 +131,7 @@ impl<'a> Cells<'a> {
         cell.runs.iter().map(|run| self.result(cell, *run).all.completed).min().unwrap_or(0)
     }
 
-    /// A figure of some runs of a cell in each block; `None` where none ran or it is not known.
+    /// A figure of some runs of a cell in each block; `None` if none ran or it is not known.
     pub(crate) fn row<T: Clone>(
         &self,
         cell: &Cell<'_>,
@@ -151,8 +152,8 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Whether one request more or less in a window makes as much as a relative difference that was seen, where some window holds
-/// so few.
+/// Whether a relative difference is no larger than one request more or less in a window, where some window has that few
+/// requests.
 pub(crate) fn is_one_request(difference: f64, completed_min: u64) -> bool {
     difference.abs() * completed_min.max(1) as f64 <= 1.0
 }

@@ -2,26 +2,26 @@
 //!
 //! If kinds differ in cost, as the queries of TPC-H do, two windows of the same sequence have different mixes, and the ratio of
 //! their totals would compare cheap queries with expensive ones. Weighting each kind's throughput by the time that one request of
-//! it takes alone turns both totals into the same unit: seconds of work, as it is alone, per second.
+//! it takes alone turns both totals into the same unit: seconds of work at the speed alone, per second.
 //!
 //! ```text
 //! ratio = sum over kinds of (X_together * T_alone) / sum over kinds of (X_alone * T_alone)
 //! ```
-//! with X the throughput and T the mean latency of the kind. If every kind is slowed by the same factor f, the ratio is 1 / f
-//! whatever the mixes, for clients that never pause.
+//! with X the throughput and T the mean latency of the kind. If every kind is slowed by the same factor f, the ratio is
+//! 1 / f for any mix, provided that clients never pause.
 
 use std::collections::BTreeMap;
 
 use crate::results::WorkloadResult;
 
-/// What one request of each kind costs: its mean latency where the workload is alone, microseconds.
+/// The cost of one request of each kind: its mean latency when the workload is alone, microseconds.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Costs(BTreeMap<String, f64>);
 
 impl Costs {
-    /// Mean latencies over the repeats `alone`. `None` unless requests differ in cost, and where a kind ran in one of
-    /// `all` runs whose latency alone is not known because no request of it completed there: then throughput is compared
-    /// as it is, in all arms.
+    /// Mean latencies over the repeats `alone`. `None` unless requests differ in cost. Also `None` if some kind ran in
+    /// one of `all` runs, but none of its requests completed alone, so that its latency is not known. Throughput is
+    /// then compared without weights, in all arms.
     pub(crate) fn of(alone: &[&WorkloadResult], all: &[&WorkloadResult]) -> Option<Self> {
         if !all.iter().any(|repeat| repeat.analytical) {
             return None;
@@ -30,7 +30,7 @@ impl Costs {
         all.iter().all(|repeat| costs.work(repeat).is_some()).then_some(costs)
     }
 
-    /// Seconds of work as it is alone that a run did per second; `None` if a cost is unknown.
+    /// Seconds of work, at the speed alone, that a run did per second; `None` if a cost is unknown.
     fn work(&self, repeat: &WorkloadResult) -> Option<f64> {
         let ran = repeat.transactions.iter().filter(|(_, part)| part.throughput_per_s > 0.0);
         ran.map(|(kind, part)| Some(part.throughput_per_s * self.0.get(kind)? / 1e6)).sum()
@@ -40,11 +40,11 @@ impl Costs {
 /// Throughput and latency that can be compared between any cells of an experiment, at an equal mix: as if every kind of request
 /// came equally often. One table of costs serves all cells, so that ratios of these figures are those of the speeds.
 impl Costs {
-    /// The costs of a workload whose requests differ in cost, from the runs of each of its cells; `None` of another workload.
-    /// An error is why they are not known: a kind was begun, and no request of it completed in any run.
+    /// The costs of a workload whose requests differ in cost, from the runs of each of its cells; `None` for other
+    /// workloads. An error says why the costs are unknown: a kind was begun, and no request of it completed in any run.
     ///
-    /// The cell in which most kinds completed says what they cost. A kind that it lacks is taken from another cell, as much
-    /// cheaper as that cell is slower over the kinds that both have.
+    /// The costs come from the cell in which most kinds completed. The cost of a kind that it lacks is taken from
+    /// another cell and divided by how much slower that cell is over the kinds that both have.
     pub(crate) fn common(cells: &[&[&WorkloadResult]]) -> Result<Option<Self>, String> {
         let all = || cells.iter().copied().flatten();
         if !all().any(|run| run.analytical) {
@@ -70,7 +70,7 @@ impl Costs {
         }
     }
 
-    /// What a request costs at an equal mix, microseconds.
+    /// The cost of a request at an equal mix, microseconds.
     fn mean(&self) -> f64 {
         self.0.values().sum::<f64>() / self.0.len() as f64
     }
@@ -80,8 +80,8 @@ impl Costs {
         if self.0.is_empty() { 0.0 } else { self.work(of).unwrap_or(0.0) * 1e6 / self.mean() }
     }
 
-    /// Mean latency at an equal mix, microseconds: as much longer than what a request costs as the completed requests were
-    /// than what they cost. `None` if none completed.
+    /// Mean latency at an equal mix, microseconds: the cost of a request at an equal mix, times the latency of the
+    /// completed requests over their cost. `None` if none completed.
     pub(crate) fn mean_latency(&self, of: &WorkloadResult) -> Option<f64> {
         let completed = of.transactions.iter().filter_map(|(kind, part)| {
             let cost = self.0.get(kind)? * part.completed as f64;
@@ -115,7 +115,8 @@ mod tests {
     use super::*;
     use crate::results::{Latency, Part, WorkloadMeasurement};
 
-    /// A result of one client that ran so many requests of kinds of such latency, back to back for a second.
+    /// A result of one client that ran, for each kind, this number of requests with this latency, back to back for a
+    /// second.
     fn result(kinds: &[(&str, u64, f64)]) -> WorkloadResult {
         let part = |(kind, completed, mean): &(&str, u64, f64)| {
             let latency =
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_common_slowdown_shows_whatever_the_mixes_are() {
-        // Alone: 8 cheap and 2 dear; together everything takes twice as long, and the window holds other kinds.
+        // Alone: 8 cheap and 2 expensive; together everything takes twice as long, and the window has other kinds.
         let alone = result(&[("cheap", 8, 25_000.0), ("dear", 2, 400_000.0)]);
         let together = result(&[("cheap", 4, 50_000.0), ("dear", 1, 800_000.0)]);
         let only_cheap = result(&[("cheap", 20, 50_000.0)]);

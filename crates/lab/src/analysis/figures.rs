@@ -1,5 +1,5 @@
-//! The figures that claims are about: of all runs, of the runs of one block, or of the second runs of one block (A/A), by the
-//! same code.
+//! The figures that claims are about: of all runs, of the runs of one block, or of the second runs of one block (A/A),
+//! by the same code.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -19,10 +19,10 @@ use crate::results::{KneeLevel, Point, Results, WorkloadResult};
 /// By how much the two means of [`MeanResponse`] may differ, relative to the first, for claims to be judged by both.
 const MEANS_DIFFERENCE_MAX: f64 = 0.25;
 
-/// What the mean response of all requests of a workload is. In a steady state both are the same (Little's law).
+/// How the mean response of all requests of a workload is computed. In a steady state both ways agree (Little's law).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeanResponse {
-    /// That of the requests that ended within the windows.
+    /// The mean of the requests that ended within the windows.
     OfEnded,
     /// The time that requests spent within the windows, over the number of those that ended there.
     BySpent,
@@ -39,12 +39,13 @@ pub(super) struct RunFigures<'a> {
     cells: BTreeMap<(usize, usize), CellRuns<'a>>,
 }
 
-/// What the figures of all blocks share.
+/// Data that the figures of all blocks share.
 #[derive(Debug)]
 struct WholeExperiment<'a> {
-    /// What a workload did in each valid run, by setting, arm and the workload's position in the plan.
+    /// The results of a workload in each valid run, by setting, arm and the workload's position in the plan.
     runs: BTreeMap<(usize, usize, usize), Vec<&'a WorkloadResult>>,
-    /// By the workload's position in the plan: what requests of each kind cost; `None` where they do not differ in cost.
+    /// By the workload's position in the plan: the costs of requests of each kind; `None` if the kinds do not differ in
+    /// cost.
     costs: Vec<Result<Option<Costs>, String>>,
 }
 
@@ -52,12 +53,12 @@ struct WholeExperiment<'a> {
 #[derive(Debug, Default)]
 struct CellRuns<'a> {
     runs: Vec<&'a RunRecord>,
-    /// What they measured together, by position of the workload in the plan, once it was asked for.
+    /// The joint measurements of the runs, by the workload's position in the plan; computed on first use.
     measured: BTreeMap<usize, OnceCell<Option<Measured>>>,
 }
 
 impl<'a> RunFigures<'a> {
-    /// Those of every valid run. What the runs of a cell measured together is read from the document.
+    /// Figures of every valid run. The joint measurements of a cell's runs are read from the document.
     pub(super) fn new(plan: &'a Plan, results: &'a Results, records: &'a [RunRecord], mean: MeanResponse) -> Self {
         let first = || records.iter().filter(|record| !record.id.is_again && record.point.valid);
         let experiment = Rc::new(WholeExperiment::of(plan, first()));
@@ -73,14 +74,14 @@ impl<'a> RunFigures<'a> {
         RunFigures { plan, results, mean, experiment, cells }
     }
 
-    /// Those of the valid runs of one block: its first runs, or the second ones of settings that run twice (A/A).
+    /// Figures of the valid runs of one block: its first runs, or the second ones of settings that run twice (A/A).
     pub(super) fn of_block(&self, records: &'a [RunRecord], block: u32, is_again: bool) -> Self {
         let wanted = records.iter().filter(|record| record.id.repeat == block && record.id.is_again == is_again);
         let cells = cells_of(self.plan, wanted.filter(|record| record.point.valid));
         RunFigures { experiment: Rc::clone(&self.experiment), cells, ..*self }
     }
 
-    /// What a workload's requests in an arm at a setting measured, or some of them.
+    /// The measurements of a workload's requests, or some of them, in an arm at a setting.
     fn reading(&self, cell: &Cell) -> Result<Reading<'_>, String> {
         let name = self.workload(cell.workload);
         let arm = &self.plan.arms[cell.arm].name;
@@ -105,8 +106,9 @@ impl<'a> RunFigures<'a> {
         self.experiment.runs.values().any(|runs| WorkloadResult::littles_law(runs.iter().copied()).doubt().is_some())
     }
 
-    /// Refuses figures of responses where windows break Little's law: responses that ended are then not those of the requests that
-    /// ran. Means may differ by more, for claims are judged by both. All windows of the experiment count, also for the figures of one block.
+    /// Refuses figures of responses if windows break Little's law: the responses that ended then do not represent
+    /// the requests that ran. Means may differ by more, because claims are judged by both. All windows of the
+    /// experiment count, also for the figures of one block.
     fn check_responses(&self, cell: &Cell, metric: Metric) -> Result<(), String> {
         let law = self.littles_law(cell);
         let has_both_means = metric == Metric::MeanLatency
@@ -121,7 +123,7 @@ impl<'a> RunFigures<'a> {
         }
     }
 
-    /// Of all windows of the experiment.
+    /// Little's law over all windows of the experiment.
     fn littles_law(&self, cell: &Cell) -> LittlesLaw {
         let runs = self.experiment.runs.get(&(cell.setting, cell.arm, cell.workload));
         WorkloadResult::littles_law(runs.into_iter().flatten().copied())
@@ -131,7 +133,7 @@ impl<'a> RunFigures<'a> {
         &self.plan.base.workloads[workload].name
     }
 
-    /// What requests cost, where all requests of a workload are meant and they differ in cost.
+    /// The costs of requests, if the cell has all requests of a workload and they differ in cost.
     fn costs(&self, cell: &Cell) -> Result<Option<&Costs>, String> {
         match &self.experiment.costs[cell.workload] {
             _ if cell.part != Part::All => Ok(None),
@@ -173,7 +175,7 @@ impl<'a> RunFigures<'a> {
         Ok(of_ended? * (1.0 + law.difference().unwrap_or(0.0)))
     }
 
-    /// As [`interference`](super::interference) has it: requests cost what they cost alone at the same setting.
+    /// As in [`interference`](super::interference): requests are weighted by their cost alone at the same setting.
     fn relative_to_alone(&self, cell: &Cell) -> Found {
         let name = format!("alone:{}", self.workload(cell.workload));
         let alone = self.plan.arms.iter().position(|arm| arm.name == name);
@@ -211,7 +213,8 @@ impl<'a> RunFigures<'a> {
     }
 }
 
-/// Whether a figure is of responses. Throughput is not: it counts ends, or credits each query with its share of the window.
+/// Whether a figure is about responses. Throughput is not: it counts ends, or credits each query with its share of the
+/// window.
 fn is_of_responses(metric: Metric) -> bool {
     match metric {
         Metric::MeanLatency => true,
@@ -253,7 +256,7 @@ impl<'a> WholeExperiment<'a> {
 }
 
 impl CellRuns<'_> {
-    /// What a workload measured in these runs together.
+    /// The joint measurements of a workload in these runs.
     fn measure(&self, workload: &str) -> Option<Measured> {
         let points: Vec<&Point> = self.runs.iter().map(|record| &record.point).collect();
         let histograms = self.runs.iter().flat_map(|record| &record.histograms);

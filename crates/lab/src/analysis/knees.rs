@@ -8,10 +8,10 @@ use super::noise::WorkloadNoise;
 use crate::analysis::equal_mix::{Costs, speed};
 use crate::results::{AxisRole, Knee, KneeLevel, SweptAxis, WorkloadResult};
 
-/// Resampling within the model follows from this; knees of equal points are equal.
+/// The seed of resampling within the model; knees of equal points are equal.
 const SEED: u64 = 7;
 
-/// A curve along one axis: everything else is fixed.
+/// A curve along one axis, with fixed values of all others.
 pub(super) struct Curve<'a, 'b> {
     /// The values of all other axes.
     pub setting: SettingValues,
@@ -68,8 +68,8 @@ fn of_curve(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, axis: &SweptAxis, curv
 }
 
 impl Curve<'_, '_> {
-    /// The runs along the curve. For analytical workloads at an equal mix of queries, those of the full allocation setting
-    /// what a query costs; the figures are then scaled so that they are requests per second there.
+    /// The runs along the curve. For analytical workloads they are at an equal mix of queries, with costs from the full
+    /// allocation; the figures are then scaled to requests per second at that allocation.
     pub(super) fn samples(&self, cells: &Cells<'_>, blocks: usize) -> Samples {
         let results = |cell: &Cell<'_>| cell.runs.iter().map(|run| cells.result(cell, *run)).collect::<Vec<_>>();
         let full = self.cells.last().map(|(_, _, cell)| results(cell)).unwrap_or_default();

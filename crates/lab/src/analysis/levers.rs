@@ -3,7 +3,7 @@
 use super::cells::key;
 use crate::results::{GovernedClass, LeverUse, Part, Point, TimeShare, WorkloadResult};
 
-/// What the levers took of each class of each governor, by setting and arm.
+/// The cost of the levers for each class of each governor, by setting and arm.
 pub(super) fn of(points: &[Point]) -> Vec<LeverUse> {
     let mut groups: Vec<Vec<&Point>> = Vec::new();
     for point in points.iter().filter(|point| point.valid && !point.is_again && !point.governor.is_empty()) {
@@ -16,7 +16,7 @@ pub(super) fn of(points: &[Point]) -> Vec<LeverUse> {
     groups.iter().flat_map(|group| of_group(group)).collect()
 }
 
-/// What they took in the runs of one arm at one setting.
+/// The cost of the levers in the runs of one arm at one setting.
 fn of_group(runs: &[&Point]) -> Vec<LeverUse> {
     let classes = runs[0].governor.iter().map(|class| class.class.as_str());
     classes.filter_map(|class| of_class(runs, class)).collect()
@@ -66,7 +66,8 @@ fn work_lost(parts: &[&Part], rolled_back: u64) -> Result<f64, &'static str> {
     if response > 0.0 { Ok(lost.sum::<f64>() / response) } else { Err("no request of the class completed") }
 }
 
-/// The share of response time spent on waiting for a core, by the scheduler's books of the workloads whose only class it is.
+/// The share of response time spent on waiting for a core, by the scheduler's accounts of the workloads whose only
+/// class it is.
 fn core_wait(runs: &[&Point], class: &str) -> Result<f64, &'static str> {
     let workloads =
         || runs.iter().flat_map(|run| &run.workloads).filter(|workload| workload.classes.contains_key(class));

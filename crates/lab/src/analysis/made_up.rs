@@ -1,4 +1,4 @@
-//! Experiments measured on a target whose response is known, for tests: the records that runs would leave, without running.
+//! Experiments measured on a target whose response is known, for tests: made-up records of runs.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::report::fixture;
 use crate::results::{Latency, Part, Point, Results, WorkloadMeasurement, WorkloadResult};
 use crate::targets::Targets;
 
-/// A target that takes any option and opens nothing.
+/// A target that accepts any option and opens nothing.
 pub(crate) struct Paper;
 
 impl Targets for Paper {
@@ -44,7 +44,7 @@ pub(crate) fn plan(text: &str) -> Plan {
     resolved.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Noise that is normal and relative, with this standard deviation.
+/// Normally distributed relative noise with this standard deviation.
 pub(crate) struct Noise {
     random: Pcg64,
     deviation: f64,
@@ -68,7 +68,7 @@ pub(crate) const WINDOW_S: f64 = 10.0;
 /// How many latencies each run keeps.
 pub(crate) const LATENCIES: u64 = 200;
 
-/// What a run leaves in which each workload of the arm, by name, has this throughput per second.
+/// The record of a run in which each workload of the arm, by name, has this throughput per second.
 pub(crate) fn record(plan: &Plan, id: RunId, throughput: impl Fn(&str) -> f64) -> RunRecord {
     let arm = &plan.arms[id.arm];
     let setting = plan.setting(id.setting);
@@ -85,8 +85,8 @@ pub(crate) fn record(plan: &Plan, id: RunId, throughput: impl Fn(&str) -> f64) -
     RunRecord { id, point, histograms, samples: Vec::new(), warnings: Vec::new() }
 }
 
-/// Clients that never pause: the mean latency is what the throughput leaves each request; latencies range from half to
-/// one and a half of it.
+/// Clients that never pause: the mean latency follows from the throughput; latencies range from half to one and a half
+/// times the mean.
 fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult, WorkloadHistograms) {
     let workload = &setting.workloads[member];
     let mean_us = workload.clients.clients as f64 / throughput.max(1e-3) * 1e6;
@@ -119,7 +119,7 @@ fn result(setting: &Setting, member: usize, throughput: f64) -> (WorkloadResult,
 }
 
 /// Every run of a plan, block by block; the first setting runs twice in each block if there are several. `throughput`
-/// says what each workload of each run does per second.
+/// gives the requests per second of each workload of each run.
 pub(crate) fn measure(plan: &Plan, mut throughput: impl FnMut(RunId, &Setting, &str) -> f64) -> Vec<RunRecord> {
     let count = plan.setting_count().expect("few");
     let mut records = Vec::new();

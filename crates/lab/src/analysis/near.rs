@@ -24,7 +24,8 @@ pub(super) fn near(claim: &Claim, plan: &Plan, figures: &dyn Figures, blocks: &[
     })
 }
 
-/// Student's interval of the mean over blocks; `None` from a single one, and of figures below 0, whose noise is not relative.
+/// Student's interval of the mean over blocks; `None` for a single block, and for figures below 0, whose noise is not
+/// relative.
 fn interval(blocks: Vec<Option<f64>>) -> Option<[f64; 2]> {
     let is_sound = |figure: &f64| figure.is_finite() && *figure >= 0.0;
     if !blocks.iter().flatten().all(is_sound) {

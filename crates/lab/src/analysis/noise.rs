@@ -8,7 +8,7 @@ use super::cells::{Cell, Cells, key};
 use crate::analysis::equal_mix::{Costs, speed};
 use crate::results::{NoiseFloor, WorkloadResult};
 
-/// One workload's runs as samples: a row for each cell, and behind them a row for each cell that ran twice (A/A).
+/// One workload's runs as samples: a row for each cell, then a row for each cell that ran twice (A/A).
 #[derive(Debug)]
 pub(super) struct WorkloadNoise<'a> {
     workload: &'a str,
@@ -49,7 +49,7 @@ impl<'a> WorkloadNoise<'a> {
         self.workload
     }
 
-    /// What `results.json` says of it.
+    /// The noise floor for `results.json`.
     pub(super) fn floor(&self) -> NoiseFloor {
         let floor = statistics::noise_floor(&self.speed, self.speed_noise.as_ref(), &self.pairs);
         NoiseFloor {
@@ -61,9 +61,9 @@ impl<'a> WorkloadNoise<'a> {
     }
 }
 
-/// What a request of each kind costs in each cell, from the workload alone at the same setting; where it did not run
-/// alone, from the cell itself. `None` if some kind that ran at this setting, its second runs included, has no known
-/// cost, or cost does not matter: then plain throughput is compared.
+/// The cost of a request of each kind in each cell, from the workload alone at the same setting, or from the cell
+/// itself if it did not run alone. `None` if some kind that ran at this setting, its second runs included, has no known
+/// cost, or if kinds do not differ in cost: then plain throughput is compared.
 fn costs(cells: &Cells<'_>, own: &[&Cell<'_>]) -> Vec<Option<Costs>> {
     let mut settings: BTreeMap<String, Vec<&Cell<'_>>> = BTreeMap::new();
     for cell in own {

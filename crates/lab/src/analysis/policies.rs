@@ -1,4 +1,5 @@
-//! The effect of policies on each class: which gains and which pays, against the first policy of the sweep (MW tab. 3.3).
+//! The effect of policies on each class: which gains and which loses, against the first policy of the sweep (MW tab.
+//! 3.3).
 //!
 //! For each setting of the other sweeps, the ratio of mean response times is computed; the result is the arithmetic mean of these
 //! ratios, as in a claim's `average(x in KEY: gain(POLICY, CLASS, x))`. Its interval comes from the same mean within each block,
@@ -11,7 +12,8 @@ use crate::results::{Interval, LockStatistics, Part, PolicyEffect, SweptAxis, mo
 
 /// The effects of every policy that was swept on the classes of each arm.
 ///
-/// Classes are those of one workload, or they are spread over the workloads of an arm: an important one beside one that is not.
+/// Classes are those of one workload, or they are spread over the workloads of an arm: an important one beside a less
+/// important one.
 pub(super) fn of(cells: &Cells<'_>, workloads: &[&str], sweep: &[SweptAxis]) -> Vec<PolicyEffect> {
     let axes: Vec<&SweptAxis> = sweep.iter().filter(|axis| is_of_policies(axis) && axis.values.len() > 1).collect();
     let groups: Vec<Group<'_, '_>> =
@@ -58,13 +60,13 @@ fn effects_across(arm: &[&Group<'_, '_>]) -> Vec<PolicyEffect> {
     effects
 }
 
-/// What a workload did in one arm under each policy.
+/// The cells of a workload in one arm under each policy.
 struct Group<'a, 'b> {
     cells: &'b Cells<'a>,
     axis: &'b SweptAxis,
     arm: &'a str,
     workload: &'a str,
-    /// For each setting of what else was swept the cell of each policy.
+    /// For each setting of the other swept keys, the cell of each policy.
     settings: Vec<(SettingValues, Vec<Option<&'b Cell<'a>>>)>,
 }
 
@@ -186,7 +188,8 @@ impl Group<'_, '_> {
         Some(total / count).filter(|mean| mean.is_finite() && *mean > 0.0)
     }
 
-    /// Attempts rolled back for a more important transaction, per request of the class; `None` where a run cannot tell.
+    /// Attempts rolled back for a more important transaction, per request of the class; `None` if a run does not report
+    /// them.
     fn preemptions<'c>(&'c self, cells: impl Iterator<Item = &'c Cell<'c>>, class: &str) -> Option<f64> {
         let parts = cells.flat_map(|cell| self.parts(cell, class));
         let locks: Vec<&LockStatistics> = parts.map(|(_, part)| part.locks.as_ref()).collect::<Option<_>>()?;

@@ -7,7 +7,7 @@ use super::knees::curves;
 use super::noise::WorkloadNoise;
 use crate::results::{AxisRole, Interval, Scalability, SweptAxis};
 
-/// Resampling within the model follows from this; laws of equal points are equal.
+/// The seed of resampling within the model; laws of equal points are equal.
 const SEED: u64 = 7;
 
 /// Fewer numbers of clients are not enough for a law with three parameters.
@@ -17,7 +17,7 @@ const COUNTS_MIN: usize = 4;
 pub(super) fn of(cells: &Cells<'_>, noise: &WorkloadNoise<'_>, sweep: &[SweptAxis]) -> Vec<Scalability> {
     let axes = sweep.iter().filter(|axis| axis.role == AxisRole::Clients && axis.values.len() >= COUNTS_MIN);
     let of_axis = |axis: &SweptAxis| {
-        // The clients of another workload are not what this one's throughput is a function of.
+        // This workload's throughput is not a function of another workload's clients.
         let is_own = axis.key.split_once('.').is_none_or(|(workload, _)| workload == noise.workload());
         let curves = if is_own { curves(cells, noise.workload(), &axis.key) } else { Vec::new() };
         let laws = curves.into_iter().map(|curve| {

@@ -9,7 +9,7 @@ use crate::results::{Interval, SideBySide};
 /// A workload of an arm: its row together and its row alone among its samples.
 type Member<'a, 'b> = (&'a WorkloadNoise<'b>, usize, usize);
 
-/// Of each arm of several workloads at each setting, all of which ran alone there, too.
+/// For each arm of several workloads at each setting where all of them also ran alone.
 pub(super) fn of(cells: &Cells<'_>, noises: &[WorkloadNoise<'_>]) -> Vec<SideBySide> {
     let mut out: Vec<SideBySide> = Vec::new();
     for noise in noises {

@@ -28,8 +28,7 @@ dop = [1, 2, 4]
 repeats = 3
 "#;
 
-/// What transactions and queries do per second: queries gain from threads; together, transactions lose a third and
-/// queries nothing.
+/// Requests per second: queries gain from threads. Together, transactions lose a third and queries nothing.
 fn truth(dop: f64, workload: &str, is_alone: bool) -> f64 {
     match (workload, is_alone) {
         ("oltp", true) => 3_000.0,
@@ -38,7 +37,7 @@ fn truth(dop: f64, workload: &str, is_alone: bool) -> f64 {
     }
 }
 
-/// A study with noise of so much, and the runs that `change` has changed.
+/// A study with noise of this deviation, whose runs `change` may alter.
 fn study(repeats: u32, seed: u64, deviation: f64, change: impl Fn(&mut RunRecord)) -> (Plan, Vec<RunRecord>, Results) {
     let plan = plan(&STUDY.replace("repeats = 3", &format!("repeats = {repeats}")));
     let mut noise = Noise::new(seed, deviation);
@@ -63,7 +62,7 @@ fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
 
-/// Whoever doubts an estimate can compute it from the points that it names.
+/// A reader who doubts an estimate can compute it from the points that it names.
 #[test]
 fn every_estimate_follows_from_the_points_it_names() {
     let (_, records, results) = study(3, 1, 0.03, |_| {});
@@ -109,7 +108,7 @@ fn every_estimate_follows_from_the_points_it_names() {
     assert_eq!(again, 3 * 4);
 }
 
-/// Of a fast run with many requests and a slow one, the percentile is that of all requests.
+/// The percentile of a fast run with many requests and a slow one is that of all requests.
 #[test]
 fn percentiles_are_those_of_all_requests_and_not_averages() {
     let (_, records, results) = study(2, 2, 0.0, |record| {
@@ -175,7 +174,7 @@ fn invalid_runs_count_for_nothing_and_are_named() {
     assert_eq!((hit.runs.len(), &hit.left_out), (2, &invalid(1)));
     assert!(is_within(hit.throughput_per_s.value, 2_000.0, 0.05), "{hit:?}");
     assert_eq!(estimate(&results, 2, "alone:oltp", "oltp").left_out, [0_usize; 0]);
-    // Where no run is valid there is no estimate and no ratio, but the points say why.
+    // Without a valid run there is no estimate and no ratio, but the points give the reason.
     assert!(results.estimates.iter().all(|e| e.setting["dop"] != 4 || e.arm != "together"));
     assert!(results.interference.iter().all(|i| i.setting["dop"] != 4));
     assert_eq!(invalid(2).len(), 3);
@@ -279,7 +278,7 @@ fn the_noise_floor_rests_on_every_repeat_and_on_the_setting_that_ran_twice() {
         let deviation = floor.deviation.expect("repeated");
         assert!((0.012..0.03).contains(&deviation), "{workload}: {deviation}");
     }
-    // Transactions do not depend on the DOP, so plain means say what the two halves differ by.
+    // Transactions do not depend on the DOP, so plain means give the difference of the two halves.
     let mean = |arm: &str, is_again: bool| {
         let runs = records
             .iter()
@@ -294,8 +293,8 @@ fn the_noise_floor_rests_on_every_repeat_and_on_the_setting_that_ran_twice() {
     assert!(is_near(told, apart[0].max(apart[1])), "{told} {apart:?}");
 }
 
-/// A kind of query that ran only in a second run (A/A) has no known cost: then all runs are told in requests per second,
-/// not some of them in seconds of work.
+/// A kind of query that ran only in a second run (A/A) has no known cost: then all runs are reported in requests per
+/// second, not some of them in seconds of work.
 #[test]
 fn second_runs_are_measured_in_the_unit_of_the_first() {
     let (_, _, results) = study(3, 9, 0.01, |record| {

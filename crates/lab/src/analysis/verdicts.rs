@@ -11,14 +11,14 @@ use crate::plan::Plan;
 use crate::record::RunRecord;
 use crate::results::{ClaimResult, ClaimVerdict, NearResult, Results};
 
-/// Why a claim is undecided, beside noise: which mean of responses is taken decides.
+/// Why a claim is undecided, other than noise: the verdict depends on the choice of the mean of responses.
 const TOO_SHORT: &str = "responses that ended within the windows and the time that requests spent there (Little's law) lead to different \
      verdicts; make the windows longer";
 
-/// Judges the claims of a plan. `results` is complete but for them.
+/// Judges the claims of a plan. `results` is complete except for the claims.
 ///
-/// Where windows break Little's law a little, the mean response of the requests that ended is not quite that of the requests that
-/// ran. A claim then needs the same verdict by both means.
+/// If windows deviate slightly from Little's law, the mean response of the requests that ended is not quite that of the
+/// requests that ran. A claim then needs the same verdict by both means.
 pub fn judge(plan: &Plan, results: &Results, records: &[RunRecord]) -> Vec<ClaimResult> {
     let figures = |mean| RunFigures::new(plan, results, records, mean);
     let of_ended = figures(MeanResponse::OfEnded);
@@ -42,7 +42,7 @@ fn judged_by(all: &RunFigures<'_>, plan: &Plan, records: &[RunRecord]) -> Vec<Cl
     plan.claims.iter().map(|claim| judged(claim, plan, &evidence)).collect()
 }
 
-/// A claim judged by both means of responses. Its intervals hold both.
+/// A claim judged by both means of responses. Its intervals contain both.
 fn agreed(mut claim: ClaimResult, by_spent: ClaimResult) -> ClaimResult {
     if claim.verdict != by_spent.verdict {
         claim.verdict = ClaimVerdict::Undecided;

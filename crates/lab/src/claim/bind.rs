@@ -12,10 +12,10 @@ use super::syntax::{Calculation, Call, Expression, Form, Function, Operator, Ove
 use crate::figures::{Asking, Figure as Listed, Of, Read, Times, Unit, given_by};
 use crate::plan::Plan;
 
-/// What a claim can speak of.
+/// The names that a claim may use.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'a> {
-    /// The experiment; its claims are not looked at.
+    /// The experiment; its claims are ignored.
     pub plan: &'a Plan,
     /// The kinds of transaction or query of each workload, in the order of the plan.
     pub transactions: &'a [Vec<String>],
@@ -70,7 +70,7 @@ impl Binder<'_> {
         Ok(Condition::ForAll { axis, condition, body: Box::new(body) })
     }
 
-    /// The axis, the condition, and what `bind` makes of the body, in which the variable has a meaning.
+    /// The axis, the condition, and the body as `bind` reads it with the variable in scope.
     fn over<T>(
         &mut self,
         over: &Over,
@@ -209,7 +209,7 @@ fn is_arithmetic(operator: Operator) -> bool {
     matches!(operator, Operator::Add | Operator::Subtract | Operator::Multiply | Operator::Divide)
 }
 
-/// An error if the requests that were selected are not among those of which something is known.
+/// Returns an error if the figure is not known for the selected requests.
 fn is_known_of(of: Of, what: &str, selection: &Selection<'_>, span: &Span) -> Result<(), ClaimError> {
     match (of, selection.part()) {
         (_, Part::All) | (Of::Transaction, _) | (Of::Class, Part::Class(_)) => Ok(()),
@@ -220,7 +220,7 @@ fn is_known_of(of: Of, what: &str, selection: &Selection<'_>, span: &Span) -> Re
     }
 }
 
-/// The figure that a function gives, with what it is asked for.
+/// The figure that a function gives, with its argument.
 fn listed(function: &str, subject: Option<&Word>) -> Result<(&'static Listed, Asking), ClaimError> {
     let figures: Vec<&'static Listed> = given_by(function).collect();
     let first = *figures.first().expect("functions are made of the list");
@@ -252,7 +252,7 @@ fn times(figure: &Listed, word: &Word) -> Result<Times, ClaimError> {
             format!("`{}` is not a number of times; write 0, 1, 2, … or, for at least that many, 1+, 2+, …", word.text);
         return error(&word.span, message);
     };
-    // Latencies are kept of few numbers of times.
+    // Latencies are kept only for a few numbers of times.
     if figure.unit == Unit::Microseconds && !times.has_latency() {
         let known = choices(["0", "1", "2", "3+", "1+", "2+"]);
         return error(&word.span, format!("latency is kept of requests that waited {known} times, not {times}"));

@@ -7,15 +7,15 @@ use super::syntax::{Mean, Operator};
 use crate::plan::{Axis, Plan, positions};
 use crate::units;
 
-/// What came of a claim.
+/// The result of evaluating a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     /// Whether it holds; `None` if it could not be judged.
     pub holds: Option<bool>,
-    /// Both sides of the comparison that decided, as numbers for people: `5.60 >= 5.18`; where there is a `for all`, the
-    /// worst case, and where it is: `0.92 >= 0.9 at dop=4`.
+    /// Both sides of the deciding comparison, as numbers for people: `5.60 >= 5.18`. For a `for all`, the worst case
+    /// and its place: `0.92 >= 0.9 at dop=4`.
     pub value: Option<String>,
-    /// The left side of that comparison; `None` where two comparisons decided together.
+    /// The left side of that comparison; `None` if two comparisons decided together.
     pub left: Option<f64>,
     /// Why it could not be judged.
     pub why_not: Option<String>,
@@ -37,7 +37,7 @@ impl Claim {
     }
 }
 
-/// What a formula comes to, or why a part of it was not measured.
+/// The value of a formula, or why a part of it was not measured.
 pub(super) fn number(formula: &Formula, plan: &Plan, figures: &dyn Figures) -> Measurement<f64> {
     Evaluator::new(plan, figures, Vec::new()).number(formula)
 }
@@ -48,7 +48,7 @@ struct Judgement {
     holds: bool,
     /// How far it is from being decided otherwise: the difference of the two sides relative to the larger one.
     margin: f64,
-    /// The left side of what was compared; `None` of two comparisons.
+    /// The left side of the comparison; `None` if two comparisons decided together.
     left: Option<f64>,
     shown: String,
 }
@@ -56,7 +56,7 @@ struct Judgement {
 /// Why something was not measured.
 pub(super) type Measurement<T> = Result<T, String>;
 
-/// Which number stands for a knee.
+/// The number that represents a knee.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum KneeEnd {
     Knee,
@@ -70,7 +70,7 @@ pub(super) struct Evaluator<'a> {
     /// The current value of each `for all` and average around, outermost first: axis and position.
     at: Vec<(usize, usize)>,
     pub(super) knees: KneeEnd,
-    /// The coarsest [`Figures::resolution`] of what was looked at so far.
+    /// The coarsest [`Figures::resolution`] of the figures read so far.
     resolution: std::cell::Cell<f64>,
 }
 
@@ -107,7 +107,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// The worst case: of those that fail the clearest, or else of those that hold the closest.
+    /// The worst case: the clearest of those that fail, or else the closest of those that hold.
     fn judge_all(&mut self, axis: usize, condition: Option<&Condition>, body: &Condition) -> Measurement<Judgement> {
         let plan = self.plan;
         let Axis { key, values, .. } = &plan.axes[axis];
@@ -164,7 +164,7 @@ impl<'a> Evaluator<'a> {
         if number.is_finite() { Ok(number) } else { Err(format!("a part of it is {number}, which is not finite")) }
     }
 
-    /// Not measured if any of the values that count is not: the mean of the others would pass for that of all.
+    /// Not measured if any of the selected values is not: a mean of the others would pass for the mean of all.
     fn average(&mut self, mean: Mean, axis: usize, condition: Option<&Condition>, body: &Formula) -> Measurement<f64> {
         let plan = self.plan;
         let Axis { key, values, .. } = &plan.axes[axis];
@@ -221,7 +221,7 @@ impl<'a> Evaluator<'a> {
             sum += if is_ratio { last.ln() } else { last };
         }
         let mean = sum / count as f64;
-        // One figure is left as it is, without the rounding of a logarithm.
+        // A single figure is returned unchanged, without the rounding of a logarithm.
         Ok(if count == 1 {
             last
         } else if is_ratio {
@@ -291,7 +291,7 @@ pub(super) fn none_meets(key: &str) -> String {
 }
 
 impl Judgement {
-    /// How bad a case is: above 0 where it fails.
+    /// The severity of a case: above 0 if it fails.
     fn severity(&self) -> f64 {
         if self.holds { -self.margin } else { self.margin }
     }
@@ -326,7 +326,7 @@ fn margin(left: f64, right: f64) -> f64 {
     if scale == 0.0 { 0.0 } else { (left - right).abs() / scale }
 }
 
-/// Whether two numbers compare so.
+/// Whether the comparison of two numbers is true.
 pub(super) fn is_true(operator: Operator, left: f64, right: f64) -> bool {
     let is_equal = margin(left, right) < ROUNDING;
     match operator {
@@ -339,7 +339,7 @@ pub(super) fn is_true(operator: Operator, left: f64, right: f64) -> bool {
     }
 }
 
-/// A comparison with as many digits as tell both sides apart.
+/// A comparison with as many digits as distinguish both sides.
 pub(super) fn shown_comparison(operator: Operator, left: f64, right: f64) -> String {
     let texts = |digits| [shown(left, digits), shown(right, digits)];
     let is_equal = margin(left, right) < ROUNDING;

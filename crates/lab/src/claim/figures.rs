@@ -6,7 +6,7 @@ use plimsoll_policy::Priority;
 
 use crate::figures::{Asking, Figure};
 
-/// Where figures come from. An error is why a figure was not measured; what asked for it is then not judged.
+/// The source of figures. An error says why a figure was not measured; the claim that needs it is then not judged.
 pub trait Figures {
     /// The figure of a cell.
     fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String>;
@@ -14,8 +14,8 @@ pub trait Figures {
     /// The smallest sufficient value of an axis: the one at which throughput reaches `share` of throughput at the
     /// full allocation. The share is one of [`SHARES`](plimsoll_model::knee::SHARES).
     ///
-    /// `axis` is a position in [`Plan::axes`](crate::plan::Plan::axes). `cell` tells the arm, the workload and the values of
-    /// all other axes; its setting is the one with the first value of `axis`.
+    /// `axis` is a position in [`Plan::axes`](crate::plan::Plan::axes). `cell` gives the arm, the workload and the
+    /// values of all other axes; its setting is the one with the first value of `axis`.
     fn knee(&self, axis: usize, share: f64, cell: &Cell) -> Result<f64, String>;
 
     /// The 95 % interval of [`knee`](Figures::knee).
@@ -23,8 +23,8 @@ pub trait Figures {
         Err("the knee has no interval".to_owned())
     }
 
-    /// The least relative difference that a figure can show: one request more or less, where requests are counted. 0 where
-    /// it is finer than any noise.
+    /// The least relative difference that a figure can show: one request more or less, for figures that count requests.
+    /// 0 if it is finer than any noise.
     fn resolution(&self, _cell: &Cell, _metric: Metric) -> f64 {
         0.0
     }
@@ -39,18 +39,18 @@ pub struct Cell {
     pub arm: usize,
     /// Position in [`Setting::workloads`](crate::plan::Setting::workloads).
     pub workload: usize,
-    /// Which of its requests.
+    /// The selected requests.
     pub part: Part,
 }
 
-/// Which requests of a workload.
+/// A selection of the requests of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
     /// All of them.
     All,
-    /// Those of a priority.
+    /// Requests of a priority.
     Class(Priority),
-    /// Those of a kind of transaction or query, by its name.
+    /// Requests of a kind of transaction or query, by its name.
     Transaction(String),
 }
 
@@ -63,7 +63,7 @@ pub enum Metric {
     MeanLatency,
     /// Throughput over that of the workload alone at the same setting; for analytical workloads at an equal mix of queries.
     ThroughputRelativeToAlone,
-    /// A row of the list of figures, with what it is asked for.
+    /// A row of the list of figures, with its argument.
     Listed(&'static Figure, Asking),
 }
 

@@ -30,8 +30,8 @@ struct FirstResult {
     hash: String,
 }
 
-/// Whether a claim of hash `now` is another one than that of hash `first`. A published figure that was added to it does
-/// not change it: nothing was graded before.
+/// Whether a claim of hash `now` differs from that of hash `first`. Adding a published figure does not change a claim,
+/// because it was not graded before.
 pub fn is_changed(first: &str, now: &str) -> bool {
     let parts =
         |hash: &str| hash.split_once('+').map_or((hash.to_owned(), None), |(a, b)| (a.to_owned(), Some(b.to_owned())));
@@ -39,7 +39,7 @@ pub fn is_changed(first: &str, now: &str) -> bool {
     first_holds != holds || (first_near.is_some() && first_near != near)
 }
 
-/// Marks the claims that were changed since they had these hashes. A claim without one is new.
+/// Marks the claims whose hashes have changed since. A claim without a hash is new.
 pub fn mark(claims: &mut [ClaimResult], first: &Hashes) {
     for claim in claims {
         claim.is_changed = first.get(&claim.text).is_some_and(|first| is_changed(first, &claim.hash));
@@ -47,12 +47,12 @@ pub fn mark(claims: &mut [ClaimResult], first: &Hashes) {
 }
 
 impl FirstResults {
-    /// Reads what [`render`](Self::render) has written.
+    /// Reads the output of [`render`](Self::render).
     pub fn parse(text: &str) -> Result<Self, toml::de::Error> {
         toml::from_str(text)
     }
 
-    /// Of one experiment.
+    /// The hashes of one experiment's claims.
     pub fn of(&self, experiment: &str) -> Hashes {
         let claims = self.0.get(experiment).into_iter().flatten();
         claims.map(|(text, first)| (text.clone(), first.hash.clone())).collect()
@@ -68,7 +68,7 @@ impl FirstResults {
         }
     }
 
-    /// Adds claims that had their first results elsewhere; those that are known stay as they are.
+    /// Adds claims that had their first results elsewhere; known claims stay as they are.
     pub fn add_all(&mut self, other: FirstResults) {
         for (experiment, claims) in other.0 {
             let known = self.0.entry(experiment).or_default();
@@ -78,7 +78,7 @@ impl FirstResults {
         }
     }
 
-    /// The texts of an experiment's claims that had a result once and are not among `texts` any more.
+    /// The texts of an experiment's claims that once had a result and are no longer among `texts`.
     pub fn withdrawn<'a>(&'a self, experiment: &str, texts: &[&str]) -> Vec<&'a str> {
         let known = self.0.get(experiment).into_iter().flatten();
         known.map(|(text, _)| text.as_str()).filter(|text| !texts.contains(text)).collect()

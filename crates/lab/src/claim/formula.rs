@@ -14,7 +14,7 @@ pub(super) enum Condition {
     ForAll {
         /// Position of the axis in the plan.
         axis: usize,
-        /// Which values count.
+        /// The values that count.
         condition: Option<Box<Condition>>,
         body: Box<Condition>,
     },
@@ -36,7 +36,7 @@ pub(super) enum Formula {
         mean: Mean,
         /// Position of the axis in the plan.
         axis: usize,
-        /// Which values count.
+        /// The values that count.
         condition: Option<Box<Condition>>,
         body: Box<Formula>,
     },
@@ -57,11 +57,11 @@ impl Formula {
     }
 }
 
-/// Measurements and what is made of them.
+/// Measurements and the number derived from them.
 #[derive(Debug, Clone)]
 pub(super) struct Measured {
     pub figure: Figure,
-    /// Which value of each axis, in the order of the plan.
+    /// The value of each axis, in the order of the plan.
     pub pins: Vec<Pin>,
     /// Position of the arm.
     pub arm: usize,
@@ -70,7 +70,7 @@ pub(super) struct Measured {
     pub part: Part,
 }
 
-/// What is made of measurements.
+/// The number derived from measurements.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Figure {
     /// The mean of a metric over all settings left open; the geometric mean, if it is a ratio.
@@ -83,7 +83,7 @@ pub(super) enum Figure {
     Knee(usize, f64),
 }
 
-/// Which value of an axis.
+/// A value of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pin {
     Each,

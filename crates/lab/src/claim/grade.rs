@@ -1,7 +1,7 @@
 //! Grades: how close our figure is to the one that a study has published.
 //!
-//! A verdict tells whether the shape of a result is confirmed; a grade tells whether its size is. The published figure is data of
-//! the claim, beside the expression for ours. Both are compared as numbers, however they were measured.
+//! A verdict says whether the shape of a result is confirmed; a grade says whether its size is. The published figure is
+//! data of the claim, beside the expression for ours. Both are compared as numbers, however they were measured.
 //!
 //! A grade has two bounds. The *factor* bounds how far ours may be from the published figure and still match: 1.5, unless there
 //! is a reason. *No effect* is the value that the figure would have without an effect: 1 for a ratio. Ours has at least the
@@ -18,7 +18,7 @@ use crate::plan::Plan;
 /// How far ours may be from the published figure and still be a match, unless a claim says otherwise.
 pub(crate) const FACTOR: f64 = 1.5;
 
-/// What a figure is if there is nothing to report, unless a claim says otherwise: most published figures are ratios.
+/// The value of a figure if there is no effect, unless a claim says otherwise: most published figures are ratios.
 pub(crate) const NO_EFFECT: f64 = 1.0;
 
 /// A published figure.
@@ -26,22 +26,22 @@ pub(crate) const NO_EFFECT: f64 = 1.0;
 pub struct Published {
     /// The figure, or the lowest of several.
     pub low: f64,
-    /// The highest of several; equal to `low` of one figure, `None` where there is no upper bound.
+    /// The highest of several; equal to `low` for a single figure, `None` without an upper bound.
     pub high: Option<f64>,
 }
 
-/// What a claim is graded by.
+/// The scale by which a claim is graded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scale {
-    /// What was published.
+    /// The published figure.
     pub published: Published,
-    /// How far ours may be from it and still be a match, above 1.
+    /// How many times ours may be larger or smaller and still be a match, above 1.
     pub factor: f64,
-    /// What the figure would be if there were nothing to report.
+    /// The value that the figure would have without an effect.
     pub no_effect: f64,
 }
 
-/// How near ours is.
+/// How close our figure is to the published one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Grade {
@@ -49,7 +49,7 @@ pub enum Grade {
     Match,
     /// On the same side of no effect, of another size.
     Direction,
-    /// On the other side, or an effect where the study has none.
+    /// On the other side, or an effect although the study has none.
     Contrary,
 }
 
@@ -70,10 +70,10 @@ impl Grade {
 /// The published figure of a claim, bound to an experiment.
 #[derive(Debug, Clone)]
 pub(super) struct Near {
-    /// What of ours is compared, as typed.
+    /// The expression for our figure, as written.
     pub(super) expression: String,
     pub(super) scale: Scale,
-    /// The expression for ours, or why it does not exist in this plan.
+    /// The same expression bound to the plan, or why it does not exist in this plan.
     pub(super) ours: Result<Formula, String>,
 }
 
@@ -121,7 +121,7 @@ impl Scale {
         }
     }
 
-    /// What is wrong with it, if anything.
+    /// The fault of the scale, if it has one.
     pub fn problem(&self) -> Option<String> {
         let Scale { published, factor, no_effect } = self;
         if !(published.low.is_finite() && published.low <= published.high()) {
@@ -140,14 +140,14 @@ impl Scale {
         None
     }
 
-    /// Between which bounds ours is a match. A negative figure is multiplied as a positive one is.
+    /// The bounds within which our figure is a match. A negative figure is multiplied as a positive one is.
     fn band(&self) -> [f64; 2] {
         let widened =
             |bound: f64, outwards: f64| if bound * outwards >= 0.0 { bound * self.factor } else { bound / self.factor };
         [widened(self.published.low, -1.0), widened(self.published.high(), 1.0)]
     }
 
-    /// On which side of no effect the published figure lies; 0 if it is no effect.
+    /// The side of no effect on which the published figure lies; 0 if it equals no effect.
     fn side(&self) -> i8 {
         let (low, high) = (side_of(self.published.low, self.no_effect), side_of(self.published.high(), self.no_effect));
         if low == high { low } else { 0 }

@@ -23,10 +23,10 @@ const LENGTH_MAX: usize = 4000;
 /// More parentheses, signs and `not`s within each other are refused, for the same reason.
 const DEPTH_MAX: usize = 50;
 
-/// What may follow a number, and what it multiplies it by. Times are in microseconds, as latencies are.
+/// The units that may follow a number, and their factors. Times are in microseconds, as latencies are.
 const UNITS: [(&str, f64); 4] = [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("%", 0.01)];
 
-/// Words that are no names.
+/// Words that are not names.
 const KEYWORDS: [&str; 7] = ["and", "or", "not", "for", "all", "in", "where"];
 
 /// Operators of comparison, those first that begin with another.
@@ -64,7 +64,7 @@ fn is_narrow(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// A number as it is written here and in TOML: between digits may stand `_`.
+/// A number as written here and in TOML: `_` may separate digits.
 pub(super) fn number_of(text: &str) -> Option<f64> {
     let is_apart = |at: usize| {
         let is_digit = |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
         self.error(format!("expected {what}, found {found}"))
     }
 
-    /// Takes a symbol, if it comes next.
+    /// Consumes a symbol, if it is next.
     fn takes(&mut self, symbol: &str) -> bool {
         self.skip_space();
         let is_next = self.rest().starts_with(symbol);
@@ -119,7 +119,7 @@ impl<'a> Parser<'a> {
         is_next
     }
 
-    /// Takes one of some operators, if it comes next.
+    /// Consumes one of several operators, if one is next.
     fn takes_operator(&mut self, operators: &[(&str, Operator)]) -> Option<Operator> {
         operators.iter().find(|(symbol, _)| self.takes(symbol)).map(|(_, operator)| *operator)
     }
@@ -128,13 +128,13 @@ impl<'a> Parser<'a> {
         if self.takes(symbol) { Ok(()) } else { Err(self.expected(&format!("`{symbol}`"))) }
     }
 
-    /// The characters that come next as long as they are of a kind.
+    /// The characters of one kind that come next.
     fn run(&self, is: fn(char) -> bool) -> &'a str {
         let rest = self.rest();
         &rest[..rest.find(|character| !is(character)).unwrap_or(rest.len())]
     }
 
-    /// Takes a keyword, if it comes next as a whole word.
+    /// Consumes a keyword, if it is next as a whole word.
     fn takes_keyword(&mut self, keyword: &str) -> bool {
         self.skip_space();
         let is_next = self.run(is_narrow) == keyword;
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
         if self.takes_keyword(keyword) { Ok(()) } else { Err(self.expected(&format!("`{keyword}`"))) }
     }
 
-    /// Reads what is nested one deeper.
+    /// Parses an expression one level deeper.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
         if self.depth == DEPTH_MAX {
             return Err(self.error(format!("more than {DEPTH_MAX} levels of nesting; split the claim in two")));
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
     fn over(&mut self, example: &str) -> Parsed<Over> {
         let variable = self.name(&format!("a name for the value, as in `{example}`"))?;
         self.take_keyword("in")?;
-        // The colon that ends the head is no part of the axis's name.
+        // The colon that ends the head is not part of the axis's name.
         let axis = self.word(&format!("a sweep key, as in `{example}`"), |c| is_wide(c) && c != ':')?;
         let condition = if self.takes_keyword("where") { Some(self.or()?) } else { None };
         self.take(":")?;
@@ -305,7 +305,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A word that is no keyword.
+    /// A word that is not a keyword.
     fn name(&mut self, what: &str) -> Parsed<Word> {
         self.skip_space();
         let text = self.run(is_narrow);
@@ -337,7 +337,7 @@ impl<'a> Parser<'a> {
         Ok(Word { span: begin..self.at, text: text.to_owned(), is_quoted: false })
     }
 
-    /// What stands between a function's parentheses.
+    /// The arguments of a function.
     fn function(&mut self, name: &Word) -> Parsed<Form> {
         if let Some((_, calculation)) = CALCULATIONS.iter().find(|(known, _)| *known == name.text) {
             let mut arguments = vec![self.claim()?];
@@ -388,7 +388,7 @@ impl<'a> Parser<'a> {
         Ok(Selector { value, key: Some(word) })
     }
 
-    /// A value such as cr(300ms) would otherwise be told to lack a comma.
+    /// Without this check, the error for a value such as cr(300ms) would report a missing comma.
     fn refuse_parenthesis(&mut self, word: &Word) -> Parsed<()> {
         self.skip_space();
         if word.is_quoted || !self.rest().starts_with('(') {

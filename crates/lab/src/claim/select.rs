@@ -14,7 +14,7 @@ use super::syntax::{Selector, Span, Word};
 use crate::plan::{Arm, SweepTarget, is_target_key};
 use crate::units;
 
-/// What the selectors of one function say.
+/// The selectors of one function.
 pub(super) struct Selection<'a> {
     names: &'a Names<'a>,
     pub pins: Vec<Pin>,
@@ -26,7 +26,7 @@ pub(super) struct Selection<'a> {
     transaction: Option<String>,
 }
 
-/// What one selector means.
+/// The meaning of one selector.
 #[derive(Debug, Clone, PartialEq)]
 enum Meaning {
     Value(usize, Pin),
@@ -126,7 +126,7 @@ impl<'a> Selection<'a> {
         }
     }
 
-    /// What a word already stands for in this experiment.
+    /// The existing meaning of a word in this experiment.
     pub fn known(names: &Names<'_>, text: &str) -> Option<&'static str> {
         if names.plan.axes.iter().any(|axis| axis.key == text) {
             return Some("a sweep key");
@@ -363,7 +363,7 @@ fn workload(names: &Names<'_>, text: &str) -> Option<usize> {
     names.plan.base.workloads.iter().position(|workload| workload.name == text)
 }
 
-/// Whether a text means a swept value: numbers by what they are worth, everything else by its letters.
+/// Whether a text means a swept value: numbers are compared by value, everything else by its letters.
 fn is_value(value: &Value, text: &str) -> bool {
     match value {
         Value::Number(number) => number_of(text) == number.as_f64(),

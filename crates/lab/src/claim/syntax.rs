@@ -16,12 +16,12 @@ pub struct Expression {
     pub form: Form,
 }
 
-/// What a part of a claim is.
+/// The kind of a part of a claim, with its operands.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Form {
     /// A number, its unit multiplied in: 5ms is 5000, 95% is 0.95.
     Number(f64),
-    /// What a `for all` or an `average` runs over.
+    /// The variable of a `for all` or an `average`.
     Variable(String),
     /// `-a`
     Negative(Box<Expression>),
@@ -45,20 +45,20 @@ pub struct Over {
     /// The name of the current value.
     pub variable: Word,
     pub axis: Word,
-    /// Which values count; all, if there is none.
+    /// Selects the values that count; `None` for all.
     pub condition: Option<Expression>,
-    /// What must hold, or what is averaged.
+    /// The condition of a `for all`, or the averaged number.
     pub body: Expression,
 }
 
-/// A function of measurements with what it is asked for.
+/// A function of measurements with its arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     pub function: Function,
-    /// What a function that [takes one](Function::takes_subject) is asked for: the part of response time of `share`, the sweep
-    /// key of `knee`, the number of times of `waited`; for all other functions none.
+    /// The argument of a function that [takes one](Function::takes_subject): the part of response time of `share`, the
+    /// sweep key of `knee`, the number of times of `waited`; `None` for all other functions.
     pub subject: Option<Word>,
-    /// The share of `knee`; for all other functions none.
+    /// The share of `knee`; `None` for all other functions.
     pub level: Option<f64>,
     pub selectors: Vec<Selector>,
 }
@@ -82,7 +82,7 @@ pub struct Word {
     pub is_quoted: bool,
 }
 
-/// What joins two parts.
+/// An operator with two operands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is what its name says")]
 pub enum Operator {
@@ -135,7 +135,7 @@ pub fn functions() -> Vec<Function> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mean {
     Arithmetic,
-    /// Of numbers above 0: what all of them multiplied together would be made of by equal factors.
+    /// Of numbers above 0: the n-th root of the product of n numbers.
     Geometric,
 }
 
@@ -183,12 +183,12 @@ impl Function {
         }
     }
 
-    /// Whether its first argument names what it gives.
+    /// Whether its first argument names the figure that it gives.
     pub fn takes_subject(self) -> bool {
         self.subject().is_some()
     }
 
-    /// What it takes: `share(FIGURE, SELECTOR, …)`.
+    /// Its arguments: `share(FIGURE, SELECTOR, …)`.
     pub fn usage(self) -> String {
         match (self, self.subject()) {
             (Function::Gain | Function::Penalty, _) => format!("{}(SWEPT VALUE, SELECTOR, …)", self.name()),
@@ -253,7 +253,7 @@ impl Expression {
         }
     }
 
-    /// Prints it, in parentheses where it binds less tightly than `level`.
+    /// Prints it, in parentheses if it binds less tightly than `level`.
     fn print(&self, level: u8, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.level() >= level {
             return fmt::Display::fmt(self, f);

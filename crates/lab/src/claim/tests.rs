@@ -74,13 +74,13 @@ fn plan() -> Plan {
     }
 }
 
-/// Figures that tell from which cell they come.
+/// Figures that show their cell.
 struct MadeUp(Plan);
 
 impl Figures for MadeUp {
-    /// Throughput is 100 x DOP, a tenth of it in the class high; `pow` at think time `exp 5ms` has no valid run. Mean latency
-    /// is 1000 µs and, of high, 1000, 250, 200, 500 by policy, twice that at think time `exp 5ms`. Locks are waited for 10 µs, 8 µs
-    /// of it for holders; `pow` preempts nobody.
+    /// Throughput is 100 x DOP, a tenth of it in the class high; `pow` at think time `exp 5ms` has no valid run. Mean
+    /// latency is 1000 µs and, of high, 1000, 250, 200, 500 by policy, twice that at think time `exp 5ms`. Locks are
+    /// waited for 10 µs, 8 µs of it for holders; `pow` preempts no transaction.
     fn figure(&self, cell: &Cell, metric: Metric) -> Result<f64, String> {
         let setting = self.0.setting(cell.setting);
         let policy = setting.swept["lock_policy"].as_str().expect("text");
@@ -199,7 +199,7 @@ fn gain_compares_with_the_first_value() {
     // The first swept value is the one that is compared, the second restricts.
     check("gain('exp 5ms', pow, high, together) == 0.5", true, "0.5 == 0.5");
     check("gain(pow, 'exp 5ms', high, together) == 5", true, "5 == 5");
-    // All other keys are equal on both sides, selected, at hand, or open.
+    // All other keys are equal on both sides: selected, fixed, or open.
     check("gain(pow, dop=4, think='exp 5ms', high, together) == 5", true, "5 == 5");
     check("for all t in think: gain(pow, high, together, think=t) == 5", true, "5 == 5 at oltp.think=exp 20ms");
 }
@@ -225,7 +225,7 @@ fn what_was_not_measured_decides_nothing() {
     check_undecided("throughput(alone:olap, pow) > 0 or 1 > 2", why);
     check_undecided("throughput(alone:olap, pow) > 0 and 1 < 2", why);
     check_undecided("not throughput(alone:olap, pow) > 0", why);
-    // What is decided by the rest alone.
+    // The rest alone decides.
     check("throughput(alone:olap, pow) > 0 or 1 < 2", true, "1 < 2");
     check("2 < 1 and throughput(alone:olap, pow) > 0", false, "2 < 1");
     check(

@@ -17,7 +17,7 @@ use crate::plan::{Axis, Plan};
 use crate::results::{ClaimInterval, IntervalOf};
 use crate::units;
 
-/// What a claim is judged by.
+/// The figures by which a claim is judged.
 pub struct Evidence<'a> {
     /// Figures of all runs together: the numbers that people are shown.
     pub all: &'a dyn Figures,
@@ -29,20 +29,20 @@ pub struct Evidence<'a> {
     pub levels: Levels,
 }
 
-/// What came of a claim.
+/// The result of judging a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged {
     /// `None` if it could not be judged.
     pub verdict: Option<Verdict>,
-    /// Both sides of the comparison that decided, or would, as numbers for people; where there is a `for all`, the worst
-    /// case, and where it is: `0.92 >= 0.9 at dop=4`. Of all runs together.
+    /// Both sides of the comparison that decided, or would, as numbers for people. For a `for all`, the worst case and
+    /// its place: `0.92 >= 0.9 at dop=4`. Of all runs together.
     pub value: Option<String>,
-    /// The 95 % interval of that comparison; `None` where several comparisons decided together.
+    /// The 95 % interval of that comparison; `None` if several comparisons decided together.
     pub interval: Option<ClaimInterval>,
     /// How many further blocks would likely decide it; 0 if it is decided, `None` if blocks do not help or too many would
     /// be needed.
     pub blocks_more: Option<u32>,
-    /// Why it could not be judged, or why more is needed than a difference beyond noise.
+    /// Why it could not be judged, or why a difference beyond noise is not enough.
     pub why_not: Option<String>,
 }
 
@@ -77,9 +77,9 @@ struct Part {
     margin: Margin,
     shown: String,
     interval: Option<ClaimInterval>,
-    /// Why something was not measured, without which it may be undecided.
+    /// Why a figure was not measured. The part may be undecided without it.
     missing: Option<String>,
-    /// Why it is undecided, beside noise.
+    /// Why the part is undecided, other than noise.
     doubt: Option<String>,
 }
 
@@ -131,7 +131,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Which values count is decided by the figures of all runs.
+    /// The figures of all runs decide which values count.
     fn for_all(&mut self, axis: usize, condition: Option<&Condition>, body: &Condition, levels: Levels) -> Part {
         let plan = self.plan;
         let Axis { key, values, .. } = &plan.axes[axis];
@@ -252,7 +252,7 @@ impl<'a> Judge<'a> {
     }
 
     /// How far the second runs of the first setting lie from its first runs, by the mean over blocks, in logarithms: a
-    /// smaller difference between two settings says nothing. 0 where no setting ran twice.
+    /// smaller difference between two settings is not significant. 0 if no setting ran twice.
     fn floor(&mut self, measured: &Measured) -> f64 {
         let metric = match measured.figure {
             Figure::Metric(metric) => metric,
@@ -272,7 +272,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Whether a figure, none of which can be below 0, was above 0 in every block, and the bound is not. No noise makes that otherwise.
+/// Whether a figure, which cannot be below 0, was above 0 in every block while the bound is not. Noise cannot change
+/// that.
 fn is_above_a_bound_of_0(pairs: &[(f64, f64)]) -> bool {
     pairs.iter().all(|(figure, bound)| *figure > 0.0 && *bound <= 0.0)
 }
@@ -281,7 +282,7 @@ fn is_above_a_bound_of_0(pairs: &[(f64, f64)]) -> bool {
 #[derive(Clone, Copy)]
 struct Scale {
     is_ratio: bool,
-    /// What a small relative difference is on this scale.
+    /// The size of a small relative difference on this scale.
     per_relative: f64,
 }
 
@@ -292,7 +293,7 @@ impl Scale {
         Scale { is_ratio, per_relative: if is_ratio { 1.0 } else { larger } }
     }
 
-    /// Above 0 where the left side is larger. What differs by rounding only is equal.
+    /// Above 0 if the left side is larger. Differences by rounding count as equal.
     fn distance(self, left: f64, right: f64) -> f64 {
         match self.is_ratio {
             _ if (left - right).abs() < ROUNDING * left.abs().max(right.abs()) => 0.0,
@@ -301,7 +302,7 @@ impl Scale {
         }
     }
 
-    /// The interval of distances as one of the left side, where the right one is a constant, else of the ratio or the
+    /// The interval of distances, converted to the left side if the right one is a constant, else to the ratio or the
     /// difference.
     fn interval(self, margin: Margin, right: Option<f64>) -> ClaimInterval {
         let (of, number): (_, Box<dyn Fn(f64) -> f64>) = match (right, self.is_ratio) {
@@ -353,7 +354,7 @@ fn flatten<'a>(condition: &'a Condition, is_or: bool, parts: &mut Vec<&'a Condit
     }
 }
 
-/// Several parts by `and` or `or`. Shown are those that decided, or that may still decide.
+/// Joins several parts by `and` or `or`. Shows the parts that decided, or that may still decide.
 fn joined(parts: Vec<Part>, is_or: bool) -> Part {
     let join = if is_or { Margin::or } else { Margin::and };
     let margin = parts.iter().map(|part| part.margin).reduce(join).expect("there are two sides at least");

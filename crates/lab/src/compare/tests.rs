@@ -1,4 +1,4 @@
-//! Runs put against runs of targets whose response is known.
+//! Comparisons of runs of targets whose response is known.
 
 use super::*;
 use crate::analysis::made_up::{Noise, measure, plan, results};
@@ -23,7 +23,7 @@ dop = "1..8"
 repeats = 3
 "#;
 
-/// Throughput by setting and workload, times what the runs of this DOP are changed by, times noise.
+/// Throughput by setting and workload, times the change of the runs at this DOP, times noise.
 fn measured(plan: &Plan, seed: u64, deviation: f64, change: impl Fn(u64) -> f64) -> Results {
     let mut noise = Noise::new(seed, deviation);
     let records = measure(plan, |_, setting, workload| {
@@ -97,7 +97,7 @@ fn the_inverse_comparison_is_the_inverse() {
         assert_eq!((there.latency_finding, back.latency_finding), (Finding::Faster, Finding::Slower));
         assert_eq!((&there.base_runs, &there.runs), (&back.runs, &back.base_runs));
         let product = there.throughput.expect("both ran").value * back.throughput.expect("both ran").value;
-        // Queries are weighed with what they cost in the base, which is another run each time.
+        // Queries are weighted by their costs in the base, which is another run each time.
         assert!((product - 1.0).abs() < 0.01, "{product}");
     }
 }
@@ -183,7 +183,7 @@ fn points_without_a_valid_run_are_unmatched() {
     assert_eq!((comparison.points.len(), comparison.unmatched), (30, 4));
 }
 
-/// A run that is lost from the middle of a series leaves the others in the blocks in which they ran.
+/// A run missing from the middle of a series leaves the others in the blocks in which they ran.
 #[test]
 fn a_lost_run_does_not_move_the_others_to_another_block() {
     let plan = plan(RUN);

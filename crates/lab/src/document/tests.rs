@@ -1,4 +1,4 @@
-//! What `results.json` says of an experiment beside its figures.
+//! The parts of `results.json` beside the figures.
 
 use super::*;
 use crate::analysis::made_up::{self, Paper, measure, plan, results};

@@ -4,7 +4,7 @@ use plimsoll_notation::{At, Problems, choices, did_you_mean};
 
 use crate::plan::{Arm, PlannedWorkload};
 
-/// The arms that are listed; without a list, each workload alone and all of several together.
+/// The listed arms; without a list, each workload alone and, if there are several, all together.
 pub(super) fn arms(
     listed: Option<&At<Vec<At<String>>>>,
     workloads: &[PlannedWorkload],
@@ -46,7 +46,7 @@ fn arm(members: Vec<usize>, names: &[&str]) -> Arm {
     Arm { name, members }
 }
 
-/// The arms that a word stands for, each by its members in the order of the file.
+/// The arms that a word means, each as its members in the order of the file.
 fn members(word: &str, names: &[&str]) -> Result<Vec<Vec<usize>>, String> {
     let all = 0..names.len();
     match word {

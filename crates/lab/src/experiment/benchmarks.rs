@@ -12,24 +12,26 @@ use super::sweep::PlacedAxis;
 use super::typed::TypedWorkload;
 use crate::plan::{PlannedWorkload, SweepTarget, WORKLOAD_FIELDS, positions};
 
-/// So many combinations of swept scales and parameters are tried before anything runs; of more, each value once.
+/// Up to this many combinations of swept scales and parameters are tried before anything runs; beyond it, each value
+/// once.
 const COMBINATIONS_MAX: usize = 500;
 
-/// The names of a benchmark's parameters; none, if there is no such benchmark.
+/// The names of a benchmark's parameters; none if the benchmark does not exist.
 pub(super) fn parameter_names(kind: &str) -> Vec<&'static str> {
     let entry = BENCHMARKS.iter().find(|entry| entry.name == kind);
     entry.map_or_else(Vec::new, |entry| entry.parameters.iter().map(|parameter| parameter.name).collect())
 }
 
-/// What the benchmarks of all workloads say of their requests.
+/// The requests of all workloads, as their benchmarks define them.
 pub(super) struct Requests {
     /// The kinds of transaction or query of each workload.
     pub transactions: Vec<Vec<String>>,
-    /// The priorities that they have by the definition of each workload, in the same order; empty where there are none.
+    /// The priorities that the definition of each workload gives them, in the same order; empty without any.
     pub priorities: Vec<Vec<Option<PriorityRule>>>,
 }
 
-/// Makes the benchmarks of all workloads at every combination of swept scales and parameters. Workloads that use the same tables must use the same data.
+/// Makes the benchmarks of all workloads at every combination of swept scales and parameters. Workloads that use the
+/// same tables must use the same data.
 pub(super) fn check(
     workloads: &[PlannedWorkload],
     typed: &[At<TypedWorkload>],
@@ -70,7 +72,7 @@ struct Combination<'a> {
 }
 
 impl Combination<'_> {
-    /// The workloads as they then are.
+    /// The workloads with the values of the combination.
     fn applied(&self, workloads: &[PlannedWorkload]) -> Vec<PlannedWorkload> {
         let mut workloads = workloads.to_vec();
         for (axis, position) in self.axes.iter().zip(self.positions) {
@@ -83,7 +85,7 @@ impl Combination<'_> {
         workloads
     }
 
-    /// Where a field or parameter of a workload got its value.
+    /// The place of the value of a workload's field or parameter.
     fn place(&self, workload: usize, field: &str) -> Range<usize> {
         let place = SweepTarget::Workload(workload, field.to_owned());
         let swept = self.axes.iter().zip(self.positions).find(|(axis, _)| axis.place.parts().contains(&place));
@@ -108,7 +110,7 @@ fn field_at_fault(error: &BenchmarkError) -> &str {
 fn check_sharing(workloads: &[PlannedWorkload], made: &[Arc<dyn Benchmark>]) -> Result<(), (usize, String)> {
     for (later, b) in made.iter().enumerate() {
         for (earlier, a) in made[..later].iter().enumerate() {
-            // Targets keep tables apart under the schema's name.
+            // Targets separate tables by the schema's name.
             if a.schema().name == b.schema().name && a.data() != b.data() {
                 let [one, two] = [&workloads[earlier].name, &workloads[later].name];
                 let tables = &a.schema().name;
@@ -122,7 +124,7 @@ fn check_sharing(workloads: &[PlannedWorkload], made: &[Arc<dyn Benchmark>]) -> 
     Ok(())
 }
 
-/// Positions on each axis: all combinations or, where these are too many, each position once with the others at 0.
+/// Positions on each axis: all combinations or, if there are too many, each position once with the others at 0.
 pub(super) fn combinations(lengths: &[usize]) -> Vec<Vec<usize>> {
     let count = lengths.iter().try_fold(1_usize, |count, length| count.checked_mul(*length));
     if let Some(count) = count.filter(|count| *count <= COMBINATIONS_MAX) {

@@ -1,4 +1,4 @@
-//! From claims as typed to claims with every name known.
+//! Turns claims as written into claims with every name known.
 
 use plimsoll_notation::{At, Problem};
 
@@ -6,7 +6,7 @@ use super::typed::{TypedClaim, TypedNear, TypedPublished};
 use crate::claim::grade::{FACTOR, NO_EFFECT, Published, Scale};
 use crate::claim::{Claim, ClaimError, Names};
 
-/// The claim bound to names; an error with the expression that it is in.
+/// The claim bound to names; an error comes with its expression.
 pub(super) fn claim<'a>(typed: &'a TypedClaim, names: &Names<'_>) -> Result<Claim, (&'a At<String>, ClaimError)> {
     let claim = Claim::new(typed.text.clone(), typed.holds.value(), typed.published.clone(), names);
     let claim = claim.map_err(|error| (&typed.holds, error))?;
@@ -25,7 +25,7 @@ fn scale(near: &TypedNear) -> Scale {
     Scale { published, factor, no_effect }
 }
 
-/// A published figure by which nothing can be graded.
+/// The fault of a published figure that cannot grade anything.
 pub(super) fn near_problem(typed: &TypedClaim) -> Result<(), Problem> {
     let problem = typed.near.as_ref().and_then(|near| Some((near, scale(near).problem()?)));
     problem.map_or(Ok(()), |(near, why)| Err(Problem::new(near.published.span(), why)))

@@ -5,13 +5,13 @@ use std::time::Duration;
 use plimsoll_notation::quantity::{TIME_UNITS, scaled};
 use plimsoll_workload::driver::WarmUp;
 
-/// Longer is a slip of the pen.
+/// Longer times are taken for a typing error.
 const LENGTH_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// A warm-up that waits until throughput is steady waits no longer than this, unless told.
+/// The default limit of a warm-up that waits until throughput is steady.
 const STEADY_MAX: Duration = Duration::from_secs(60);
 
-/// Reads a length of time. 0 is one.
+/// Reads a length of time, which may be 0.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a length of time; write a number and ms, s, min or h, as in \"5s\"");
     // Without days and microseconds.

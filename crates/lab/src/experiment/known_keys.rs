@@ -1,4 +1,4 @@
-//! What there is to say of unknown keys of experiment files, beside the nearest one.
+//! Remarks on unknown keys of experiment files, beside the nearest known key.
 
 use plimsoll_model::cache_simulator::OPERATORS;
 use plimsoll_notation::{Problem, wrong_keys};
@@ -7,10 +7,10 @@ use plimsoll_workload::registry::BENCHMARKS;
 use super::schema::schema;
 use crate::simulation::MASK;
 
-/// Keys that this version has no mechanism for, though people who have read about Plimsoll may expect them.
+/// Keys without a mechanism in this version. Readers of texts about Plimsoll may expect them.
 const NOT_YET: [&str; 1] = ["mpl"];
 
-/// Every unknown or misplaced key of a file; an error if the file is no TOML.
+/// Every unknown or misplaced key of a file; an error if the file is not valid TOML.
 pub(super) fn wrong(text: &str) -> Result<Vec<Problem>, Problem> {
     wrong_keys(text, &schema(), &|key, path| {
         if NOT_YET.contains(&key) {

@@ -1,4 +1,4 @@
-//! From an experiment as typed to a plan that can be run.
+//! Turns an experiment as written into a plan that can be run.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -26,33 +26,34 @@ use crate::plan::{
 };
 use crate::targets::{Targets, anchored_option};
 
-/// The target that is meant where none is named.
+/// The target if none is named.
 const DEFAULT_URL: &str = "embedded:";
 
 /// Fewer values have no knee between them.
 const KNEE_VALUES_MIN: usize = 3;
 
-/// What an experiment is resolved for.
+/// The terms for which an experiment is resolved.
 #[derive(Clone)]
 pub struct Terms<'a> {
-    /// The databases there are.
+    /// The available databases.
     pub targets: &'a dyn Targets,
-    /// The machine, which limits are held against.
+    /// The machine, against which limits are checked.
     pub host: Host,
     /// The cores it is sized for.
     pub cores: Cores,
-    /// Whether it is run in the short form: what `[quick]` says, and the rule that
-    /// `TypedQuick` states. Both forms are checked in any case.
+    /// Whether it is run in the short form: as `[quick]` says, and by the rule that `TypedQuick` states. Both forms are
+    /// checked in any case.
     pub quick: bool,
-    /// What takes the place of [`RunPlan::others_max`](crate::plan::RunPlan::others_max), whatever a file says.
+    /// Overrides [`RunPlan::others_max`](crate::plan::RunPlan::others_max) of the file.
     pub others_max: Option<f64>,
 }
 
-/// The environment's variable for a machine that is never quiet; see [`Terms::others_max`].
+/// The environment variable for a machine that is never quiet; see [`Terms::others_max`].
 const OTHERS_MAX_VARIABLE: &str = "PLIMSOLL_OTHERS_MAX";
 
 impl<'a> Terms<'a> {
-    /// This machine, and as many cores of it as is usual. How busy others may be is taken from the environment, if it is there.
+    /// This machine with the default number of cores. The environment variable, if set, says how busy other processes
+    /// may be.
     pub fn here(targets: &'a dyn Targets, quick: bool) -> Terms<'a> {
         let others_max = std::env::var(OTHERS_MAX_VARIABLE).ok().and_then(|text| text.parse().ok());
         Terms { targets, host: Host::real(), cores: Cores::usual(cores_usable()), quick, others_max }
@@ -114,7 +115,7 @@ pub(super) struct Resolver<'a> {
     pub(super) folder: &'a Path,
 }
 
-/// A plan without claims, and what claims can speak of beyond it.
+/// A plan without claims, and the names beyond it that claims may use.
 pub(super) struct Resolved {
     plan: Plan,
     requests: Requests,
@@ -126,11 +127,11 @@ impl Resolved {
     }
 }
 
-/// Which databases it is about.
+/// The databases that the experiment is about.
 struct TargetChoice {
-    /// Their URLs with their places in the file, at least one; several where they are swept.
+    /// Their URLs with their places in the file, at least one; several if they are swept.
     urls: Vec<(String, Range<usize>)>,
-    /// Options as text, each of which at least one of them has.
+    /// Options as text. At least one of the targets has each of them.
     options: BTreeMap<String, String>,
 }
 
@@ -251,7 +252,7 @@ impl Resolver<'_> {
             let has_it = |url: &&(String, _)| self.targets.option_names(&url.0).contains(&key.value().as_str());
             let mut owners: Vec<_> = choice.urls.iter().filter(has_it).collect();
             if owners.is_empty() {
-                // It says what there is.
+                // Its error lists the known options.
                 owners.push(&choice.urls[0]);
             }
             let alone = BTreeMap::from([(key.value().clone(), anchored_option(key.value(), &text, self.folder))]);
@@ -276,7 +277,7 @@ impl Resolver<'_> {
         Some(urls.collect()).filter(|urls: &Vec<_>| !urls.is_empty())
     }
 
-    /// Whether a target takes those of some options that it has.
+    /// Whether a target accepts those of the options that it has.
     fn check_own(&self, url: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
         let known = self.targets.option_names(url);
         let own = options.iter().filter(|(name, _)| known.contains(&name.as_str()));
@@ -302,7 +303,7 @@ impl Resolver<'_> {
         names
     }
 
-    /// The limits of the machine that hold at every setting, where they are not swept.
+    /// The limits of the machine that hold at every setting, unless they are swept.
     fn limits(&self, problems: &mut Problems) -> Limits {
         let mut limits = Limits::new();
         for (key, value) in &self.typed.machine {
@@ -324,7 +325,7 @@ impl Resolver<'_> {
         limits
     }
 
-    /// Puts what `[quick.set]` says into the base setting.
+    /// Applies the values of `[quick.set]` to the base setting.
     pub(super) fn set_quick(
         &self,
         base: &mut Setting,
@@ -364,7 +365,7 @@ impl Resolver<'_> {
         axis: &PlacedAxis,
         problems: &mut Problems,
     ) {
-        // All values of a range stand in one place: what is wrong with several of them is one fault.
+        // All values of a range have the same place, so several wrong values are one fault.
         let mut faults: Vec<(&Range<usize>, String, usize)> = Vec::new();
         for (value, span) in &axis.values {
             let mut setting = base.clone();

@@ -19,12 +19,12 @@ pub(crate) const REPEATS: u32 = 5;
 const WARMUP: WarmUp = WarmUp::For(Duration::from_secs(2));
 const MEASURE: Duration = Duration::from_secs(10);
 
-/// What a quick run has at most where `[quick]` says nothing.
+/// The maximum of a quick run if `[quick]` does not say otherwise.
 const QUICK_WARMUP: Duration = Duration::from_secs(1);
 const QUICK_MEASURE: Duration = Duration::from_secs(2);
 
-/// Cores that others may keep busy for each that can be used: the kernel's own housekeeping takes less, and a tenth of the
-/// machine is what an experiment can be off by without showing it.
+/// Cores that others may keep busy, per usable core. The kernel's own housekeeping takes less. An experiment can be off
+/// by a tenth of the machine without a visible sign.
 const OTHERS_MAX: f64 = 0.1;
 
 /// Tries of a run while others are busy.
@@ -34,7 +34,7 @@ const NO_REPEATS: &str = "0 repeats run nothing; write 1 or, to know the noise, 
 const NO_TRIES: &str = "0 tries run nothing; write 1, so that no run is repeated, or more";
 const NO_OTHERS: &str = "`others_max` is a number of cores above 0, for each that can be used; write for example 0.1";
 
-/// How runs are run. `quick` is given where the experiment is to be quick.
+/// How runs are run. `quick` is given if the experiment is to be quick.
 pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mut Problems) -> RunPlan {
     let mut plan = RunPlan {
         warmup: read(&run.warmup, warmup, problems).unwrap_or(WARMUP),
@@ -70,7 +70,7 @@ pub(super) fn run_plan(run: &TypedRun, quick: Option<&TypedQuick>, problems: &mu
     plan
 }
 
-/// The seed from which everything that is drawn follows.
+/// The seed from which all random choices follow.
 pub(super) fn seed(run: &TypedRun) -> u64 {
     run.seed.unwrap_or(SEED)
 }
@@ -87,7 +87,7 @@ fn window(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A number that must be above 0; `refusal` is what is said of another.
+/// A number that must be above 0; `refusal` is the error for any other.
 fn above_0<T: Copy + Default + PartialOrd>(given: &Option<At<T>>, refusal: &str, problems: &mut Problems) -> Option<T> {
     let given = given.as_ref()?;
     let value = Some(*given.value()).filter(|value| *value > T::default());

@@ -1,4 +1,4 @@
-//! The grammar of experiment files as a JSON schema, which editors complete and check by.
+//! The grammar of experiment files as a JSON schema, for completion and checks in editors.
 
 use plimsoll_notation::schema::without_null;
 use serde_json::Value;

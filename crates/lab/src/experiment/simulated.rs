@@ -1,5 +1,5 @@
-//! An experiment whose target is [`simulation::URL`] becomes a plan: the same file, the same sweeps, arms and claims, with
-//! options and parameters of the simulator.
+//! Turns an experiment whose target is [`simulation::URL`] into a plan: the same file, the same sweeps, arms and
+//! claims, with options and parameters of the simulator.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(super) fn plan(of: &Resolver<'_>, quick: Option<&TypedQuick>) -> Result<Reso
     of.check_name(&mut problems);
     refuse_what_is_measured(typed, &mut problems);
     let mut run = runs::run_plan(&typed.run, quick, &mut problems);
-    // A simulation is as long as its references.
+    // The references determine the length of a simulation.
     (run.warmup, run.measure) = (WarmUp::For(Duration::ZERO), Duration::ZERO);
     let options = options(typed, &mut problems);
     let workloads = workloads::named(&typed.workloads, &mut problems, |at, problems| Some(operator(at, problems)));
@@ -56,7 +56,7 @@ pub(super) fn plan(of: &Resolver<'_>, quick: Option<&TypedQuick>) -> Result<Reso
     of.resolved(base, &axes, arms, run, requests)
 }
 
-/// Refuses what only a run on a database has.
+/// Refuses keys that only a run on a database has.
 fn refuse_what_is_measured(typed: &TypedExperiment, problems: &mut Problems) {
     let run = &typed.run;
     for (name, given) in [("warmup", &run.warmup), ("measure", &run.measure)] {
@@ -100,14 +100,14 @@ fn options(typed: &TypedExperiment, problems: &mut Problems) -> BTreeMap<String,
     options
 }
 
-/// A workload as planned. Whether its operator has a model, and such parameters, is found out with all the rest.
+/// A workload as planned. Whether its operator has a model and these parameters is checked later, with all the rest.
 fn operator(at: &At<TypedWorkload>, problems: &mut Problems) -> PlannedWorkload {
     let typed = at.value();
     let kind = typed.kind.value().clone();
     let known = parameter_names(&kind);
     let mut parameters = BTreeMap::new();
     for (key, value) in &typed.parameters {
-        // For an operator without a model, this is the fault.
+        // If the operator has no model, that is the fault, and it is reported later.
         if known.len() > parameter_names("").len() && !known.contains(&key.value().as_str()) {
             let (meant, names) = (did_you_mean(key.value(), known.iter().copied()), choices(&known));
             let message = format!("`{kind}` has no parameter `{}`{meant}; it has {names}", key.value());
@@ -119,7 +119,7 @@ fn operator(at: &At<TypedWorkload>, problems: &mut Problems) -> PlannedWorkload 
     PlannedWorkload { name, kind, scale: 1.0, parameters, clients: ClientOptions::default() }
 }
 
-/// Makes the simulation of every arm at every setting or, where these are many, at each value once.
+/// Makes the simulation of every arm at every setting or, if there are many, at each value once.
 fn check(typed: &TypedExperiment, base: &Setting, axes: &[PlacedAxis], arms: &[Arm], problems: &mut Problems) {
     for positions in combinations(&axes.iter().map(|axis| axis.values.len()).collect::<Vec<_>>()) {
         let mut setting = base.clone();
@@ -135,7 +135,7 @@ fn check(typed: &TypedExperiment, base: &Setting, axes: &[PlacedAxis], arms: &[A
     }
 }
 
-/// Where an option or parameter got its value.
+/// The place of the value of an option or parameter.
 fn span_of(typed: &TypedExperiment, axes: &[PlacedAxis], positions: &[usize], place: &SweepTarget) -> Range<usize> {
     let swept = axes.iter().zip(positions).find(|(axis, _)| axis.place.parts().contains(place));
     if let Some((axis, position)) = swept {

@@ -6,7 +6,7 @@ use plimsoll_notation::At;
 
 use super::typed::{TypedExperiment, TypedValue, TypedValues};
 
-/// The word that stands for the number of cores.
+/// The word that means the number of cores.
 const WORD: &str = "cores";
 
 /// By default an experiment is for this many cores, so that figures from different machines are about the
@@ -16,21 +16,21 @@ const COUNT: usize = 2;
 /// How many cores an experiment is sized for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cores {
-    /// What the word `cores` stands for.
+    /// The value of the word `cores`.
     pub count: usize,
-    /// How many there are.
+    /// The number of cores that can be used.
     usable: usize,
     /// Whether the number was asked for.
     is_asked: bool,
 }
 
 impl Cores {
-    /// Two, or as many as there are if they are fewer.
+    /// Two, or all usable cores if there are fewer.
     pub fn usual(usable: usize) -> Cores {
         Cores { count: COUNT.min(usable), usable, is_asked: false }
     }
 
-    /// As many as were asked for. The error says how many there are.
+    /// The requested number of cores. The error gives the number of usable ones.
     pub fn asked(count: usize, usable: usize) -> Result<Cores, String> {
         if (1..=usable).contains(&count) {
             return Ok(Cores { count, usable, is_asked: true });
@@ -45,7 +45,7 @@ impl Cores {
     }
 }
 
-/// The experiment with the word `cores` replaced by a number wherever it stands for one, and whether it stands anywhere.
+/// The experiment with the word `cores` replaced by its number in every value, and whether the word occurs.
 pub(super) fn sized(typed: &TypedExperiment, cores: usize) -> (TypedExperiment, bool) {
     let mut sizing = Sizing { cores: i64::try_from(cores).unwrap_or(i64::MAX), is_used: false };
     let mut sized = typed.clone();

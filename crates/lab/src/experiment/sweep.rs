@@ -1,4 +1,4 @@
-//! The axes of a sweep: keys, and values that were each tried.
+//! The axes of a sweep: keys, and values that were all checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -10,13 +10,13 @@ use super::sweep_key::SweepKeys;
 use super::typed::TypedValues;
 use crate::plan::{Axis, SweepTarget};
 
-/// More values are no sweep but a slip of the pen.
+/// More values are taken for a typing error.
 const VALUES_MAX: usize = 1_000_000;
 
 /// An axis with the places of its values in the file.
 #[derive(Debug, Clone)]
 pub(super) struct PlacedAxis {
-    /// The key as typed.
+    /// The key as written.
     pub key: String,
     pub span: Range<usize>,
     pub place: SweepTarget,
@@ -93,7 +93,7 @@ fn listed(key: &str, values: &At<TypedValues>) -> Result<Vec<(Value, Range<usize
         if value.is_null() {
             return Err(Problem::new(span.clone(), format!("`{key}` can only be swept to finite numbers")));
         }
-        // 2 and 2.0 are the same.
+        // 2 and 2.0 are equal.
         let worth = value.as_f64().map_or_else(|| value.to_string(), |number| number.to_string());
         if !seen.insert(worth) {
             return Err(Problem::new(

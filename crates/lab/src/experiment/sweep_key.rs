@@ -1,4 +1,4 @@
-//! What a sweep key changes: an option of the target, a limit of the machine, or a field or parameter of a workload.
+//! The object of a sweep key: an option of the target, a limit of the machine, or a field or parameter of a workload.
 
 use plimsoll_notation::{alternatives, choices, did_you_mean};
 
@@ -7,7 +7,7 @@ use crate::plan::{PlannedWorkload, SweepTarget, TARGET_KEY, is_target_key};
 /// Mechanisms that an experiment could sweep, had the target a control for them.
 const MECHANISMS: [&str; 4] = ["dop", "mpl", "parallelism", "cache_classes"];
 
-/// What can be swept in an experiment.
+/// The keys that can be swept in an experiment.
 pub(super) struct SweepKeys<'a> {
     pub workloads: &'a [PlannedWorkload],
     /// The fields and parameters of one of them.
@@ -18,7 +18,7 @@ pub(super) struct SweepKeys<'a> {
 }
 
 impl SweepKeys<'_> {
-    /// What a key changes, or why it is no key here. Keys joined by `+` get the same value.
+    /// The object that a key changes, or why it cannot be swept here. Keys joined by `+` get the same value.
     pub(super) fn place(&self, key: &str) -> Result<SweepTarget, String> {
         if !key.contains('+') {
             return self.place_of_one(key);
@@ -88,7 +88,7 @@ impl SweepKeys<'_> {
         (0..self.workloads.len()).filter(|&workload| self.fields(workload).any(|known| known == field)).collect()
     }
 
-    /// Every key, as it is written without being misunderstood.
+    /// Every key, in its unambiguous spelling.
     fn all(&self) -> Vec<String> {
         let fields = (0..self.workloads.len())
             .flat_map(|workload| self.fields(workload).map(move |field| (workload, field)))

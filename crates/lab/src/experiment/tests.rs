@@ -1,4 +1,4 @@
-//! Experiment files that can be run, and what becomes of them. Those that cannot are in [`refused`].
+//! Experiment files that can be run, and the plans that they become. Those that cannot are in [`refused`].
 
 mod machine;
 mod refused;
@@ -18,7 +18,7 @@ use crate::plan::{Plan, Reload, Search, SweepTarget};
 use crate::targets::Targets;
 use plimsoll_workload::driver::WarmUp;
 
-/// A target that is only asked what it could do.
+/// A target that only answers questions about its options.
 struct Paper;
 
 const POLICIES: [&str; 5] = ["standard", "nprio", "nprio-inherit", "pabort", "pow"];
@@ -72,7 +72,7 @@ fn plan(text: &str, quick: bool) -> Plan {
     resolve(&experiment, &Terms::here(&Paper, quick)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What is refused, a fault a line.
+/// The faults of a refused file, one per line.
 fn faults(text: &str) -> String {
     match parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &Terms::here(&Paper, false))) {
         Ok(_) => "nothing".to_owned(),
@@ -80,7 +80,7 @@ fn faults(text: &str) -> String {
     }
 }
 
-/// The least that can be run, with more behind it.
+/// The smallest file that can be run, followed by `more`.
 fn with(more: &str) -> String {
     format!("name = \"x\"\n[[workload]]\nkind = \"tpcc\"\n{more}")
 }
@@ -242,7 +242,7 @@ fn a_governors_own_settings_lie_beside_the_experiment() {
                 [sweep]\ngovernor_config = [\"none\", \"plimsoll.toml\"]\n";
     let file = folder.path().join("x.toml").display().to_string();
     let experiment = parse(text, &file).unwrap_or_else(|error| panic!("{error}"));
-    // Paths that are refused here are those that were not seen from the experiment's folder.
+    // This target refuses paths that were not resolved against the experiment's folder.
     struct Anchored;
     impl Targets for Anchored {
         fn check(&self, _: &str, options: &BTreeMap<String, String>) -> Result<(), String> {
@@ -382,7 +382,7 @@ proptest! {
     }
 }
 
-/// The path of a workload's own file is told as seen from the experiment's; the workload is called what the file is.
+/// The path of a workload's own file is relative to the experiment's; the file's name is the workload's.
 #[test]
 fn workloads_from_files_lie_beside_the_experiment() {
     let folder = tempfile::tempdir().unwrap();

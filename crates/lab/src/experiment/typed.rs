@@ -274,7 +274,7 @@ pub enum TypedValues {
 }
 
 impl TypedWorkload {
-    /// Where the value of a field or parameter stands; where the kind does, if it is not given.
+    /// The place of the value of a field or parameter; the place of the kind, if the value is not given.
     pub(super) fn place_of(&self, field: &str) -> Range<usize> {
         if let Some(priority) = self.priority.as_ref().filter(|_| field == "priority") {
             return priority.span();
@@ -307,7 +307,7 @@ impl TypedPriority {
 }
 
 impl TypedValue {
-    /// The same in JSON; null for what is no finite number.
+    /// The same in JSON; null for a number that is not finite.
     pub fn json(&self) -> Value {
         match self {
             TypedValue::Bool(value) => (*value).into(),

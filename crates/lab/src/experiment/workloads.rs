@@ -26,7 +26,7 @@ pub(super) fn workloads(
     named(typed, problems, |at, problems| workload(at, seed, catalog, problems))
 }
 
-/// The workloads that `make` makes of what is typed, each with a name of its own.
+/// The workloads that `make` builds from the typed ones, each with a distinct name.
 pub(super) fn named(
     typed: &[At<TypedWorkload>],
     problems: &mut Problems,
@@ -121,8 +121,8 @@ fn unknown_parameter(kind: &str, name: &str, known: &[&str]) -> String {
     format!("`{kind}` has no parameter `{name}`{meant}; it has {}", choices(known))
 }
 
-/// Refuses a workload that at some setting would have both a rate and a think time, or round trips between statements
-/// that it does not have.
+/// Refuses a workload that at some setting would have both a rate and a think time, or a round trip between statements
+/// although each of its requests is one query.
 pub(super) fn check_pacing(
     workloads: &[PlannedWorkload],
     typed: &[At<TypedWorkload>],
@@ -161,7 +161,7 @@ pub(super) fn check_pacing(
     }
 }
 
-/// Refuses priorities of transactions that a workload does not have.
+/// Refuses priorities of transactions that do not exist in a workload.
 pub(super) fn check_priorities(
     workloads: &[PlannedWorkload],
     typed: &[At<TypedWorkload>],

@@ -1,4 +1,4 @@
-//! How often work changed its cache class, and what a change took.
+//! How often threads or processes changed their cache class, and the time of a change.
 
 use super::{Figure, Reading, Unit, known, of_run};
 use crate::results::CacheSwitching;

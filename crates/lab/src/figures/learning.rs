@@ -1,10 +1,10 @@
-//! What a target that chooses degrees of parallelism itself has learned.
+//! The results of a target that learns degrees of parallelism itself.
 
 use plimsoll_workload::parallelism::Learning;
 
 use super::{Figure, Reading, Unit, known, of_run};
 
-/// What makes them known where they are not.
+/// How to make missing figures known.
 const NOT_SETTLED: &str = "no search has ended; give it a longer warm-up";
 
 pub(super) const FIGURES: &[Figure] = &[

@@ -127,7 +127,7 @@ const fn of_times(
     Figure { key, unit, meaning, merge: Merge::Together, of: Of::Class, claim: by(claim), read: Read::OfTimes(read) }
 }
 
-/// Of requests that ended; else there is nothing to say.
+/// Lock statistics of requests that ended; an error if none did.
 fn locks<'a>(of: &Reading<'a>) -> Result<&'a LockStatistics, String> {
     let locks = of.part.locks.as_ref().ok_or("this target cannot tell lock waits apart")?;
     if locks.requests == 0 { Err(NOTHING_ENDED.to_owned()) } else { Ok(locks) }
@@ -137,7 +137,7 @@ fn share(requests: &[u64], times: Times) -> Found {
     known(share_of(requests, times.from, times.to), NOTHING_ENDED)
 }
 
-/// The response times of completed requests that waited so often, which is a number of times that they are kept of.
+/// The response times of completed requests that waited this often, for the numbers of times that have response times.
 fn response(locks: &LockStatistics, times: Times) -> MeanLength {
     let kept = &locks.response_by_waits;
     let groups = [kept.none, kept.one, kept.two, kept.more];

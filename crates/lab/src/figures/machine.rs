@@ -1,4 +1,5 @@
-//! The machine: its activity and that of its devices during a run, for all processes, and what was reached under its limits.
+//! The machine: its activity and that of its devices during a run, for all processes, and the amounts reached under its
+//! limits.
 
 use super::{Asked, Figure, Merge, Of, Read, Unit};
 use crate::results::Device;

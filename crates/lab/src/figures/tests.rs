@@ -1,4 +1,4 @@
-//! The list held against itself, against the language of claims and against the document.
+//! Checks of the list of figures against itself, the claim language and the document.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::results::{
     SimulatedCache, TimeShare, WorkloadMeasurement,
 };
 
-/// A run in which everything was measured, `times` as much of it as in another.
+/// A run in which everything was measured, with `times` the amounts of a first one.
 fn run(times: u64) -> (Point, WorkloadHistograms) {
     let share = times as f64 / 10.0;
     let completed = 20_000 * times;
@@ -89,7 +89,7 @@ fn run(times: u64) -> (Point, WorkloadHistograms) {
     (point, histograms)
 }
 
-/// A machine of which every figure is this.
+/// A machine with this value for every figure.
 fn device(figure: f64) -> Device {
     let pressure = PressureUse {
         cpu_some: Some(figure),
@@ -137,7 +137,7 @@ fn device(figure: f64) -> Device {
     }
 }
 
-/// A copy of which every figure is this.
+/// A copy with this value for every figure.
 fn freshness(figure: f64) -> Freshness {
     let spread = Some(Spread { p50: Some(figure), p95: Some(figure), max: Some(figure) });
     Freshness {
@@ -155,7 +155,7 @@ fn freshness(figure: f64) -> Freshness {
     }
 }
 
-/// Ten requests for each time, half of which waited, once or twice; one of them was preempted twice.
+/// Ten requests per `times`. Half of them waited, once or twice; one was preempted twice.
 fn locks(times: u64) -> LockStatistics {
     let lengths = |count: u64, mean: f64| Lengths {
         count: count * times,
@@ -186,7 +186,7 @@ fn locks(times: u64) -> LockStatistics {
     .with_shares()
 }
 
-/// What a figure can be asked for.
+/// An argument that a figure accepts.
 fn asking(figure: &Figure) -> Asking {
     match figure.read {
         Read::Plain(_) | Read::OfDevice(_) => Asking::Nothing,
@@ -220,7 +220,7 @@ fn every_figure_is_read_and_merges_as_its_row_says() {
             Merge::Runs => sum / 2.0,
             Merge::Sum => sum,
             Merge::Largest => values[0].max(values[1]),
-            // What it is divided by differs, so all there is to say is where it lies.
+            // The divisors differ, so only the range can be checked.
             Merge::Together | Merge::Joined => together,
         };
         assert!((together - expect).abs() <= 1e-9 * expect.abs(), "{figure:?}: {values:?} merge to {together}");
@@ -238,7 +238,7 @@ fn every_figure_is_read_and_merges_as_its_row_says() {
     assert!((290.0..300.0).contains(&percentile), "of 20,000 fast and 40,000 slow requests: {percentile}");
 }
 
-/// Where `results.json` has a figure as it is, it has this value.
+/// A figure that `results.json` holds unchanged has this value.
 #[test]
 fn the_document_has_the_figures_under_their_names() {
     let (point, _) = run(1);

@@ -6,7 +6,7 @@ use plimsoll_testing::{Need, skip};
 
 use super::*;
 
-/// A shell with a child, as a server that has started others; both end with the test.
+/// A shell with a child, like a server that has started another process; both end with the test.
 struct Family {
     shell: std::process::Child,
     child: i32,
@@ -82,7 +82,7 @@ fn a_limit_takes_in_what_was_started_before_it() {
     assert_eq!(groups(), before);
 }
 
-/// What limits come to here, with this much cache, on two cores and without cache allocation.
+/// The hogs that implement limits here, with this much cache, on two cores and without cache allocation.
 fn hogs_of(llc_mib: Result<[f64; 2], String>, wanted: f64) -> Result<Vec<String>, String> {
     let limits = HostLimits { llc_mib, llc_count: 1, cores: vec![0, 1], ..HostLimits::new(Vec::new()) };
     let mut translated = Translated { controls: Limits::new(), hogs: BTreeMap::new(), allocated: None };

@@ -1,4 +1,4 @@
-//! The table of limits in the guide is the limits that there are.
+//! The table of limits in the guide matches the existing limits.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use plimsoll_machine::hog::HOGS;
 
 use super::*;
 
-/// The rows of the guide's table of limits, its head left out.
+/// The rows of the guide's table of limits, without its head.
 fn rows() -> Vec<&'static str> {
     let guide = include_str!("../../../../docs/experiments.md");
     let section = guide.split("\n### `machine`").nth(1).expect("a section on the machine");

@@ -1,12 +1,13 @@
-//! What each lever would do, by the fluid model of [`plimsoll_model::shares`], and in which order they are worth measuring.
+//! Predicts the effect of each lever by the fluid model of [`plimsoll_model::shares`], and the order in which levers
+//! are worth measuring.
 //!
-//! A workload wants as many cores as it used alone. What it gets of the cores over what it wants is what it keeps of its throughput,
-//! times the part of its loss in the study that dividing cores does not explain (caches, locks, disks). No lever is taken to mend that but
-//! cache classes, which are taken to mend all of it: the most that they can. Without CPU figures nothing is predicted, and levers come in
-//! the order of their list.
+//! A workload demands as many cores as it used alone. The predicted share of its throughput is the ratio of the cores
+//! it gets to its demand, times a factor for the loss in the study that dividing cores does not explain (caches, locks,
+//! disks). Only cache classes are assumed to change that factor, to 1: the most that they can achieve. Without CPU
+//! figures nothing is predicted, and levers come in the order of their list.
 //!
-//! Worth most: those predicted to let the protected workload keep what it is to keep, by what the others keep then; after them the rest,
-//! by what the protected one keeps.
+//! First come the levers that are predicted to let the protected workload keep its required share, ordered by the
+//! shares that the others keep. The rest follow, ordered by the share that the protected workload keeps.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use crate::summary::TOGETHER;
 /// Each workload's predicted part of its throughput alone.
 type Predicted = BTreeMap<String, f64>;
 
-/// Levers with what is predicted of them, the most promising first.
+/// Levers with their predictions, the most promising first.
 pub(super) fn ranked(results: &Results, protect: &str, slo: f64, levers: Vec<Lever>) -> Vec<(Lever, Predicted)> {
     let machine = Machine::of(results, protect);
     let told = |effect: &Effect| machine.as_ref().map(|machine| machine.keeps(effect)).unwrap_or_default();
@@ -52,7 +53,7 @@ struct Class {
     dop: f64,
     /// Cores used alone.
     used: f64,
-    /// The part of its throughput alone that it kept in the study, over what dividing cores alone would leave.
+    /// The part of its throughput alone that it kept in the study, over the part that dividing cores alone would leave.
     unexplained: f64,
 }
 
@@ -110,7 +111,7 @@ impl Machine {
         self.classes.iter().zip(got).map(keeps).collect()
     }
 
-    /// What each gets where both sides have cores of their own.
+    /// The cores that each workload gets if both sides have cores of their own.
     fn apart(&self, demands: &[Demand], protected: f64, others: f64) -> Vec<f64> {
         let side = |is_protected: bool, cores: f64| {
             let at: Vec<usize> =

@@ -1,4 +1,4 @@
-//! What a target has to isolate workloads with, and what each of it changes for the model.
+//! The levers by which a target can isolate workloads, and the effect of each in the model.
 
 use std::collections::BTreeMap;
 
@@ -15,14 +15,14 @@ pub(super) struct Lever {
     pub(super) how: Vec<String>,
 }
 
-/// What it changes.
+/// The effect of a lever in the model.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Effect {
     /// The weight of a thread of the others over one of the protected workload.
     pub(super) weight: f64,
     /// The most cores that each client of the others can use at once.
     pub(super) dop: Option<f64>,
-    /// How many clients of the others are let in at once.
+    /// The number of clients of the others that may run at once.
     pub(super) clients: Option<f64>,
     /// Cores of the protected workload and of the others.
     pub(super) split: Option<(f64, f64)>,
@@ -58,7 +58,7 @@ pub(super) fn of(results: &Results, protect: &str) -> Vec<Lever> {
     dop.into_iter().chain(others).chain(both).chain(apart).collect()
 }
 
-/// Operators that may fill only the part of the cache that their class uses again, where the cache can be divided and is not yet.
+/// Operators may fill only the part of the cache that their class reuses, if the cache can be divided and is not yet.
 fn cache_classes(results: &Results) -> Option<Lever> {
     let mut here = results.machine.capabilities.iter();
     let can = here.any(|one| one.name == LLC_WAYS && one.available);
@@ -69,7 +69,7 @@ fn cache_classes(results: &Results) -> Option<Lever> {
     })
 }
 
-/// Queries that bring their copy up to date themselves, so that no thread does so beside transactions.
+/// Queries bring their copy up to date themselves, so that no separate thread does so beside transactions.
 fn folded_by_queries(results: &Results, other: &str) -> Option<Lever> {
     (own(results, "propagation").as_deref() == Some("background")).then(|| {
         let words = format!("{other} bringing its copy up to date itself");
@@ -93,7 +93,7 @@ impl Lever {
         Lever { how: lines.iter().map(|line| (*line).to_owned()).collect(), ..self }
     }
 
-    /// Both at once: this one, with queries of `other` on one core each.
+    /// Both levers at once: this one, with queries of `other` on one core each.
     fn with(mut self, other: &str, serial: Lever) -> Self {
         let rest = self.words.strip_prefix(other).unwrap_or(&self.words).trim_start();
         self.words = match rest.strip_prefix("at ") {
@@ -117,7 +117,8 @@ fn serial(other: &str, is_embedded: bool) -> Lever {
     }
 }
 
-/// Those of the embedded engine: a core split, and for transactions CPU priorities. Its queries have no priority on the cores.
+/// Levers of the embedded engine: a core split, and for transactions CPU priorities. Its queries have no priority on
+/// the cores.
 fn embedded(results: &Results, protect: &str, other: &str, other_is_analytical: bool) -> Vec<Lever> {
     let mut levers = Vec::new();
     let cores = results.machine.cores_usable;
@@ -149,12 +150,12 @@ fn embedded(results: &Results, protect: &str, other: &str, other_is_analytical: 
     levers
 }
 
-/// `2-5`, or `2` if it is one.
+/// `2-5`, or `2` for a single core.
 fn cores_from(first: usize, count: usize) -> String {
     if count == 1 { first.to_string() } else { format!("{first}-{}", first + count - 1) }
 }
 
-/// Those of a governor before a PostgreSQL server.
+/// Levers of a governor before a PostgreSQL server.
 fn governed(results: &Results, other: &str) -> Vec<Lever> {
     if own(results, "governor").is_some_and(|mode| mode != "none") {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What workloads keep of their speed alone, block by block.
+//! The share of their speed alone that workloads keep, block by block.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,9 @@ use crate::summary::TOGETHER;
 /// Swept options with their values.
 type Setting = BTreeMap<String, String>;
 
-/// What each workload keeps at the second setting of what it had alone at the first, the protected one first. Intervals are of 95 % for
-/// `looks` such settings at once. `None` if one of them did not run both ways in at least two blocks.
+/// The share of its figures alone (first setting) that each workload keeps at the second setting, the protected one
+/// first. Intervals are of 95 % for `looks` such settings at once. `None` if one of them did not run both ways in at
+/// least two blocks.
 pub(super) fn kept(
     results: &Results,
     protect: &str,
@@ -26,7 +27,7 @@ pub(super) fn kept(
     (all.len() > 1).then_some(all)
 }
 
-/// Whether the first of them, the protected one, keeps so much.
+/// Whether the first of them, the protected one, keeps the share `slo`.
 pub(super) fn standing(kept: &[Kept], slo: f64) -> LineStanding {
     let of = |interval: &Interval| match (interval.low, interval.high) {
         (Some(low), _) if low >= slo => LineStanding::Kept,
@@ -40,7 +41,7 @@ pub(super) fn standing(kept: &[Kept], slo: f64) -> LineStanding {
 /// A figure of the first run of a block, and of the second if there was one.
 type Pair = (Option<f64>, Option<f64>);
 
-/// A run of a workload: its block, whether it is the second of two equals, and what it did.
+/// A run of a workload: its block, whether it is the second of two equal runs, and its result.
 struct Run<'a> {
     block: u32,
     is_again: bool,
@@ -78,8 +79,9 @@ fn runs<'a>(results: &'a Results, name: &str, arm: &str, setting: &Setting) -> V
     results.points.iter().filter(is_at).filter_map(run).collect()
 }
 
-/// The ratio of a figure over blocks that have both sides. Where a side ran twice in a block both runs count, and its interval is
-/// at least as wide as the difference between them, over all blocks (A/A). `None` with fewer than two blocks, or where a run lacks it.
+/// The ratio of a figure over blocks that have both sides. If a side ran twice in a block, both runs count, and the
+/// interval is at least as wide as the difference between them, over all blocks (A/A). `None` with fewer than two
+/// blocks, or if a run lacks the figure.
 fn ratio(
     alone: &[Run<'_>],
     beside: &[Run<'_>],

@@ -14,7 +14,7 @@ fn options() -> BTreeMap<String, String> {
         .into()
 }
 
-/// What a workload does per second: alone, and beside the other at a setting.
+/// The requests per second of a workload: alone, and beside the other at a setting.
 type Truth = fn(&str, bool, &BTreeMap<String, String>) -> f64;
 
 fn run(text: &str, noise: f64, truth: Truth) -> Results {
@@ -61,7 +61,7 @@ fn is(swept: &BTreeMap<String, String>, key: &str, value: &str) -> bool {
     swept.get(key).is_some_and(|own| own == value)
 }
 
-/// Each keeps half beside the other; with the others at low priority the transactions keep nearly all.
+/// Each keeps half beside the other; with the others at low priority, the transactions keep nearly all.
 fn helped(name: &str, is_alone: bool, swept: &BTreeMap<String, String>) -> f64 {
     match (name, is_alone, is(swept, "governor", "only-shares")) {
         ("oltp", true, _) => 1_000.0,
@@ -160,12 +160,12 @@ fn levers_are_ranked_by_what_dividing_cores_would_leave() {
     assert!((nice["oltp"] - 1.0 / (1.0 + 0.107)).abs() < 0.01 && nice["olap"] < 0.1, "{nice:?}");
     let serial = predicted("olap at dop 1");
     assert!((serial["oltp"] - 2.0 / 3.0).abs() < 0.01 && (serial["olap"] - 1.0 / 3.0).abs() < 0.01, "{serial:?}");
-    // Nice 10 is enough, and leaves the others more than all that is stronger.
+    // Nice 10 is enough, and leaves the others more than any stronger lever.
     assert_eq!(attempt.words(), ["olap at nice 10"]);
 }
 
-/// Each keeps less than half of its speed, which dividing cores alone does not explain. Cache classes are considered only where the cache
-/// can be divided, and then as what mends all of the rest.
+/// Each keeps less than half of its speed, which dividing cores alone does not explain. Cache classes are candidates
+/// only if the cache can be divided, and are then assumed to remove all of the rest.
 #[test]
 fn cache_classes_are_predicted_to_mend_what_dividing_cores_does_not_explain() {
     let options = options();
@@ -190,7 +190,7 @@ fn cache_classes_are_predicted_to_mend_what_dividing_cores_does_not_explain() {
     assert!((predicted["oltp"] - 0.5).abs() < 0.01, "{predicted:?}");
 }
 
-/// On the embedded engine queries can bring their copy up to date themselves, for transactions that are to be protected.
+/// On the embedded engine, queries can bring their copy up to date themselves to protect transactions.
 #[test]
 fn who_folds_changes_is_a_lever_where_transactions_are_protected() {
     let options = options();

@@ -3,7 +3,8 @@
 use crate::results::{Interval, Isolation, Kept, Line, LineStanding};
 use crate::units::percent;
 
-/// The best of what was measured: what keeps the bound surest, of several that keep it the one with which the others keep most.
+/// The best measured setting: the one that most certainly keeps the bound. Of several that keep it, the one at which
+/// the others keep most.
 pub(super) fn best(tried: &[Isolation]) -> Option<usize> {
     let own = |one: &Isolation| one.kept.first().map_or(0.0, least);
     let others = |one: &Isolation| one.kept.iter().skip(1).map(|kept| kept.throughput.value).sum::<f64>();
@@ -12,14 +13,14 @@ pub(super) fn best(tried: &[Isolation]) -> Option<usize> {
         _ => own(one),
     };
     let measured = tried.iter().enumerate().filter(|(_, one)| one.standing.is_some());
-    // Of equals the first, which is as they are.
+    // Of equal settings the first, which is the study's own.
     let best = measured.max_by(|(at_a, a), (at_b, b)| {
         a.standing.cmp(&b.standing).then(worth(a).total_cmp(&worth(b))).then(at_b.cmp(at_a))
     });
     best.map(|(at, _)| at)
 }
 
-/// The least that a workload keeps, of its throughput and of its p95.
+/// The smallest share that a workload keeps, of its throughput and of its p95.
 fn least(kept: &Kept) -> f64 {
     kept.p95.map_or(kept.throughput.value, |p95| p95.value.min(kept.throughput.value))
 }
@@ -32,7 +33,7 @@ pub(crate) fn told(interval: Interval) -> String {
     }
 }
 
-/// What follows.
+/// The conclusion.
 pub(super) fn sentence(line: &Line) -> String {
     let Line { protect, slo, tried, best, .. } = line;
     let part = percent(*slo);

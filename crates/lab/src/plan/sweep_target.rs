@@ -1,4 +1,4 @@
-//! The places that sweep keys change, and how a value gets there.
+//! The objects that sweep keys change, and how a value is applied to them.
 
 use plimsoll_machine::control::Amount;
 use plimsoll_workload::driver::{Delay, PriorityRule};
@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{PlannedWorkload, Setting};
 use crate::limits;
 
-/// What a sweep key changes.
+/// The object that a sweep key changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SweepTarget {
-    /// Which target it is.
+    /// The target itself.
     Target,
     /// An option of the target.
     Option(String),
@@ -23,7 +23,7 @@ pub enum SweepTarget {
 }
 
 impl SweepTarget {
-    /// The places that are changed one by one: this one, or those that it is made of.
+    /// The objects that are changed one by one: this one, or its parts.
     pub fn parts(&self) -> &[SweepTarget] {
         match self {
             SweepTarget::All(parts) => parts,
@@ -33,7 +33,7 @@ impl SweepTarget {
 }
 
 impl Setting {
-    /// Puts a value into its place. The error says what the value should have been.
+    /// Applies a value to its object. The error describes the valid values.
     pub(crate) fn apply(&mut self, place: &SweepTarget, value: &Value) -> Result<(), String> {
         match place {
             SweepTarget::Target => {
@@ -56,8 +56,8 @@ impl Setting {
         }
     }
 
-    /// Limits something of the machine, or no longer if the value is [`limits::UNLIMITED`]. Whether there is such a limit and such an
-    /// amount of it is not its question.
+    /// Sets a limit of the machine, or lifts it if the value is [`limits::UNLIMITED`]. Does not check whether the limit
+    /// and the amount exist.
     pub(crate) fn limit(&mut self, name: &str, value: &Value) {
         let amount = limits::amount(value);
         if amount == Amount::Text(limits::UNLIMITED.to_owned()) {
@@ -68,7 +68,7 @@ impl Setting {
     }
 }
 
-/// A value as it is typed on a command line and as targets take it: a text without quotes.
+/// A value as written on a command line and as targets accept it: a text without quotes.
 pub(crate) fn option_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -84,12 +84,12 @@ pub(crate) fn is_target_key(key: &str) -> bool {
 /// The fields of a workload that can be swept; every other name is a parameter of its benchmark.
 pub const WORKLOAD_FIELDS: [&str; 6] = ["scale", "clients", "think", "round_trip", "rate", "priority"];
 
-/// More clients than this are threads that no machine runs.
+/// No machine runs more threads of clients than this.
 const CLIENTS_MAX: u64 = 100_000;
 
 impl PlannedWorkload {
-    /// Sets one of [`WORKLOAD_FIELDS`] or a parameter. Whether the benchmark has such a scale or parameter is not its
-    /// question. The error says what the value should have been.
+    /// Sets one of [`WORKLOAD_FIELDS`] or a parameter. Does not check whether the benchmark has such a scale or
+    /// parameter. The error describes the valid values.
     pub(crate) fn set(&mut self, field: &str, value: &Value) -> Result<(), String> {
         let number = || value.as_f64().filter(|number| number.is_finite());
         let text = |example: &str| {

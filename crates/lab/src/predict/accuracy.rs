@@ -1,4 +1,4 @@
-//! How far predictions are from what was measured, beside what simpler models would have predicted.
+//! How far predictions are from measurements, compared with predictions by simpler models.
 //!
 //! Errors are summed for each workload, for the mean response of any request of a mix ([`MIX`], the thesis' `T_mix`), and for all
 //! workloads together. The baselines are:
@@ -15,15 +15,15 @@ use super::Model;
 use super::points::Asked;
 use crate::units::distinct;
 
-/// Errors of one way to predict mean responses, over mixes that were measured and not used for adjusting the model. All are relative: 0.1
-/// is 10 %.
+/// Errors of one way to predict mean responses, over measured mixes that were not used to adjust the model. All are
+/// relative: 0.1 is 10 %.
 #[derive(Debug, Clone, Serialize)]
 pub struct Accuracy {
     /// `idd`, `mva` or `des`, or the name of a baseline.
     pub model: &'static str,
-    /// Whether measured mixes adjusted it, so that it does not follow from workloads alone.
+    /// Whether measured mixes adjusted the model, so that it does not follow from workloads alone.
     pub is_calibrated: bool,
-    /// Whose responses: a workload, `any request` of each mix, or `all` workloads.
+    /// The subject of the responses: a workload, `any request` of each mix, or `all` workloads.
     pub of: String,
     /// Figures compared. A count.
     pub count: usize,
@@ -33,7 +33,7 @@ pub struct Accuracy {
     pub largest: f64,
     /// Mean error: above 0 if predictions are too long.
     pub bias: f64,
-    /// Share of measured means within the predicted 95 % interval; `None` where predictions have none.
+    /// Share of measured means within the predicted 95 % interval; `None` if predictions have none.
     pub covered: Option<f64>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) const MIX: &str = "any request";
 
 /// A mix with several ways to predict it.
 pub(super) struct Judged {
-    /// Means that were measured, seconds, by workload; then of any request.
+    /// The measured means, seconds, by workload; then of any request.
     measured: Vec<(String, Option<f64>)>,
     ways: Vec<Way>,
 }
@@ -56,18 +56,19 @@ type Predicted = (f64, Option<(f64, f64)>);
 struct Way {
     name: &'static str,
     is_calibrated: bool,
-    /// In the order of what was measured.
+    /// In the order of the measured means.
     predicted: Vec<Option<Predicted>>,
 }
 
-/// What is known of a mix, for those ways that need no model.
+/// The known figures of a mix, for the ways that need no model.
 struct Known<'a> {
     asked: &'a Asked,
     mix: &'a Mix,
 }
 
 impl Known<'_> {
-    /// The mean response of any request, if those of workloads are these: each client sends requests as fast as it gets answers.
+    /// The mean response of any request, given those of the workloads: each client sends requests as fast as it gets
+    /// answers.
     fn of_any(&self, responses_s: &[Option<f64>]) -> Option<f64> {
         let (mut seconds, mut requests) = (0.0, 0.0);
         for (member, response_s) in self.mix.members.iter().zip(responses_s).filter(|(member, _)| member.population > 0)
@@ -80,7 +81,7 @@ impl Known<'_> {
         (requests > 0.0).then(|| seconds / requests)
     }
 
-    /// What was measured. The mean of any request needs all of them.
+    /// The measured means. The mean of any request needs all of them.
     fn measured(&self) -> Vec<(String, Option<f64>)> {
         let of = |member: &super::points::AskedMember| Some(member.measured?.response_ms?.value * 1e-3);
         let members = &self.asked.members;
@@ -114,7 +115,7 @@ impl Known<'_> {
 
     fn bounds(&self, plain: &Prediction) -> Way {
         let mut bounds = bounds::asymptotic(&plain.network);
-        // Behind its classes the network has upkeep.
+        // After its classes the network has upkeep.
         bounds.truncate(self.mix.members.len());
         let mut way =
             self.plain_way("asymptotic bounds", bounds.iter().map(|one| Some(one.as_ref()?.response_s_min)).collect());
@@ -125,7 +126,7 @@ impl Known<'_> {
         way
     }
 
-    /// `None` of a workload beside one with which it was in no pair.
+    /// `None` if a workload was never paired with one of the others.
     fn linear(&self, lessons: &[Lesson]) -> Option<Way> {
         let alone_s = self.alone_s();
         let of = |at: usize| {
@@ -156,7 +157,7 @@ fn per_client_s(lessons: &[Lesson], own: &str, other: &str, alone_s: f64) -> Opt
     (square > 0.0).then(|| product / square)
 }
 
-/// What was measured of a mix beside every prediction of it; `None` where nothing was measured, or the model has seen it.
+/// The measurements of a mix with every prediction of it; `None` if there are none, or if the model has used them.
 pub(super) fn judged(
     model: Model,
     asked: &Asked,
@@ -182,7 +183,7 @@ pub(super) fn judged(
     Some(Judged { measured: known.measured(), ways })
 }
 
-/// Errors by whose responses, then by model: the one that was asked for first, then the baselines.
+/// Errors by subject, then by model: the requested one first, then the baselines.
 pub(super) fn summed(judged: &[Judged]) -> Vec<Accuracy> {
     let measured = judged.iter().flat_map(|one| &one.measured).map(|(name, _)| name.as_str());
     let mut names = distinct([ALL].into_iter().chain(measured.filter(|name| *name != MIX)));

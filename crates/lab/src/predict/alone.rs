@@ -17,8 +17,8 @@ pub(crate) struct Anchor {
     pub(crate) simulated_ms: f64,
 }
 
-/// A percentile, `p50`, `p95` or `p99`, of a workload alone with the clients that the experiment gives it; `None` if too few requests
-/// say what it is.
+/// A percentile, `p50`, `p95` or `p99`, of a workload alone with the experiment's number of clients; `None` if too few
+/// requests determine it.
 pub(crate) fn percentile(results: &Results, workload: &str, name: &str) -> Result<Option<Anchor>, PredictError> {
     let inputs = Inputs::of(results);
     let Some(base) = inputs.bases().into_iter().next() else { return Ok(None) };

@@ -1,8 +1,8 @@
-//! What sharing the last-level cache costs each workload of a pair, from its throughput alone with less and less of the cache, and what masks of the
-//! three classes would give back.
+//! The cost of sharing the last-level cache for each workload of a pair, from its throughput alone with shrinking
+//! shares of the cache, and the gain from masks of the three classes.
 //!
-//! The cache is swept by `llc_mib` or `llc_ways`. Where reads from memory were measured, they are the fill rates of [`plimsoll_model::cache_sharing`], and shares
-//! follow; otherwise there are bounds.
+//! The cache is swept by `llc_mib` or `llc_ways`. If reads from memory were measured, they are the fill rates of
+//! [`plimsoll_model::cache_sharing`], and shares follow; otherwise there are bounds.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -18,10 +18,10 @@ use crate::limits::{LLC_MIB, UNLIMITED};
 use crate::results::{Interval, Results};
 use crate::units::distinct;
 
-/// Keys whose sweep is one of the cache.
+/// Sweep keys that change the cache.
 const AXES: [&str; 2] = [LLC_MIB, "llc_ways"];
 
-/// Ways of the processor of the study, by which masks are told where the machine's ways are not known.
+/// Ways of the study's processor. Masks are given in these if the machine's ways are not known.
 const WAYS: u32 = 20;
 
 /// A class is wide enough for a workload that keeps this part of its throughput in it (NO V.B).
@@ -34,8 +34,8 @@ pub struct CachePair {
     pub setting: Setting,
     /// The sweep key of the curves.
     pub key: &'static str,
-    /// Whether shares follow from measured fill rates. If not, values are those of equal shares, and intervals go from the least cache that was
-    /// measured to all of it.
+    /// Whether shares follow from measured fill rates. If not, values are those of equal shares, and intervals extend
+    /// from the smallest measured cache to all of it.
     pub has_fill_rates: bool,
     /// Both.
     pub workloads: Vec<CacheShared>,
@@ -54,7 +54,7 @@ pub struct CacheShared {
     pub class: &'static str,
     /// With the masks of both classes.
     pub with_masks: Interval,
-    /// As measured together; `None` where it was not.
+    /// As measured together; `None` if it was not.
     pub measured: Option<Interval>,
     /// Predicted over measured, less 1; `None` as for `measured`.
     pub error: Option<f64>,
@@ -111,7 +111,8 @@ fn curve(results: &Results, cells: &Cells<'_>, alone: &[(f64, &Cell<'_>)], witho
     Curve::new(alone.iter().filter_map(point).collect())
 }
 
-/// The smallest class that is wide enough for a workload, and its part of the cache. What was not measured is sensitive.
+/// The smallest class that is wide enough for a workload, and its part of the cache. A workload without measurements
+/// counts as sensitive.
 fn class(curve: &Curve, cache: f64) -> (CacheClass, f64) {
     let all = WayMask::run(0, WAYS);
     let ways = CacheWays { bytes: 0, ways: WAYS, allowed: all, sparse: false, groups_free: 3 };
@@ -125,7 +126,7 @@ fn class(curve: &Curve, cache: f64) -> (CacheClass, f64) {
     (class, share(class))
 }
 
-/// Every pair of workloads that have curves, beside what `against`, or the run itself, has measured of it.
+/// Every pair of workloads that have curves, with the measurements of it by `against` or the run itself.
 pub(super) fn pairs(results: &Results, cells: &Cells<'_>, against: Option<&Results>) -> Vec<CachePair> {
     let Some(key) = axis(results) else { return Vec::new() };
     let settings = distinct(results.points.iter().map(|point| rest(&point.setting, key)));
@@ -198,7 +199,7 @@ fn predicted(
     })
 }
 
-/// Throughput of a workload beside just this other one over that alone, with all of the cache.
+/// Throughput of a workload beside only this other one, over its throughput alone with all of the cache.
 fn measured(results: &Results, key: &str, setting: &Setting, name: &str, other: &str) -> Option<Interval> {
     let amount_of = |setting: &Setting| amount(results, key, setting, None);
     let most = results.points.iter().filter_map(|point| amount_of(&point.setting)).fold(0.0, f64::max);
@@ -219,7 +220,7 @@ fn measured(results: &Results, key: &str, setting: &Setting, name: &str, other: 
     entry.map(|entry| entry.ratio)
 }
 
-/// What to know of these predictions, in sentences.
+/// Cautions about these predictions, in sentences.
 pub(crate) fn cautions(pairs: &[CachePair]) -> Vec<String> {
     let mut told = Vec::new();
     if pairs.is_empty() {

@@ -1,4 +1,4 @@
-//! What a run has measured of each workload alone, and what mixes have shown of slowing each other down.
+//! The measurements of each workload alone, and of the slowdown of workloads in mixes.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use crate::analysis::cells::{Cell, Cells};
 use crate::results::{Point, Results, WorkloadResult};
 use crate::units::distinct;
 
-/// By how much windows may be off Little's law, so that the model still learns from them: twice what claims allow, since it averages them.
+/// The deviation from Little's law up to which the model learns from windows: twice the limit for claims, because it
+/// averages them.
 const LITTLES_DIFFERENCE_MAX: f64 = 0.1;
 
 /// Swept settings.
@@ -43,19 +44,19 @@ impl<'a> Inputs<'a> {
         self.cells.of_workload(workload).filter(|cell| cell.arm == arm && base_of(cell.setting) == *base).collect()
     }
 
-    /// The clients that a workload had in these runs.
+    /// The number of clients of a workload in these runs.
     pub(super) fn clients(&self, cell: &Cell<'_>) -> Option<u32> {
         cell.runs.first().map(|run| self.cells.result(cell, *run).clients as u32)
     }
 
-    /// The clients that the experiment gives a workload where they are not swept; 1 where they are.
+    /// The number of clients that the experiment gives a workload; 1 if it is swept.
     pub(super) fn usual_clients(&self, workload: &str) -> u32 {
         let fixed = self.results.experiment.settings.get(&format!("{workload}.clients"));
         fixed.and_then(Value::as_u64).map_or(1, |clients| clients as u32)
     }
 
-    /// How often a number of clients would have to be halved or doubled to come within what was measured of the workload alone, and, if
-    /// there are any, in mixes; 0 within.
+    /// How often a number of clients must be halved or doubled to come within the measured range of the workload alone
+    /// and, if there are any, of mixes; 0 within.
     fn doublings(&self, base: &Setting, workload: &str, clients: u32) -> f64 {
         if clients == 0 {
             return 0.0;
@@ -72,7 +73,7 @@ impl<'a> Inputs<'a> {
         beyond(&alone).unwrap_or(0.0).max(beyond(&mixes).unwrap_or(0.0))
     }
 
-    /// How far a mix lies beyond what was measured, in doublings of clients or cores.
+    /// How far a mix lies beyond the measured range, in doublings of clients or cores.
     pub(super) fn doublings_beyond(&self, asked: &Asked) -> f64 {
         let of_members = asked.members.iter().map(|member| self.doublings(&asked.base, &member.name, member.clients));
         let ran_on = f64::from(self.cores_at(&asked.base).max(1));
@@ -103,7 +104,7 @@ impl<'a> Inputs<'a> {
             (f64::from(measured) / f64::from(clients.max(1))).ln().abs()
         };
         let valid: Vec<&Cell<'a>> = cells.into_iter().filter(|cell| !cell.runs.is_empty()).collect();
-        // Windows in which few requests end do not show what a request needs; they serve only where there are no better ones.
+        // Windows in which few requests end do not show what a request needs; they serve only if no better ones exist.
         let steady = valid.iter().copied().filter(|cell| self.is_steady(cell));
         let nearest = steady.min_by(|a, b| distance(a).total_cmp(&distance(b)));
         let nearest = nearest.or_else(|| valid.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b))));
@@ -121,7 +122,7 @@ impl<'a> Inputs<'a> {
     fn alone(&self, cell: &Cell<'_>) -> Alone {
         let block_count = cell.runs.iter().map(|run| self.cells.block(*run) + 1).max().unwrap_or(0);
         let mut blocks = vec![None; block_count];
-        // Of windows that are too short for its requests only the shorter ones are seen.
+        // Windows that are too short for their requests see only the shorter requests.
         let is_steady =
             WorkloadResult::littles_law(cell.runs.iter().map(|run| self.cells.result(cell, *run))).doubt().is_none();
         let is_open = self.setting(cell.setting, cell.workload, "rate").is_some_and(|rate| !rate.is_null());
@@ -135,7 +136,7 @@ impl<'a> Inputs<'a> {
         Alone { name: cell.workload.to_owned(), population: self.clients(cell).unwrap_or(0), blocks }
     }
 
-    /// Whether the database in this process was told to use no disk at all.
+    /// Whether the options of the embedded database rule out any disk.
     fn is_in_memory(&self) -> bool {
         let is =
             |key: &str, value: &str| self.results.experiment.settings.get(key).and_then(Value::as_str) == Some(value);
@@ -145,8 +146,8 @@ impl<'a> Inputs<'a> {
             && is("target.memory_grant_mib", "unlimited")
     }
 
-    /// The mix that is asked for. With `turns`, which lessons at its settings have taught, demands are adjusted as far as something
-    /// shows how; without, they are as alone.
+    /// The requested mix. With `turns`, learned from the lessons at its settings, demands are adjusted as far as the
+    /// lessons show; without, they are as alone.
     pub(super) fn mix(&self, asked: &Asked, turns: Option<&Turns>) -> Result<Mix, PredictError> {
         let mut members = Vec::new();
         for member in &asked.members {
@@ -167,8 +168,8 @@ impl<'a> Inputs<'a> {
         Ok(Member { alone, population: clients, think_s, needs_thread: self.is_embedded() && self.is_analytical(name) })
     }
 
-    /// How requests of these workloads slow each other down: as arms with several workloads have shown, or else as the instructions that each
-    /// executes alone say, if they were counted.
+    /// How requests of these workloads slow each other down: as measured in arms with several workloads, or else as
+    /// predicted from the instructions that each executes alone, if they were counted.
     fn slowdown(&self, base: &Setting, members: &[Member]) -> Slowdown {
         let points: Vec<_> = members.iter().map(|member| self.calibrations(base, &member.alone.name)).collect();
         let is_counted = |member: &Member| {
@@ -232,13 +233,13 @@ impl<'a> Inputs<'a> {
             |key: &str| base.get(key).or_else(|| self.results.experiment.settings.get(&format!("target.{key}")));
         let number = |key: &str| option(key).and_then(Value::as_u64).filter(|threads| *threads > 0);
         let dop = number("dop").unwrap_or(1);
-        // Runs of before the option had as many as `dop`.
+        // Runs from before the option was introduced had as many as `dop`.
         let threads = number("workers").unwrap_or(dop);
         self.is_embedded().then(|| u32::try_from((threads / dop).max(1)).unwrap_or(u32::MAX))
     }
 
-    /// The rank of each member before the cores, larger first; `None` if all are equal there. An error says what the model does not
-    /// know.
+    /// The rank of each member at the cores, larger first; `None` if all are equal there. An error says what the model
+    /// lacks.
     pub(super) fn ranks(&self, asked: &Asked) -> Option<Result<Vec<u8>, String>> {
         let option =
             |key: &str| asked.base.get(key).or_else(|| self.results.experiment.settings.get(&format!("target.{key}")));
@@ -270,8 +271,8 @@ impl<'a> Inputs<'a> {
         Some(Ok(parsed.iter().map(rank).collect()))
     }
 
-    /// Whether locks decide: two workloads on the same tables, or one that waits for its own clients' locks with another
-    /// number of them than it was measured with.
+    /// Whether locks determine the result: two workloads use the same tables, or one that waits for its own clients'
+    /// locks has another number of clients than it was measured with.
     fn shares_tables(&self, asked: &Asked, members: &[Member]) -> bool {
         let tables = |member: &AskedMember| {
             let setting = |key: &str| self.setting(&asked.base, &member.name, key).map(Value::to_string);
@@ -315,7 +316,7 @@ impl<'a> Inputs<'a> {
         Machine { cores: asked.cores.unwrap_or_else(|| self.cores_at(&asked.base)), ..self.machine_of(&asked.base) }
     }
 
-    /// The same as it was in these runs.
+    /// The machine as it was in these runs.
     pub(super) fn machine_of(&self, base: &Setting) -> Machine {
         let disk = match self.disk(base) {
             DiskModel::Probed(disk) => Disk::Curve { rates: disk.rates() },
@@ -324,7 +325,8 @@ impl<'a> Inputs<'a> {
         Machine { cores: self.cores_at(base), disk, query_threads: self.queries_at_once(base) }
     }
 
-    /// How the disk of these runs is modelled: by its curve if it was probed, unless the machine has several, whose figures come as one sum.
+    /// The disk model of these runs: its curve if it was probed, unless the machine has several disks, whose figures
+    /// are summed.
     fn disk(&self, base: &Setting) -> DiskModel<'_> {
         if self.is_in_memory() {
             return DiskModel::None;
@@ -341,8 +343,8 @@ impl<'a> Inputs<'a> {
         probed.filter(|disk| disk.is_only).map_or(DiskModel::Busy, DiskModel::Probed)
     }
 
-    /// What each arm of this run with several workloads has shown of one of them: its CPU seconds beside alone, over the share
-    /// of all cores that the others used.
+    /// The measurements of a workload in each of this run's arms with several workloads: its CPU seconds relative to
+    /// alone, over the share of all cores that the others used.
     fn calibrations(&self, base: &Setting, workload: &str) -> Vec<Calibration> {
         let cells = self.cells.of_workload(workload);
         let mixes = cells.filter(|cell| !cell.arm.starts_with("alone:") && base_of(cell.setting) == *base);
@@ -374,7 +376,7 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Swept settings without those that say how much load there is.
+/// Swept settings without those that determine the load.
 pub(super) fn base_of(setting: &Setting) -> Setting {
     let is_load =
         |key: &str| key.split('+').all(|part| matches!(part.rsplit('.').next().unwrap_or(part), "clients" | "think"));

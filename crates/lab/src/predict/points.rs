@@ -1,4 +1,4 @@
-//! Which mixes are asked for: those of a `--vary` key, or those that were measured.
+//! The requested mixes: those of a `--vary` key, or the measured ones.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -13,26 +13,26 @@ use crate::experiment::range;
 use crate::results::{Estimate, Interval, Results, WorkloadResult};
 use crate::units::{self, distinct};
 
-/// More mixes than this are a slip of the pen.
+/// More mixes than this are taken for a typing error.
 const VALUES_MAX: usize = 1000;
 
 /// The key of the cores that all workloads share, whose effect the model knows.
 const CORES: &str = "cores";
 
-/// A key and the values that it is to have: `olap.clients=1..50`, `cores=2,4,8`.
+/// A key and its values: `olap.clients=1..50`, `cores=2,4,8`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vary {
-    /// The key as typed.
+    /// The key as written.
     pub key: String,
     /// Its values.
     pub values: Vec<u32>,
 }
 
-/// What is wrong with what is to be varied.
+/// A fault of the key or values to vary.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VaryError {
-    /// It does not say a key and its values.
+    /// The text is not a key and its values.
     #[error(
         "`{0}` does not say what to vary; write KEY=FIRST..LAST, as in olap.clients=1..50, or a list, as in cores=2,4"
     )]
@@ -63,7 +63,7 @@ pub enum VaryError {
         /// The keys that it swept.
         known: String,
     },
-    /// No model knows what the key does.
+    /// No model predicts the effect of the key.
     #[error(
         "`{key}` was not measured in a form that a model knows{hint}; these can be varied: {known}. To learn what it does, sweep it in an experiment"
     )]
@@ -101,17 +101,17 @@ impl FromStr for Vary {
     }
 }
 
-/// What was measured of a workload in a mix, with 95 % intervals over blocks.
+/// The measurements of a workload in a mix, with 95 % intervals over blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Measured {
     /// Requests per second.
     pub throughput_per_s: Interval,
-    /// Mean response, milliseconds; `None` if nothing was answered, or windows were too short for it.
+    /// Mean response, milliseconds; `None` if no request was answered, or windows were too short for it.
     pub response_ms: Option<Interval>,
 }
 
 impl Measured {
-    /// The response is left out where the windows do not obey Little's law: they are then too short for it.
+    /// The response is left out if the windows do not obey Little's law: they are then too short for it.
     fn of(cell: &Estimate, results: &Results) -> Self {
         let points = cell.runs.iter().filter_map(|run| results.points.get(*run));
         let runs = points.flat_map(|point| &point.workloads).filter(|one| one.name == cell.workload);
@@ -192,8 +192,8 @@ fn measured(inputs: &Inputs<'_>, results: &Results, is_calibration: bool) -> Vec
     mixes.into_iter().map(|(_, _, mix)| mix).filter(|mix| mix.members.len() > 1).collect()
 }
 
-/// The run without the settings that have these values of a swept key, and the mixes of these settings: what teaches the model, and what
-/// judges it. Both were measured in the same blocks, so that what changes from hour to hour is in both.
+/// Splits a run by the settings that have these values of a swept key: the run without them, which trains the model,
+/// and the mixes of these settings, which test it. Both were measured in the same blocks, so slow drift affects both.
 pub fn hold_out(results: &Results, held: &Vary) -> Result<(Results, Results), VaryError> {
     let value = |setting: &Setting| setting.get(&held.key).and_then(Value::as_u64);
     let is_held =
@@ -217,13 +217,13 @@ pub fn hold_out(results: &Results, held: &Vary) -> Result<(Results, Results), Va
     }
     let (mut taught, mut judges) = (results.clone(), results.clone());
     taught.points.retain(|point| !is_held(&point.setting));
-    // These say which points they are of, by position: of what is left they say nothing.
+    // These refer to points by position, which the remaining points no longer have.
     taught.estimates.clear();
     judges.estimates.retain(|cell| is_held(&cell.setting));
     Ok((taught, judges))
 }
 
-/// Whether a measured mix is among the values that are asked for.
+/// Whether a measured mix is among the requested values.
 fn is_within(mix: &Asked, vary: Option<&Vary>) -> bool {
     vary.is_none_or(|vary| {
         if let Some(value) = mix.base.get(&vary.key) {
@@ -234,8 +234,8 @@ fn is_within(mix: &Asked, vary: Option<&Vary>) -> bool {
     })
 }
 
-/// These workloads together, with each value of the key: clients of one of them, cores, or a setting that was swept, such as `dop`. What a
-/// setting does to a workload alone is not predicted, so each of its values must have been measured.
+/// These workloads together, with each value of the key: clients of one of them, cores, or a swept setting such as
+/// `dop`. The effect of a setting on a workload alone is not predicted, so each of its values must have been measured.
 fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<Asked>, PredictError> {
     let bases = inputs.bases();
     let own: Vec<String> = names.iter().map(|name| format!("{name}.clients")).collect();
@@ -283,7 +283,7 @@ fn varied(inputs: &Inputs<'_>, vary: &Vary, names: &[&String]) -> Result<Vec<Ask
     Ok(mixes)
 }
 
-/// Settings but for one.
+/// Settings without one key.
 pub(crate) fn without(setting: &Setting, key: &str) -> Setting {
     setting.iter().filter(|(own, _)| *own != key).map(|(own, value)| (own.clone(), value.clone())).collect()
 }

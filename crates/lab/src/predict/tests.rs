@@ -1,4 +1,4 @@
-//! Predictions of machines whose truth is known: each is a queueing network, whose solutions stand in for measurements.
+//! Predictions for machines whose truth is known: each is a queueing network, whose solutions replace measurements.
 
 use plimsoll_machine::disk_speed::{DepthPoint, DiskSpeed};
 use plimsoll_machine::memory_speed::Figure;
@@ -11,7 +11,7 @@ use crate::plan::Setting;
 use crate::predict::window::DiskModel;
 use crate::results::{Counters, Device, LockWait, Results, TimeShare, WorkloadResult};
 
-/// Short transactions and long ones, without pauses, and what each needs of the cores, seconds.
+/// Short transactions and long ones, without pauses, and the demands of each at the cores, seconds.
 pub(crate) const EXPERIMENT: &str = r#"
 name = "mix"
 arms = ["alone:short", "alone:long", "together"]
@@ -30,7 +30,8 @@ repeats = 4
 "#;
 const DEMANDS_S: [(&str, f64); 2] = [("short", 0.002), ("long", 0.010)];
 
-/// What the workloads of an arm do with these clients, where each needs `slowed` times its CPU seconds beside others.
+/// The results of the workloads of an arm with these clients, if each needs `slowed` times its CPU seconds beside
+/// others.
 fn truth(members: &[(&str, u32)], cores: u32, slowed: f64) -> Vec<f64> {
     let demand = |name: &str| DEMANDS_S.iter().find(|(of, _)| *of == name).expect("one of the two").1;
     let factor = if members.len() > 1 { slowed } else { 1.0 };
@@ -148,7 +149,7 @@ fn a_mix_is_predicted_from_workloads_alone() {
     assert!(predicted.accuracy.iter().all(|one| one.model != "linear interference"), "no pair was measured before");
 }
 
-/// Where the response grows by the same time for each client of the other, that is all there is to know.
+/// If the response grows by the same time for each client of the other workload, the linear model is exact.
 #[test]
 fn what_each_client_adds_is_a_baseline_where_pairs_were_measured() {
     let calibrated = run(&EXPERIMENT.replace("[10, 30, 60]", "[10, 60]"), 1.0, 0.0, |_, _| {});
@@ -161,7 +162,7 @@ fn what_each_client_adds_is_a_baseline_where_pairs_were_measured() {
 
 #[test]
 fn mixes_that_were_measured_teach_how_requests_slow_each_other_down() {
-    // Each request needs 1.4 times its CPU seconds beside others, whatever their load.
+    // Each request needs 1.4 times its CPU seconds beside others, at any load.
     let one_mix = EXPERIMENT.replace("[10, 30, 60]", "[30]");
     let calibrated = run(&one_mix, 1.4, 0.0, |_, _| {});
     let held_out = run(&EXPERIMENT.replace("[10, 30, 60]", "[20, 40]"), 1.4, 0.0, |_, _| {});
@@ -169,7 +170,7 @@ fn mixes_that_were_measured_teach_how_requests_slow_each_other_down() {
     let of = |model: &str| predicted.accuracy.iter().find(|one| one.model == model).expect(model);
     assert!(of("idd").mean_absolute < 0.08, "{:?}", predicted.accuracy);
     assert!(of("mva").mean_absolute > 2.0 * of("idd").mean_absolute, "{:?}", predicted.accuracy);
-    // Beside its own mixes the model is not judged: it has seen them.
+    // The model is not judged by its own mixes, because it was adjusted by them.
     let own = predict(&calibrated, None, &request(None, Model::Idd)).expect("all is there");
     assert!(own.mixes[0].is_calibration && own.accuracy.is_empty(), "{own:?}");
     assert!(own.mixes[0].cautions.iter().any(|caution| caution.starts_with("calibrated: adjusted by mixes")));
@@ -199,7 +200,8 @@ fn what_was_not_measured_is_marked() {
     assert!(predicted.mixes[2].cautions.iter().any(|caution| caution.contains("demands are as alone")));
 }
 
-/// What the thesis adjusts demands by: a mix executes instructions at one rate, which slows the faster workload down.
+/// The thesis' basis for adjusting demands: a mix executes instructions at one rate, which slows the faster workload
+/// down.
 #[test]
 fn counters_adjust_demands_where_no_mix_has_taught() {
     let count = |kernel: Option<f64>| {
@@ -230,7 +232,7 @@ fn counters_adjust_demands_where_no_mix_has_taught() {
     assert!(cautions.contains("demands are as alone"), "{cautions}");
 }
 
-/// Where the target has CPU priorities and workloads have different ones, the simulation serves the higher one first.
+/// If the target has CPU priorities and workloads have different ones, the simulation serves the higher one first.
 #[test]
 fn the_simulation_knows_cpu_priorities() {
     let target =
@@ -304,7 +306,7 @@ fn what_is_missing_is_named_with_what_would_measure_it() {
     assert!(predicted.mixes[0].refused.as_deref().is_some_and(|why| why.contains("at least 20")), "{predicted:?}");
 }
 
-/// A setting that was swept is varied over what was measured alone at each of its values: here at two degrees that need the same.
+/// A swept setting is varied over its values that were measured alone: here two degrees with equal demands.
 #[test]
 fn a_swept_setting_is_varied_over_its_measured_values() {
     let swept = alone_only(EXPERIMENT).replace("[sweep]", "[sweep]\ndop = [1, 2]");
@@ -319,8 +321,8 @@ fn a_swept_setting_is_varied_over_its_measured_values() {
     assert!(predict(&alone, None, &request("dpo=1")).expect_err("a slip").to_string().contains("did you mean `dop`?"));
 }
 
-/// A disk that was busy half of the time with four operations at once, which it serves three times as fast as one after the other, has done the
-/// work of one and a half seconds per second.
+/// A disk that was busy half of the time with four operations at once, which it serves three times as fast as one at a
+/// time, has done one and a half seconds of work per second.
 #[test]
 fn a_disk_that_serves_several_at_once_has_done_more_than_it_was_busy() {
     let point = |(depth, rate): (u32, f64)| DepthPoint { depth, reads_per_s: Figure::of("1/s", &[rate]).expect("one") };
@@ -345,7 +347,7 @@ fn a_disk_that_serves_several_at_once_has_done_more_than_it_was_busy() {
     let idle = Device { io_busy: Some(0.0), reads_per_s: Some(0.0), read_ms: None, ..device };
     assert_eq!(probed.seconds_per_s(&idle), Some(0.0));
     assert_eq!(probed.seconds_per_s(&Device { reads_per_s: None, ..device }), None, "not measured is not 0");
-    // Held back by the kernel, the disk is less busy than the limit is used.
+    // The kernel delays requests, so the disk is busy for less time than the used part of the limit.
     let limited =
         DiskModel::Limited(vec![(1_000.0, |device| device.reads_per_s), (1_000.0, |device| device.writes_per_s)]);
     assert_eq!(limited.seconds_per_s(&device), Some(0.9));

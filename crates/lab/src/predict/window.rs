@@ -1,14 +1,15 @@
-//! What one window of a workload alone has shown: what its requests needed of cores and disk, and how long they took.
+//! The demands shown by one window of a workload alone: the cores and disk that its requests needed, and their response
+//! times.
 
 use plimsoll_machine::disk_speed::DiskSpeed;
 use plimsoll_model::demand::{Block, Figure};
 
 use crate::results::{Counters, Device, Point, WorkloadResult};
 
-/// What a disk did per second.
+/// A rate of the disk, per second.
 pub(super) type DiskRate = fn(&Device) -> Option<f64>;
 
-/// Limits of the disk, each with what it limits.
+/// Limits of the disk, each with the rate that it limits.
 pub(super) const DISK_LIMITS: [(&str, DiskRate); 4] = [
     ("read_mb_s", |device| device.read_mb_s),
     ("write_mb_s", |device| device.write_mb_s),
@@ -16,31 +17,31 @@ pub(super) const DISK_LIMITS: [(&str, DiskRate); 4] = [
     ("write_iops", |device| device.writes_per_s),
 ];
 
-/// Who sent the requests of a window, and to what.
+/// The clients of a window's requests, and the database that they used.
 pub(super) struct Clients {
     pub(super) cores: u32,
-    /// Whether clients send the next request as soon as they can, and windows are long enough to see all of them.
+    /// Whether clients send the next request as soon as they can, and windows are long enough to see all requests.
     pub(super) never_pause: bool,
 }
 
 /// How a disk is modelled.
 pub(super) enum DiskModel<'a> {
-    /// Nothing uses one: all is in this process.
+    /// No disk is used: the database is in this process.
     None,
     /// By the seconds in which it was busy.
     Busy,
     /// By its curve.
     Probed(&'a DiskSpeed),
-    /// By what it may do per second. The kernel holds back what is beyond, and the disk itself is idle meanwhile.
+    /// By the permitted rates per second. The kernel delays requests beyond them while the disk itself is idle.
     Limited(Vec<(f64, DiskRate)>),
 }
 
 impl DiskModel<'_> {
     /// Seconds of the disk per second. `None` if they were not measured.
     ///
-    /// By its curve they are those in which it was busy, times how much faster than one after the other it answered as many operations at once
-    /// as it then had: by Little's law, the sum of their times over the time in which there were any. Under limits they are the part that was
-    /// used of the scarcest one.
+    /// By its curve, they are the seconds in which it was busy, times its speed-up at the number of operations that it
+    /// then served at once. By Little's law that number is the sum of their times over the time in which there were
+    /// any. Under limits, they are the used part of the scarcest limit.
     pub(super) fn seconds_per_s(&self, device: &Device) -> Option<f64> {
         match self {
             DiskModel::None => Some(0.0),
@@ -59,10 +60,11 @@ impl DiskModel<'_> {
     }
 }
 
-/// What a window of a workload alone has shown. CPU seconds are those of a server's processes for the workload and of its clients, if the kernel
-/// accounts for them by process, and the rest is upkeep; otherwise all that the machine spent. The disk's are all of the machine's.
+/// The demands shown by a window of a workload alone. CPU seconds are those of a server's processes for the workload
+/// and of its clients, if the kernel accounts for them by process, and the rest is upkeep; otherwise all that the
+/// machine spent. The disk's are all of the machine's.
 pub(super) fn block(point: &Point, result: &WorkloadResult, clients: &Clients, disk: &DiskModel<'_>) -> Option<Block> {
-    // Requests that began or ended outside of the window count by their part in it.
+    // Requests that began or ended outside the window count by their part in it.
     let within = result.all.throughput_per_s * point.window_s;
     let latency = result.all.latency_us?;
     (within > 0.0 && result.all.completed > 0).then(|| {
@@ -113,7 +115,7 @@ fn why_missing(point: &Point, sensor: &str) -> String {
     point.unmeasured.get(sensor).map_or_else(|| "not measured in this run".to_owned(), |why| why.reason.clone())
 }
 
-/// CPU seconds that a run spent on one of its workloads and can tell from the others', and its requests.
+/// CPU seconds that a run attributes to one of its workloads alone, and the workload's requests.
 pub(super) fn own_cpu_s(point: &Point, result: &WorkloadResult) -> Option<(f64, f64)> {
     match &result.server {
         Some(_) => Some((own_on_server(result)?, result.all.throughput_per_s * point.window_s)),
@@ -125,8 +127,8 @@ pub(super) fn own_cpu_s(point: &Point, result: &WorkloadResult) -> Option<(f64, 
     }
 }
 
-/// Sum of the response times of a window, in seconds, and its requests. What requests spent before the window and what others spent in it, without
-/// ending in it, are equal on average; the sum takes half of each.
+/// Sum of the response times of a window, in seconds, and its requests. The time that its requests spent before the
+/// window and the time that unfinished requests spent in it are equal on average; the sum takes half of each.
 pub(super) fn response(result: &WorkloadResult) -> Option<(f64, f64)> {
     let requests = result.all.completed as f64;
     let ended_s = result.all.latency_us?.mean * 1e-6 * requests;
@@ -134,7 +136,8 @@ pub(super) fn response(result: &WorkloadResult) -> Option<(f64, f64)> {
     Some((ended_s * (1.0 + part / 2.0), requests))
 }
 
-/// CPU seconds of the server's processes for a workload and of its clients, by the scheduler's books; `None` if they are not known.
+/// CPU seconds of the server's processes for a workload and of its clients, by the scheduler's accounts; `None` if
+/// unknown.
 fn own_on_server(result: &WorkloadResult) -> Option<f64> {
     let server = result.server.as_ref()?;
     let workers = server.workers.as_ref().map_or(Some(0.0), |workers| workers.cpu_run_s)?;

@@ -1,5 +1,5 @@
-//! What the page carries for each chart, as JSON beside it. The script in `web/` draws it; field for field this is
-//! `web/src/chart.ts`, and `web/test/charts.json` is written by a test here and read by the tests there.
+//! The data that the page carries for each chart, as JSON beside it. The script in `web/` draws it; field for field
+//! this is `web/src/chart.ts`, and `web/test/charts.json` is written by a test here and read by the tests there.
 
 use maud::{Markup, PreEscaped, html};
 use serde::Serialize;
@@ -13,7 +13,7 @@ pub(super) enum Chart {
     Curve {
         label: String,
         x: String,
-        /// `None` where the values of x are plain numbers.
+        /// `None` if the values of x are plain numbers.
         x_unit: Option<Unit>,
         y: String,
         unit: Unit,
@@ -21,21 +21,21 @@ pub(super) enum Chart {
         reference: Option<Reference>,
         panels: Vec<CurvePanel>,
     },
-    /// Figures of things that have no order, one a row. All panels share the scale.
+    /// Figures of items without order, one per row. All panels share the scale.
     Intervals { label: String, x: String, unit: Unit, reference: Option<Reference>, panels: Vec<IntervalPanel> },
-    /// Who suffers (row) beside whom (column).
+    /// The slowdown of one workload (row) beside another (column).
     Matrix { label: String, rows: Vec<String>, columns: Vec<String>, cells: Vec<Cell> },
     /// Latency by percentile.
     Distribution { label: String, panels: Vec<DistributionPanel> },
-    /// Parts of a whole; `None` is not measured and within the last part.
-    /// `whole` is what they are parts of; `tones` are the parts' positions among the style sheet's colours for parts.
+    /// Parts of a whole; a part that is `None` was not measured and is included in the last part. `whole` names the
+    /// whole; `tones` are the parts' positions among the style sheet's colours for parts.
     Shares { label: String, whole: String, parts: Vec<String>, tones: Vec<usize>, bars: Vec<ShareBar> },
     /// Lines and dots over a numeric axis, without intervals: seconds of a run, a distribution function, a roofline. Panels of
     /// one row share both scales.
     Lines { label: String, x: Scale, y: Scale, reference: Option<Reference>, panels: Vec<LinePanel> },
 }
 
-/// What a number is, and so how it is written.
+/// The kind of a number, which determines how it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Unit {
@@ -46,13 +46,13 @@ pub(super) enum Unit {
     /// A ratio to something else.
     Ratio,
     Bytes,
-    /// A ratio of which half is as far from 1 as double: its axis is logarithmic.
+    /// A ratio on a logarithmic axis, where half is as far from 1 as double.
     Times,
     /// A part of a whole, written as a percentage.
     Share,
 }
 
-/// What `low` and `high` of a figure are.
+/// The meaning of `low` and `high` of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ends {
@@ -66,12 +66,12 @@ pub(super) enum Ends {
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Scale {
     pub name: String,
-    /// `None` where values are plain numbers.
+    /// `None` if values are plain numbers.
     pub unit: Option<Unit>,
     pub span: Span,
 }
 
-/// Where an axis begins and how it goes on.
+/// Where an axis begins and ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Span {
@@ -98,7 +98,7 @@ pub(super) struct LinePanel {
 pub(super) struct Line {
     /// Its name in the legend; lines of one name have one colour.
     pub name: String,
-    /// What tells it from others of its name, may be empty: `run 3`.
+    /// Distinguishes it from other lines of its name; may be empty: `run 3`.
     pub detail: String,
     /// Position in the palette.
     pub colour: usize,
@@ -116,7 +116,7 @@ pub(super) enum LineStyle {
     Straight,
     /// Not at all.
     Dots,
-    /// By a dashed line without marks, which bounds what is possible.
+    /// By a dashed line without marks, which bounds the possible values.
     Bound,
 }
 
@@ -170,12 +170,12 @@ pub(super) struct Series {
     /// Context drawn behind.
     pub faint: bool,
     pub points: Vec<CurvePoint>,
-    /// A fitted line, empty if there is none, and what it is.
+    /// The points of a fitted line, empty if there is none, and its name.
     pub fit: Vec<(f64, f64)>,
     pub fit_name: String,
 }
 
-/// A place on the x axis worth a flag: a knee, a peak.
+/// A marked place on the x axis: a knee, a peak.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Flag {
     pub at: f64,
@@ -193,7 +193,7 @@ pub(super) struct Gap {
     pub why: String,
 }
 
-/// One of several plots side by side: those with equal `row` stand under it.
+/// One of several plots side by side: panels with equal `row` share a row.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(super) struct CurvePanel {
     pub row: String,
@@ -259,7 +259,7 @@ pub(super) struct ShareBar {
     pub values: Vec<Option<f64>>,
 }
 
-/// Five significant digits: more cannot be seen in a chart, and would double the page.
+/// Five significant digits: a chart cannot show more, and they would double the page.
 pub(super) fn short(value: f64) -> f64 {
     format!("{value:.4e}").parse().unwrap_or(value)
 }
@@ -275,7 +275,7 @@ pub(super) fn figure(run: &str, title: &str, note: &str, chart: &Chart, numbers:
     }
 }
 
-/// Numbers that stand beside a chart. They are open until a script has drawn it.
+/// Numbers beside a chart. They are unfolded until a script has drawn it.
 pub(super) fn numbers(summary: &str, table: Markup) -> Markup {
     html! { details class="numbers" open { summary { (summary) } (table) } }
 }

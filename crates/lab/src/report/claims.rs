@@ -8,7 +8,7 @@ use crate::results::{CHANGED, ClaimResult, ClaimVerdict, NearResult};
 use crate::table::claims::{interval, more};
 use crate::units::MISSING;
 
-/// The section; nothing where nothing was claimed.
+/// The section; nothing without claims.
 pub(super) fn section_of(page: &Page) -> Markup {
     let claims = &page.results.claims;
     if claims.is_empty() {

@@ -10,7 +10,7 @@ use super::page::Page;
 use crate::results::{Aborted, Counters, Estimate, WorkloadResult};
 use crate::units::{duration_us, percent, significant};
 
-/// Lock waits and aborted attempts; nothing where no run saw any.
+/// Lock waits and aborted attempts; nothing if no run had any.
 pub(super) fn locks_and_aborts(page: &Page) -> Markup {
     let rows = all(page, |result| result.lock_wait.is_some() || result.aborted != Aborted::default());
     if rows.is_empty() {
@@ -69,7 +69,7 @@ fn aborted(results: &[&WorkloadResult]) -> Markup {
     }
 }
 
-/// Hardware counters; nothing where no run could read any.
+/// Hardware counters; nothing if no run could read any.
 pub(super) fn counters(page: &Page) -> Markup {
     let rows = all(page, |result| result.counters.is_some());
     if rows.is_empty() {
@@ -122,7 +122,7 @@ fn rates(results: &[&WorkloadResult]) -> Markup {
     }
 }
 
-/// Where the slots of the processor went, by workload; nothing where no run can tell.
+/// Top-down shares of the processor's slots, by workload; nothing if no run has them.
 pub(super) fn top_down(page: &Page) -> Markup {
     let rows = all(page, |result| result.top_down.is_some());
     let Some(first) = rows.iter().flat_map(|(_, results)| results).find_map(|result| result.top_down.as_ref()) else {

@@ -12,10 +12,10 @@ use crate::record::RunRecord;
 use crate::results::{Device, most_urgent_first};
 use crate::units::{count, duration_us, joined, significant};
 
-/// Settings that are drawn; the tables of other sections have the rest.
+/// The number of settings that are drawn; the tables of other sections have the rest.
 const SETTINGS_MAX: usize = 8;
 
-/// Fewer waits, or seconds, draw no distribution.
+/// Too few waits or seconds for a distribution.
 const VALUES_MIN: usize = 20;
 
 /// The shares at which a distribution is drawn.
@@ -26,7 +26,7 @@ const SHARES: [f64; 21] = [
 /// Histograms of one measure by class.
 type LengthsOf = fn(&LockHistograms) -> &BTreeMap<String, Latencies>;
 
-/// What memory's distributions are called. Hardware counters of reads take turns of a second, so that they tell sums alone.
+/// The title of memory's distributions. Hardware counters of reads take turns of a second, so they give only sums.
 const MEMORY: &str = "Memory reads and writes";
 
 /// A device's use in one second.
@@ -38,7 +38,7 @@ struct Distribution {
     setting: String,
     line: Line,
     count: u64,
-    /// At the median, the 90th and the 99th percentile; `None` where fewer than ten values lie beyond it.
+    /// At the median, the 90th and the 99th percentile; `None` if fewer than ten values lie beyond it.
     tail: [Option<f64>; 3],
 }
 
@@ -61,7 +61,7 @@ impl Distribution {
     }
 }
 
-/// How lock waits are distributed; nothing where no record has histograms of them.
+/// How lock waits are distributed; nothing if no record has histograms of them.
 pub(super) fn lock_waits(page: &Page) -> Markup {
     let measures: [(&str, LengthsOf); 2] =
         [("QueueTime", |locks| &locks.queue_time), ("WaitExcess", |locks| &locks.wait_excess)];
@@ -109,7 +109,7 @@ fn by_class(
     classes.into_iter().enumerate().filter_map(class).collect()
 }
 
-/// How bandwidth is distributed over seconds; nothing where no second of it is known.
+/// How bandwidth is distributed over seconds; nothing if no second of it is known.
 pub(super) fn bandwidths(page: &Page) -> Markup {
     let measures: [(&str, BandwidthOf); 3] = [
         ("Disk reads", |device| device.read_mb_s),
@@ -135,7 +135,7 @@ pub(super) fn bandwidths(page: &Page) -> Markup {
     )
 }
 
-/// What memory's distributions are of, or why there are none.
+/// The subject of memory's distributions, or why there are none.
 fn of_memory(page: &Page, found: &[Distribution]) -> String {
     if found.iter().any(|one| one.measure == MEMORY) {
         return "Memory is that of the whole machine, as resctrl tells it: nothing tells reads from writes second by second.".to_owned();
@@ -153,7 +153,7 @@ fn by_arm(page: &Page, measure: &'static str, of: BandwidthOf, setting: &Setting
         let mut values: Vec<f64> =
             runs.filter_map(|(run, _)| page.record(run)).flat_map(|run| seconds(run, of)).collect();
         values.sort_by(f64::total_cmp);
-        // The tables of devices show what is zero all the time.
+        // A device that is always idle is left to the tables of devices.
         let is_used = values.last().is_some_and(|most| *most > 0.0) && values.len() >= VALUES_MIN;
         let at = |share: f64| values[((values.len() as f64 * share).ceil() as usize).clamp(1, values.len()) - 1];
         let place = setting_label(setting, &page.keys(), None);
@@ -162,7 +162,8 @@ fn by_arm(page: &Page, measure: &'static str, of: BandwidthOf, setting: &Setting
     arms.filter_map(arm).collect()
 }
 
-/// What a device did in each second of a run. Devices are those of the machine, so that every workload's rows tell the same.
+/// The use of a device in each second of a run. Devices belong to the machine, so the rows of every workload have the
+/// same values.
 fn seconds(record: &RunRecord, of: BandwidthOf) -> Vec<f64> {
     let Some(first) = record.samples.first() else { return Vec::new() };
     let rows = record.samples.iter().filter(|row| row.workload == first.workload);

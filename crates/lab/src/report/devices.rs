@@ -10,7 +10,7 @@ use crate::figures::{Figure, Unit, given_by};
 use crate::results::{Point, Unmeasured};
 use crate::units::{percent, significant};
 
-/// Every figure that some run has, a row for each run.
+/// Every figure that some run has, with a row for each run.
 pub(super) fn devices(page: &Page) -> Markup {
     let points = &page.results.points;
     let is_known = |figure: &&Figure| points.iter().any(|point| figure.of_device(&point.device).is_some());
@@ -44,7 +44,7 @@ fn written(figure: &Figure, point: &Point) -> Option<String> {
     })
 }
 
-/// What sensors could not tell, and why; nothing where they told everything.
+/// The figures that sensors lack, and why; nothing if they have all.
 pub(super) fn unmeasured(page: &Page) -> Markup {
     let mut found: BTreeMap<(&str, &Unmeasured), Vec<String>> = BTreeMap::new();
     for (run, point) in page.results.points.iter().enumerate() {

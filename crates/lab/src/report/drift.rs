@@ -8,7 +8,7 @@ use super::chart::{Chart, Line, LinePanel, LineStyle, Reference, Scale, Span, Un
 use super::layout::{number, ratio, section, table, text};
 use super::page::{Page, arm_label};
 
-/// Runs of a workload that are drawn; of more only the means of blocks are.
+/// The number of runs of a workload that are drawn; beyond it, only the means of blocks are.
 const RUNS_MAX: usize = 600;
 
 /// A run's throughput over the mean of the runs of its setting and arm.
@@ -19,7 +19,7 @@ struct Beside<'a> {
     ratio: f64,
 }
 
-/// The section; nothing with one block, of which nothing can drift.
+/// The section; nothing with one block, which cannot show drift.
 pub(super) fn section_of(page: &Page) -> Markup {
     let all: Vec<(&str, Vec<Beside<'_>>)> =
         page.workloads().into_iter().map(|workload| (workload, beside_mean(page, workload))).collect();
@@ -84,7 +84,7 @@ fn panel(page: &Page, workload: &str, runs: &[Beside]) -> LinePanel {
     let line =
         |name: &str, colour, style, points| Line { name: name.to_owned(), colour, style, points, ..Line::default() };
     let mut lines = vec![line("mean of the block", 5, LineStyle::Straight, means)];
-    // A line for each run: it leads to its row.
+    // A line for each run, linked to its row.
     let drawn = runs.iter().filter(|_| runs.len() <= RUNS_MAX);
     lines.extend(drawn.map(|run| Line {
         detail: format!("run {}", run.run),

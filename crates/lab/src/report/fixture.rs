@@ -25,7 +25,7 @@ pub(crate) mod records;
 pub(crate) mod server;
 pub(crate) mod speeds;
 
-/// What a workload of the fixture did in one run; the rest follows.
+/// The figures of a workload of the fixture in one run; the rest follows from them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Did {
     /// Requests per second.
@@ -145,7 +145,7 @@ pub(crate) fn poor_study() -> Results {
     results
 }
 
-/// The document around `points`, with what follows from them filled in.
+/// The document around `points`, with all derived parts filled in.
 pub(crate) fn results(points: Vec<Point>, warnings: Vec<String>) -> Results {
     let estimates = derive::estimates(&points);
     let mut results = Results {
@@ -307,7 +307,7 @@ pub(crate) fn point(arm: &str, repeat: u32, workloads: Vec<WorkloadResult>) -> P
     }
 }
 
-/// A workload that did `did` for one window.
+/// A workload with the figures `did` for one window.
 pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> WorkloadResult {
     let completed = (did.throughput_per_s * WINDOW_S).round() as u64;
     let [cpu_run, cpu_wait, io, lock] = did.share;
@@ -364,7 +364,7 @@ pub(crate) fn workload(name: &str, kind: &str, clients: usize, did: Did) -> Work
     }
 }
 
-/// The same work done `times` as fast.
+/// The same figures at `times` the speed.
 pub(crate) fn faster(did: Did, times: f64) -> Did {
     Did { throughput_per_s: did.throughput_per_s * times, p50: (did.p50 as f64 / times) as u64, ..did }
 }

@@ -1,4 +1,4 @@
-//! How old the copy was that queries read: second by second, and for each run.
+//! The age of the copy that queries read: second by second, and for each run.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ use crate::record::SampleRow;
 use crate::results::Point;
 use crate::units::{duration_us, percent};
 
-/// The section; nothing where queries read what transactions write.
+/// The section; nothing if queries read the rows that transactions write.
 pub(super) fn section_of(page: &Page) -> Markup {
     let points = &page.results.points;
     if points.iter().all(|point| point.device.freshness.is_none()) {

@@ -1,4 +1,4 @@
-//! Settings without a valid run: they have no figures, and the page shows where they would be and why they are missing.
+//! Settings without a valid run: they have no figures; the page shows their places and why the figures are missing.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ pub(super) struct Gap<'a> {
     pub why: String,
 }
 
-/// Those in which a workload ran, in the order in which they first ran.
+/// The gaps of a workload, in the order in which they first ran.
 pub(super) fn gaps<'a>(page: &Page<'a>, workload: &str) -> Vec<Gap<'a>> {
     let points = &page.results.points;
     let mut gaps: Vec<Gap<'a>> = Vec::new();
@@ -39,7 +39,7 @@ pub(super) fn gaps<'a>(page: &Page<'a>, workload: &str) -> Vec<Gap<'a>> {
     gaps
 }
 
-/// Whether a workload took part; of a run that left no figures, the arm tells.
+/// Whether a workload took part; for a run without figures, the arm decides.
 fn has(point: &Point, workload: &str) -> bool {
     if point.workloads.is_empty() {
         return point.arm.strip_prefix("alone:") == Some(workload) || !beside(&point.arm, workload).is_empty();

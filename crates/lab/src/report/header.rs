@@ -6,7 +6,7 @@ use super::page::{Page, arm_label};
 use crate::results::{ClaimVerdict, Finding, Mode, Results};
 use crate::units::{list, seconds};
 
-/// Warnings that stand open; more are folded.
+/// The number of warnings that are shown unfolded.
 const WARNINGS_OPEN: usize = 3;
 
 /// Ratios that the verdict names.
@@ -15,7 +15,7 @@ const RATIOS_MAX: usize = 4;
 /// Workloads that are described one by one.
 const NAMES_MAX: usize = 4;
 
-/// What a document is called.
+/// The title of a document.
 pub(super) fn title(results: &Results) -> String {
     match (&results.experiment.title, results.experiment.workloads.as_slice()) {
         (Some(title), _) => title.clone(),
@@ -95,7 +95,7 @@ fn place_and_time(results: &Results) -> Markup {
     }
 }
 
-/// The verdict as a list; nothing where nothing was judged.
+/// The verdict as a list; nothing if no claim was judged.
 pub(super) fn verdict_list(page: &Page) -> Markup {
     let verdict = verdict(page);
     if verdict.is_empty() {
@@ -104,7 +104,7 @@ pub(super) fn verdict_list(page: &Page) -> Markup {
     html! { ul class="verdict" { @for (class, words) in verdict { li class=(class) { (words) } } } }
 }
 
-/// What came out, in a few words each, with the class that colours them.
+/// The results, in a few words each, with the class that colours them.
 fn verdict(page: &Page) -> Vec<(&'static str, String)> {
     let results = page.results;
     let mut out = Vec::new();
@@ -138,7 +138,7 @@ fn verdict(page: &Page) -> Vec<(&'static str, String)> {
     out
 }
 
-/// Warnings, folded where there are many.
+/// Warnings, folded if there are many.
 pub(super) fn warnings(page: &Page) -> Markup {
     let warnings = &page.results.warnings;
     if warnings.is_empty() {

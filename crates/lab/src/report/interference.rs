@@ -1,4 +1,4 @@
-//! Which workload slows which: throughput beside others over throughput alone.
+//! The slowdown of workloads by others: throughput beside others over throughput alone.
 //!
 //! A few ratios are rows with intervals; from three workloads on, pairs make a matrix. Along numeric sweeps the curves are in the
 //! section of the axis.
@@ -11,13 +11,13 @@ use super::page::{Page, Setting, arm_label, beside, setting_label};
 use crate::results::Interference;
 use crate::units::fine_percent;
 
-/// Rows of one chart; more are read better in the matrix and the table.
+/// Rows of one chart; more are easier to read in the matrix and the table.
 const ROWS_MAX: usize = 24;
 
-/// Matrices that are drawn; the table has the others.
+/// The number of matrices that are drawn; the table has the others.
 const MATRICES_MAX: usize = 6;
 
-/// The section; nothing where no workload ran both ways.
+/// The section; nothing if no workload ran both ways.
 pub(super) fn section_of(page: &Page) -> Markup {
     let found = &page.results.interference;
     if found.is_empty() {
@@ -25,7 +25,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     }
     let settings = page.settings().into_iter().filter(|s| found.iter().any(|i| i.setting == **s)).collect::<Vec<_>>();
     let matrices = settings.iter().filter_map(|setting| Some((*setting, matrix(page, setting)?))).collect::<Vec<_>>();
-    // Along a numeric axis the curves have told it.
+    // Along a numeric axis, its curves already show it.
     let is_drawn = super::sweep::axes(page).iter().any(|axis| axis.is_numeric);
     section(
         &page.id("interference"),

@@ -11,13 +11,13 @@ use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part};
 use crate::units::{duration_us, rate};
 
-/// Settings of which distributions are drawn.
+/// The number of settings whose distributions are drawn.
 const SETTINGS_MAX: usize = 8;
 
 /// Rows of parts that the page carries.
 const PARTS_MAX: usize = 600;
 
-/// The section; nothing where no request completed.
+/// The section; nothing if no request completed.
 pub(super) fn section_of(page: &Page) -> Markup {
     let settings = page.settings();
     let drawn = page.workloads().into_iter().map(|workload| distribution(page, workload));

@@ -25,7 +25,7 @@ pub(super) fn section(id: &str, heading: &str, body: Markup) -> Markup {
     html! { section id=(id) { h2 { (heading) } (body) } }
 }
 
-/// A table in a container that scrolls sideways where the screen is narrow, and down where the table is long.
+/// A table in a container that scrolls sideways if the screen is narrow, and down if the table is long.
 pub(super) fn table(caption: &str, columns: &[Column], rows: Markup) -> Markup {
     html! {
         div class="scroll tall" role="region" aria-label=(caption) tabindex="0" {

@@ -6,7 +6,7 @@ use super::layout::{figure_cell, number, section, table, text};
 use super::page::Page;
 use crate::units::{duration_us, percent, value};
 
-/// The section; nothing where there was no governor.
+/// The section; nothing without a governor.
 pub(super) fn section_of(page: &Page) -> Markup {
     let levers = &page.results.levers;
     if levers.is_empty() {

@@ -1,4 +1,4 @@
-//! What isolates: what each workload keeps of its speed alone with every setting that a study has tried.
+//! Isolation: the share of its speed alone that each workload keeps with every setting that a study has tried.
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use super::page::Page;
 use crate::results::{Isolation, Kept, Line, LineStanding};
 use crate::units::percent;
 
-/// The section; nothing where nothing was tried.
+/// The section; nothing if no setting was tried.
 pub(super) fn section_of(page: &Page) -> Markup {
     let Some(line) = &page.results.line else { return html! {} };
     let how = line.best.map(|at| &line.tried[at].how[..]).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! How the requests of each class waited for locks, and what was rolled back for others (MW 3.7).
+//! How the requests of each class waited for locks, and which were rolled back for others (MW 3.7).
 
 use maud::{Markup, html};
 
@@ -9,10 +9,10 @@ use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Lengths, LockStatistics, MeanLength, most_urgent_first, share_of};
 use crate::units::{duration_us, joined, percent};
 
-/// Where the response time of a class went, as far as locks are concerned.
+/// The parts of a class's response time, as far as locks are concerned.
 const PARTS: [&str; 3] = ["waiting for holders", "waiting for others in the queue", "everything else"];
 
-/// What the words of the tables mean.
+/// The meaning of the terms in the tables.
 const TERMS: [(&str, &str); 5] = [
     ("QueueTime", "from a lock request that has to wait until it is granted or refused; the sum of the next two"),
     ("WaitExcess", "until the first of those who wait for the lock is granted it: time spent on its holders"),

@@ -11,7 +11,7 @@ use super::page::Page;
 use crate::results::Interval;
 use crate::units::{bytes, duration_us, percent, significant};
 
-/// The section; nothing where it was not measured, which [`how_to_get_it`] says.
+/// The section; nothing if it was not measured, which [`how_to_get_it`] reports.
 pub(super) fn section_of(page: &Page) -> Markup {
     let Some(kept) = &page.results.memory_speed else { return html! {} };
     let speed = &kept.speed;
@@ -31,7 +31,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     )
 }
 
-/// Where there are no figures, a line that says how to get them.
+/// If there are no figures, a line that says how to get them.
 pub(super) fn how_to_get_it(page: &Page) -> Markup {
     if page.results.memory_speed.is_some() {
         return html! {};
@@ -66,7 +66,7 @@ fn rounds(figure: &memory_speed::Figure, factor: f64) -> Interval {
     Interval { value: figure.median * factor, low: Some(figure.low * factor), high: Some(figure.high * factor) }
 }
 
-/// Nanoseconds are written as microseconds are, which fall below 1.
+/// Nanoseconds are written as microseconds below 1.
 const US_PER_NS: f64 = 1e-3;
 
 fn latency_curve(page: &Page, speed: &MemorySpeed) -> Markup {
@@ -102,7 +102,7 @@ fn loaded_curve(page: &Page, speed: &MemorySpeed) -> Markup {
     drawn(page, "Latency under load", chart, table("Time of a load from memory by traffic", &columns, rows))
 }
 
-/// Latencies over something; `None` where nothing was measured.
+/// Latencies over a quantity; `None` if nothing was measured.
 fn curve(label: &str, (x, x_unit): (&str, Option<Unit>), points: &[(f64, &memory_speed::Figure)]) -> Option<Chart> {
     let points = points.iter().filter_map(|(at, latency)| {
         Some(CurvePoint { at: short(*at), figure: Figure::new(rounds(latency, US_PER_NS), Vec::new())? })
@@ -152,7 +152,7 @@ fn levels(speed: &MemorySpeed) -> Markup {
     )
 }
 
-/// Patterns down, who did it across.
+/// A row for each pattern, a column for each number of cores.
 fn bandwidths(speed: &MemorySpeed) -> Markup {
     let mut who: Vec<String> = speed.bandwidth.iter().map(cores).collect();
     who.dedup();
@@ -183,7 +183,7 @@ fn bandwidths(speed: &MemorySpeed) -> Markup {
     )
 }
 
-/// A figure of rounds, with a word where they lie far apart.
+/// A figure of rounds, with a remark if the rounds lie far apart.
 fn rounds_cell(figure: &memory_speed::Figure, factor: f64, write: fn(f64) -> String) -> Markup {
     html! {
         td class="n" {

@@ -1,4 +1,4 @@
-//! How far apart two settings must be before a difference means anything.
+//! The difference that two settings must exceed to be significant.
 
 use maud::{Markup, html};
 
@@ -6,7 +6,7 @@ use super::layout::{figure_cell, number, section, table, text};
 use super::page::Page;
 use crate::units::fine_percent;
 
-/// The section; nothing where no noise was looked for.
+/// The section; nothing if noise was not estimated.
 pub(super) fn section_of(page: &Page) -> Markup {
     let noise = &page.results.noise_floor;
     if noise.is_empty() {

@@ -18,7 +18,7 @@ pub(super) fn estimates_table(page: &Page, workload: &str, axis: Option<&str>) -
     let place = |setting: &Setting, arm: &str| {
         let mut position = page.position(setting);
         let fastest = axis.map(|axis| position.remove(axis));
-        // An arm of which no run is valid comes last.
+        // An arm without a valid run comes last.
         let arm = arms.iter().position(|other| *other == arm).unwrap_or(arms.len());
         if axis.is_some() { (arm, position, fastest) } else { (0, position, Some(arm)) }
     };
@@ -59,7 +59,7 @@ fn row(page: &Page, estimate: &Estimate) -> Markup {
     }
 }
 
-/// Columns that say which estimate it is, then `more` of figures, then the runs.
+/// The columns that identify an estimate, then `more` of figures, then the runs.
 pub(super) fn keyed(page: &Page, more: &[&str]) -> Vec<Column> {
     let mut columns = vec![text("Workload"), text("Arm")];
     columns.extend(page.keys().into_iter().map(text));
@@ -68,7 +68,7 @@ pub(super) fn keyed(page: &Page, more: &[&str]) -> Vec<Column> {
     columns
 }
 
-/// The cells under [`keyed`] that say which estimate it is.
+/// The cells under [`keyed`] that identify an estimate.
 pub(super) fn key_cells(page: &Page, estimate: &Estimate) -> Markup {
     html! {
         th scope="row" { (estimate.workload) }

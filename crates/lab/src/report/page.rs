@@ -1,4 +1,5 @@
-//! Answers to the questions of every section about one run's results: arms, order, names, colours, and where the row of a run is.
+//! The common lookups of all sections for one run's results: arms, order, names, colours, and links to the rows of
+//! runs.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub(super) struct Page<'a> {
     pub results: &'a Results,
     /// Its runs as they were measured; empty if they are not available.
     records: &'a [RunRecord],
-    /// Begins every id of this document; empty where it is the only one.
+    /// Prefix of every id of this document; empty if it is the only one.
     prefix: String,
 }
 
@@ -31,10 +32,10 @@ impl<'a> Page<'a> {
         Self { results, records, prefix: position.map_or_else(String::new, |position| format!("r{position}-")) }
     }
 
-    /// What a run left beside its figures; `None` if that is not available.
+    /// The record of a run beside its figures; `None` if it is not available.
     pub(super) fn record(&self, run: usize) -> Option<&'a RunRecord> {
         let point = self.results.points.get(run)?;
-        // A journal may have gone on since the results were written.
+        // The journal may have grown since the results were written.
         self.records.get(run).filter(|record| record.point.arm == point.arm && record.point.at_s == point.at_s)
     }
 
@@ -42,7 +43,7 @@ impl<'a> Page<'a> {
         format!("{}{name}", self.prefix)
     }
 
-    /// What the ids of runs begin with; their positions among the points follow.
+    /// The prefix of the ids of runs; their positions among the points follow.
     pub(super) fn run(&self) -> String {
         self.id("run-")
     }
@@ -66,8 +67,8 @@ impl<'a> Page<'a> {
         arms
     }
 
-    /// Where an arm stands in the palette: alone is its grey, beside one other is that other's colour on the whole page,
-    /// all else the strongest colour.
+    /// The position of an arm in the palette. Alone is its grey. Beside one other workload it has that workload's
+    /// colour, on the whole page. All other arms have the strongest colour.
     pub(super) fn colour(&self, arm: &str, workload: &str) -> usize {
         if arm.starts_with("alone:") {
             return 0;
@@ -87,7 +88,7 @@ impl<'a> Page<'a> {
         settings
     }
 
-    /// Where the values of a setting stand on their axes, to sort by.
+    /// The positions of a setting's values on their axes, to sort by.
     pub(super) fn position(&self, setting: &Setting) -> Vec<usize> {
         let axes = &self.results.experiment.sweep;
         axes.iter()
@@ -130,7 +131,7 @@ impl<'a> Page<'a> {
         estimate.runs.iter().filter_map(figure).collect()
     }
 
-    /// What a workload did in each run that an estimate rests on.
+    /// The results of a workload in each run that an estimate rests on.
     pub(super) fn results_of(&self, estimate: &Estimate) -> Vec<&'a WorkloadResult> {
         let runs = estimate.runs.iter().filter_map(|&run| self.results.points.get(run));
         runs.filter_map(|point| point.workloads.iter().find(|w| w.name == estimate.workload)).collect()
@@ -174,7 +175,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// Who else ran in `arm`, as a reader of figures about `workload` would say it: `alone`, `beside reports`, `together`.
+/// The other workloads in `arm`, for a reader of figures about `workload`: `alone`, `beside reports`, `together`.
 pub(super) fn arm_label(arm: &str, workload: &str) -> String {
     if arm.starts_with("alone:") {
         return "alone".to_owned();
@@ -192,7 +193,7 @@ pub(super) fn beside<'a>(arm: &'a str, workload: &str) -> Vec<&'a str> {
     members.into_iter().filter(|member| *member != workload).collect()
 }
 
-/// `cores 4, think exp 20ms`, without one key; empty where nothing else is swept.
+/// `cores 4, think exp 20ms`, without one key; empty if no other key is swept.
 pub(super) fn setting_label(setting: &Setting, keys: &[&str], without: Option<&str>) -> String {
     let parts = keys.iter().filter(|key| Some(**key) != without);
     let parts = parts.filter_map(|key| setting.get(*key).map(|set| format!("{key} {}", value(set))));

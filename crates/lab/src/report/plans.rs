@@ -7,10 +7,10 @@ use maud::{Markup, html};
 use super::layout::{section, table, text};
 use super::page::{Page, Setting, setting_label};
 
-/// The plans of a query, in the order in which settings have them first, each with those settings.
+/// The plans of a query, in the order in which they first occur, each with its settings.
 type OfQuery<'a> = Vec<(&'a str, Vec<&'a Setting>)>;
 
-/// The section; nothing where the target told no plan.
+/// The section; nothing if the target reported no plan.
 pub(super) fn section_of(page: &Page) -> Markup {
     let queries = by_query(page);
     if queries.is_empty() {

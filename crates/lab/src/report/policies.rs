@@ -1,4 +1,4 @@
-//! The effect of each policy on the response times of each class: which gains and which pays (MW tab. 3.3).
+//! The effect of each policy on the response times of each class: which gains and which loses (MW tab. 3.3).
 
 use maud::{Markup, html};
 
@@ -8,7 +8,7 @@ use super::page::{Page, arm_label};
 use crate::results::PolicyEffect;
 use crate::units::{percent, value};
 
-/// The section; nothing where no policies were swept, or no workload has classes.
+/// The section; nothing if no policies were swept, or no workload has classes.
 pub(super) fn section_of(page: &Page) -> Markup {
     let effects = &page.results.policies;
     if effects.is_empty() {
@@ -29,14 +29,14 @@ pub(super) fn section_of(page: &Page) -> Markup {
     )
 }
 
-/// The policy that all others are put against.
+/// The policy with which all others are compared.
 fn first(page: &Page, axis: &str) -> String {
     let axis = page.results.experiment.sweep.iter().find(|swept| swept.key == axis);
     axis.and_then(|axis| axis.values.first()).map_or_else(|| "the first policy".to_owned(), value)
 }
 
-/// The policies of one sweep key in one arm: of the least urgent class how much longer its response times are, of the others how
-/// much shorter.
+/// The policies of one sweep key in one arm: how much longer the response times of the least urgent class are, and how
+/// much shorter those of the others.
 fn drawn(page: &Page, group: &[PolicyEffect]) -> Markup {
     let [one, ..] = group else { return html! {} };
     let [.., last] = group else { return html! {} };
@@ -73,12 +73,12 @@ fn drawn(page: &Page, group: &[PolicyEffect]) -> Markup {
     figure(&page.run(), &title, &settings(one), &chart, html! {})
 }
 
-/// Each effect of a group with what was seen.
+/// Each effect of a group with its direction.
 fn with_seen(group: &[PolicyEffect]) -> impl Iterator<Item = (&PolicyEffect, &'static str)> {
     group.iter().map(|effect| (effect, effect.seen(group.last().is_some_and(|last| effect.is_least_urgent(last))).0))
 }
 
-/// Over how many settings it is.
+/// The number of settings it covers.
 fn settings(effect: &PolicyEffect) -> String {
     let all = effect.settings + effect.settings_left_out;
     format!("over {}", super::layout::of(effect.settings, all, "setting"))

@@ -1,4 +1,4 @@
-//! Mixes as the queueing network predicts them from each workload alone, beside what was measured.
+//! Mixes as the queueing network predicts them from each workload alone, beside their measurements.
 
 use maud::{Markup, html};
 
@@ -10,7 +10,7 @@ use crate::units::{duration_us, percent};
 /// Mixes that are listed; `plimsoll predict` prints all.
 const MIXES_MAX: usize = 60;
 
-/// The section; nothing where no mix was measured, or none can be predicted.
+/// The section; nothing if no mix was measured, or none can be predicted.
 pub(super) fn section_of(page: &Page) -> Markup {
     let request = Request { vary: None, workloads: Vec::new(), model: Model::Mva };
     let Ok(predicted) = predict(page.results, None, &request) else { return html! {} };

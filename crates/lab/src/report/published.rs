@@ -20,7 +20,7 @@ struct Row<'a> {
     near: &'a NearResult,
 }
 
-/// The section of one document or of several; nothing where no claim has a published figure.
+/// The section of one document or of several; nothing if no claim has a published figure.
 pub(super) fn section_of(id: &str, pages: &[Page]) -> Markup {
     let rows: Vec<Row<'_>> = pages.iter().flat_map(|page| rows_of(page)).collect();
     let [first, ..] = pages else { return html! {} };
@@ -57,7 +57,7 @@ fn counted(rows: &[Row]) -> String {
     list(&parts.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Times as large as what was published; `None` where ours or theirs has no logarithm.
+/// Our figure over the published one; `None` if either has no logarithm.
 fn times(near: &NearResult) -> Option<Interval> {
     let ours = near.ours.filter(|ours| *ours > 0.0)?;
     let published = nearest(near.published, ours);
@@ -66,7 +66,7 @@ fn times(near: &NearResult) -> Option<Interval> {
     (published > 0.0).then(|| Interval { value: times(ours), low: end(0), high: end(1) })
 }
 
-/// What of the published is nearest: ours itself where it lies within a published range.
+/// The nearest published figure: ours itself if it lies within a published range.
 fn nearest(published: Published, ours: f64) -> f64 {
     ours.clamp(published.low, published.high.unwrap_or(f64::INFINITY).max(published.low))
 }

@@ -10,10 +10,10 @@ use super::page::{Page, arm_label, setting_label};
 use crate::results::Estimate;
 use crate::units::{percent, significant};
 
-/// Cells that are drawn.
+/// The number of cells that are drawn.
 const CELLS_MAX: usize = 60;
 
-/// What a workload did with memory over all of its runs.
+/// The use of memory by a workload over all of its runs.
 struct Used<'a> {
     estimate: &'a Estimate,
     /// Instructions per byte read from memory.
@@ -72,7 +72,7 @@ fn roof<'a>(page: &Page<'a>) -> Option<&'a Bandwidth> {
     reads.max_by_key(|one| one.cores.len())
 }
 
-/// `None` where a run lacks a counter: a part of the runs would tell another speed.
+/// `None` if a run lacks a counter: a part of the runs would give another speed.
 fn used<'a>(page: &Page<'a>, estimate: &'a Estimate) -> Option<Used<'a>> {
     let counters = estimate.measured.counters?;
     let (instructions, bytes) = (counters.instructions? as f64, counters.dram_read_bytes? as f64);

@@ -102,7 +102,7 @@ fn figures(result: &WorkloadResult) -> Markup {
     }
 }
 
-/// What was seen of each limit, beside what was wanted: `cores 3.9 of 4`.
+/// The amount observed of each limit, beside the requested one: `cores 3.9 of 4`.
 fn achieved(page: &Page, point: &Point) -> String {
     let told = point.achieved.iter().map(|(name, seen)| {
         let typed = || page.results.experiment.settings.get(&format!("machine.{name}"));

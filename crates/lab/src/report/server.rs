@@ -8,19 +8,19 @@ use super::page::{Page, bare, setting_label};
 use crate::results::{Point, Sampler, Server, StatementUse, WorkloadResult};
 use crate::units::{count, duration_us, percent, seconds, significant};
 
-/// Runs of which throughput over time is drawn, those with marks.
+/// The number of runs with a chart of throughput over time: those with marks.
 const CHARTS_MAX: usize = 6;
 
-/// Marks that are drawn in one of them.
+/// The number of marks that are drawn in one of them.
 const FLAGS_MAX: usize = 8;
 
-/// Statements that are shown of each run.
+/// The number of statements that are shown of each run.
 const STATEMENTS_SHOWN: usize = 8;
 
-/// Runs of which statements are shown.
+/// The number of runs whose statements are shown.
 const RUNS_SHOWN: usize = 12;
 
-/// The section; nothing where no server was watched.
+/// The section; nothing if no server was watched.
 pub(super) fn section_of(page: &Page) -> Markup {
     let runs: Vec<(usize, &Point, &Server)> = page
         .results
@@ -48,7 +48,7 @@ fn has_marks((_, _, server): &&(usize, &Point, &Server)) -> bool {
     !server.marks.is_empty()
 }
 
-/// Throughput second by second, with what the server did meanwhile.
+/// Throughput second by second, with the server's background work.
 fn over_time(page: &Page, run: usize, point: &Point, server: &Server) -> Markup {
     let flags = server.marks.iter().take(FLAGS_MAX);
     let flags: Vec<Flag> =

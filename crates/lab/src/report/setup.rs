@@ -1,4 +1,4 @@
-//! The origin of the numbers: checks of the data, the experiment as typed, settings, machine.
+//! The origin of the numbers: checks of the data, the experiment as written, settings, machine.
 
 use maud::{Markup, html};
 use plimsoll_machine::describe;
@@ -9,7 +9,7 @@ use super::memory;
 use super::page::Page;
 use crate::units::{bytes, value};
 
-/// Checks of the data; nothing where none were asked for.
+/// Checks of the data; nothing if none were requested.
 pub(super) fn checks(page: &Page) -> Markup {
     let Some(checks) = page.results.checks.as_ref().filter(|checks| !checks.is_empty()) else { return html! {} };
     let columns = [text("What must hold"), text("Holds"), text("Found")];

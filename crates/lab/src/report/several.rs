@@ -1,4 +1,4 @@
-//! Several experiments on one page: where each is, and figures that several of them measured, side by side.
+//! Several experiments on one page: links to each, and figures that several of them measured, side by side.
 
 use maud::{Markup, html};
 
@@ -30,7 +30,7 @@ pub(super) fn top(title: &str, pages: &[Page]) -> Markup {
     }
 }
 
-/// Throughput of what at least two documents measured; nothing where they have nothing in common.
+/// Throughput of cells that at least two documents measured; nothing if they have none in common.
 pub(super) fn side_by_side(pages: &[Page]) -> Markup {
     let rows = common(pages);
     if rows.is_empty() {
@@ -69,7 +69,7 @@ pub(super) fn side_by_side(pages: &[Page]) -> Markup {
     section("side-by-side", "Side by side", body)
 }
 
-/// What at least two documents measured, with the estimate of each.
+/// The cells that at least two documents measured, with the estimate of each.
 fn common<'a>(pages: &[Page<'a>]) -> Vec<(&'a Estimate, Vec<Option<&'a Estimate>>)> {
     let mut rows: Vec<(&Estimate, Vec<Option<&Estimate>>)> = Vec::new();
     for (position, page) in pages.iter().enumerate() {
@@ -84,7 +84,7 @@ fn common<'a>(pages: &[Page<'a>]) -> Vec<(&'a Estimate, Vec<Option<&'a Estimate>
     rows
 }
 
-/// What a document says of the same setting, arm and workload.
+/// A document's estimate of the same setting, arm and workload.
 fn of<'a>(page: &Page<'a>, like: &Estimate) -> Option<&'a Estimate> {
     page.estimate(&like.setting, &like.arm, &like.workload)
 }

@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use crate::record::RunRecord;
 use crate::results::Results;
 
-/// One experiment to be told.
+/// One experiment to report.
 #[derive(Debug, Clone)]
 pub struct Source<'a> {
-    /// What came of it.
+    /// Its results.
     pub results: Cow<'a, Results>,
     /// Its runs with their seconds and histograms, in the order of [`Results::points`]. Where they are missing, so are the
     /// sections that need them.

@@ -14,7 +14,7 @@ const CHARTS_MAX: usize = 6;
 /// Rows of a table.
 const ROWS_MAX: usize = 600;
 
-/// The section; nothing where no allocation was swept under queries.
+/// The section; nothing if no allocation was swept with queries.
 pub(super) fn section_of(page: &Page) -> Markup {
     let all = speed_ups(page.results);
     if all.is_empty() {

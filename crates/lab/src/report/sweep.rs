@@ -1,7 +1,7 @@
 //! The results of a sweep: for each axis, every workload's figures over it, the arms side by side.
 //!
-//! Numeric axes give curves, with knees and the scalability law where they were found; other axes give one row per value. The
-//! values of the other axes give separate panels. [`measure`] selects the figures, [`panels`] lays them out.
+//! Numeric axes give curves, with knees and the scalability law if they were found; other axes give one row per value.
+//! The values of the other axes give separate panels. [`measure`] selects the figures, [`panels`] lays them out.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -17,7 +17,7 @@ use crate::results::SweptAxis;
 mod measure;
 mod panels;
 
-/// From so many panels on, all figures but throughput are folded.
+/// From this number of panels on, all figures but throughput are folded.
 const PANELS_OPEN: usize = 12;
 
 /// Panels of one figure; more would not be read, and the tables have all.
@@ -32,7 +32,7 @@ pub(super) struct Axis<'a> {
     pub is_numeric: bool,
 }
 
-/// The axes that have at least two values: numeric ones first, for they say more.
+/// The axes that have at least two values: numeric ones first, because they show more.
 pub(super) fn axes<'a>(page: &Page<'a>) -> Vec<Axis<'a>> {
     let axes = page.results.experiment.sweep.iter().filter(|axis| axis.values.len() > 1);
     let axis = |axis: &'a SweptAxis| Axis {

@@ -22,7 +22,7 @@ mod server;
 
 /// The page as XML, which is stricter than HTML: every tag must close in order, every attribute be quoted, every
 /// `&` and `<` be escaped. Only the declaration, the `meta` elements, which HTML forbids to close, attributes without a
-/// value, and the script, whose text HTML leaves as it is, are not XML.
+/// value, and the script, whose text HTML does not parse, are not XML.
 fn as_xml(html: &str) -> String {
     let page = html.replace(SCRIPT, "").replace("<details class=\"numbers\" open>", "<details class=\"numbers\">");
     let page = page.replace("<details open>", "<details>");
@@ -32,7 +32,7 @@ fn as_xml(html: &str) -> String {
     parts.fold(first, |page, part| page + "<meta " + &part.replacen('>', "/>", 1))
 }
 
-/// The page as a parser sees it, which is kept as long as the tests run.
+/// The page as a parser sees it, kept for the duration of the tests.
 fn parse(html: &str) -> Document<'static> {
     Document::parse(as_xml(html).leak()).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -68,7 +68,7 @@ fn text(node: Node) -> String {
     texts.filter_map(|node| node.text()).collect::<Vec<_>>().join(" ")
 }
 
-/// What a reader can see, scripts and styles not.
+/// The text that a reader can see, without scripts and styles.
 fn visible(page: &Document) -> String {
     named(page.root(), &["header", "nav", "main", "footer"]).into_iter().map(text).collect::<Vec<_>>().join(" ")
 }
@@ -354,7 +354,7 @@ fn what_was_achieved_stands_beside_what_was_wanted() {
     assert!(text(by_id(&page, "run-0")).contains("cores 0.988 of 1, nice 5 of 5"), "{}", text(by_id(&page, "run-0")));
 }
 
-/// Pages for people who change them to look at: written into the folder that `PLIMSOLL_PAGES` names.
+/// Pages for developers to look at: written into the folder named by `PLIMSOLL_PAGES`.
 #[test]
 fn pages_to_look_at() {
     let Some(folder) = std::env::var_os("PLIMSOLL_PAGES") else { return };

@@ -7,7 +7,7 @@ use super::layout::{of, section};
 use super::numbers::estimates_table;
 use super::page::{Page, arm_label};
 
-/// The section; nothing where an axis tells more.
+/// The section; nothing if an axis shows more.
 pub(super) fn section_of(page: &Page) -> Markup {
     if !super::sweep::axes(page).is_empty() || page.results.estimates.is_empty() {
         return html! {};

@@ -1,4 +1,4 @@
-//! Where response time went: of each workload, and on a server of its classes and kinds of transaction.
+//! Time shares: the parts of each workload's response time and, on a server, of its classes and kinds of transaction.
 
 use maud::{Markup, html};
 
@@ -9,7 +9,7 @@ use super::page::{Page, arm_label, setting_label};
 use crate::results::{Estimate, Part, TimeShare, most_urgent_first};
 use crate::units::{count, percent};
 
-/// A part as it is shown.
+/// A part in the form in which it is shown.
 struct Told {
     name: &'static str,
     meaning: &'static str,
@@ -72,7 +72,7 @@ struct Row<'a> {
     samples: u64,
 }
 
-/// The section; nothing where no share is known.
+/// The section; nothing if no share is known.
 pub(super) fn section_of(page: &Page) -> Markup {
     let estimates = page.all_estimates().into_iter();
     let shares = estimates.filter_map(|e| Some((e, e.measured.all.time_share?))).collect::<Vec<_>>();
@@ -93,7 +93,7 @@ pub(super) fn section_of(page: &Page) -> Markup {
     )
 }
 
-/// The parts shown for such shares.
+/// The parts to show for these shares.
 fn told<'a>(shares: impl Iterator<Item = &'a TimeShare>) -> Vec<&'static Told> {
     let shares: Vec<&TimeShare> = shares.collect();
     let is_told = |part: &&Told| !part.optional || shares.iter().any(|share| (part.of)(share).is_some());
@@ -147,7 +147,7 @@ fn numbers_table(page: &Page, told: &[&Told], shares: &[(&Estimate, TimeShare)])
     )
 }
 
-/// The classes and kinds of transaction of a workload on a server, whose parts were found by looks.
+/// The classes and kinds of transaction of a workload on a server, with the parts that looks found.
 fn by_part(page: &Page, workload: &str) -> Markup {
     let rows: Vec<Row<'_>> = page.estimates(workload).into_iter().flat_map(rows_of).collect();
     if rows.iter().all(|row| row.share.is_none()) {
@@ -156,7 +156,7 @@ fn by_part(page: &Page, workload: &str) -> Markup {
     let told = told(rows.iter().filter_map(|row| row.share.as_ref()));
     let bars = rows.iter().filter_map(|row| Some((row.part.to_owned(), name_of(page, row.estimate), row.share?)));
     let mut bars: Vec<_> = bars.collect();
-    // One group for each part, whatever the setting.
+    // One group for each part, across all settings.
     bars.sort_by_key(|(part, ..)| rows.iter().position(|row| row.part == part));
     let title = format!("{workload} by class and kind of transaction");
     let mut columns = vec![text("setting and arm"), text("part"), number("looks")];

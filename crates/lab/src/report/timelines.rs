@@ -9,10 +9,10 @@ use crate::record::SampleRow;
 use crate::results::WorkloadResult;
 use crate::units::rate;
 
-/// A window with fewer seconds shows no course.
+/// A window with fewer seconds shows no trend.
 const SECONDS_MIN: usize = 3;
 
-/// Panels that stand open; more are folded.
+/// The number of panels that are shown unfolded.
 const PANELS_OPEN: usize = 8;
 
 /// Points of all lines together: a page with more is slow, and `samples.parquet` has every second.
@@ -99,7 +99,7 @@ fn drawn(page: &Page, workload: &str, courses: &[Course], most: usize) -> Markup
 fn line(page: &Page, workload: &str, course: &Course, most: usize) -> Line {
     let point = &page.results.points[course.run];
     let step = course.seconds.len().div_ceil(most).max(1);
-    // A step of several seconds weighs each by its length; the last second of a window may be a part of one.
+    // A step of several seconds weights each by its length; the last second of a window may be a part of one.
     let of_step = |rows: &[&SampleRow]| {
         let seconds: f64 = rows.iter().map(|row| row.seconds).sum();
         let work: f64 = rows.iter().map(|row| row.throughput_per_s * row.seconds).sum();
@@ -143,7 +143,8 @@ fn evenness(page: &Page, courses: &[Course]) -> Markup {
     )
 }
 
-/// Mean throughput of the second half of the seconds over that of the first; `None` if nothing was done in the first.
+/// Mean throughput of the second half of the seconds over that of the first; `None` if no request completed in the
+/// first.
 fn halves(seconds: &[&SampleRow]) -> Option<f64> {
     let half = seconds.len() / 2;
     let mean = |rows: &[&SampleRow]| rows.iter().map(|row| row.throughput_per_s).sum::<f64>() / rows.len() as f64;

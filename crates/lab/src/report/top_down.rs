@@ -1,4 +1,4 @@
-//! Where the slots, or cycles, of the processor went: stacked bars over the table of `counts`.
+//! The use of the processor's slots, or cycles: stacked bars over the table of `counts`.
 
 use maud::{Markup, html};
 use plimsoll_machine::top_down::{TopDown, Unit};
@@ -7,11 +7,11 @@ use super::chart::{Chart, ShareBar, figure, short};
 use super::page::{Page, arm_label, setting_label};
 use crate::results::Estimate;
 
-/// Bars that are drawn.
+/// The number of bars that are drawn.
 const BARS_MAX: usize = 40;
 
-/// The parts of a whole in the order of the bars, with their colours. Memory and core are the two halves of the back end;
-/// where a processor does not tell them apart, the back end is one part.
+/// The parts of a whole in the order of the bars, with their colours. Memory and core are the two halves of the back
+/// end; if a processor does not distinguish them, the back end is one part.
 const PARTS: [(&str, usize); 7] = [
     ("retiring", 0),
     ("bad speculation", 3),
@@ -22,7 +22,7 @@ const PARTS: [(&str, usize); 7] = [
     ("other hardware thread, or not told", 4),
 ];
 
-/// The bars of what each estimate's runs told; nothing where none did.
+/// The bars of the estimates whose runs have a breakdown; nothing without any.
 pub(super) fn bars(page: &Page) -> Markup {
     let estimates = page.all_estimates().into_iter();
     let told: Vec<(&Estimate, &TopDown)> =

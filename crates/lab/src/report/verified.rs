@@ -8,7 +8,7 @@ use super::page::Page;
 use crate::results::{Interval, Verified, VerifiedSetting};
 use crate::units::{duration_us, rate};
 
-/// The section; nothing where no advice was measured.
+/// The section; nothing if no advice was measured.
 pub(super) fn section_of(page: &Page) -> Markup {
     let Some(verified) = &page.results.verified else { return html! {} };
     section(

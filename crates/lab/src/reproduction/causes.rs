@@ -1,6 +1,6 @@
 //! Why claims do not hold, as far as the causes are known: `experiments/causes.toml`, by experiment and by the claim's text.
 //!
-//! The program writes the results. The causes are found by people, and are kept in that file so that the page can be written
+//! The program writes the results. People find the causes and keep them in that file, so that the page can be written
 //! again at any time.
 
 use std::collections::BTreeMap;
@@ -12,13 +12,13 @@ use serde::Deserialize;
 #[serde(transparent)]
 pub struct Causes(BTreeMap<String, BTreeMap<String, Cause>>);
 
-/// Why a claim does not hold, or why our figure is another one than the published one.
+/// Why a claim does not hold, or why our figure differs from the published one.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
     /// In words, without figures: these come from the measurements.
     pub cause: String,
-    /// Whether it is a guess, which no measurement has settled.
+    /// Whether it is a guess that no measurement has confirmed.
     #[serde(default)]
     pub guess: bool,
 }
@@ -29,12 +29,12 @@ impl Causes {
         toml::from_str(text)
     }
 
-    /// Why this claim came out as it did.
+    /// The cause of this claim's result.
     pub fn of(&self, experiment: &str, claim: &str) -> Option<&Cause> {
         self.0.get(experiment)?.get(claim)
     }
 
-    /// Every experiment and claim that a cause is known of.
+    /// Every experiment and claim with a known cause.
     pub fn claims(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().flat_map(|(experiment, claims)| claims.keys().map(|claim| (experiment.as_str(), claim.as_str())))
     }

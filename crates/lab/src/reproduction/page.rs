@@ -10,7 +10,7 @@ use crate::claim::shown;
 use crate::results::{CHANGED, ClaimResult, NearResult};
 use crate::units::distinct;
 
-/// What the page begins with: what its columns mean.
+/// The beginning of the page: the meaning of its columns.
 const LEGEND: &str = "\
 A *verdict* says whether what is claimed holds here; claims come from the studies and are written before their results. A *grade* says \
 how near our figure is to the published one: a *match* is within the stated factor (1.5, unless there is a reason for another), \
@@ -18,7 +18,7 @@ how near our figure is to the published one: a *match* is within the stated fact
 stands in brackets. Claims without a published figure have no grade. *Published* is the study's figure on its hardware, and under each title \
 stands in what the experiment differs from the study.";
 
-/// The heading over experiments that are of no study.
+/// The heading over experiments that belong to no study.
 const OWN: &str = "Without a study";
 
 /// The whole page. `missing` are the names of exhibits that were never run.
@@ -71,7 +71,7 @@ fn counts(out: &mut String, studies: &[&str], exhibits: &[Exhibit]) {
     }
 }
 
-/// How many claims want a cause and have none.
+/// The number of claims that need a cause and lack one.
 fn without_cause(out: &mut String, exhibits: &[&Exhibit], causes: &Causes) {
     let claims = exhibits.iter().flat_map(|exhibit| exhibit.claims.iter().map(move |claim| (exhibit, claim)));
     let wanting: Vec<_> = claims.filter(|(_, claim)| wants_cause(claim)).collect();
@@ -87,7 +87,7 @@ fn without_cause(out: &mut String, exhibits: &[&Exhibit], causes: &Causes) {
     );
 }
 
-/// One exhibit: how it was measured, its claims, and why those came out as they did that did not come out as published.
+/// One exhibit: how it was measured, its claims, and why the results differ from the published ones.
 fn section(out: &mut String, exhibit: &Exhibit, causes: &Causes) {
     let _ = writeln!(out, "\n### {}: {}\n", exhibit.id, exhibit.title);
     let _ = writeln!(out, "`{}`{}", exhibit.file, exhibit.measured.as_ref().map(how).unwrap_or_default());
@@ -149,12 +149,12 @@ fn grade(near: &NearResult) -> String {
     format!("{}: {}{} beside {}", grade.name(), shown(ours, 3), interval.unwrap_or_default(), near.published.told())
 }
 
-/// Whether a reader will ask why.
+/// Whether a reader will ask for the cause.
 fn wants_cause(claim: &ClaimResult) -> bool {
     tally::has_failed(claim) || matches!(claim.grade, Some(Grade::Direction | Grade::Contrary))
 }
 
-/// Text in which nothing is Markdown's, on one line.
+/// Text without Markdown of its own, on one line.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for character in text.chars() {

@@ -6,30 +6,30 @@ use crate::results::{ClaimResult, ClaimVerdict};
 /// Claims counted by verdict and by grade.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tally {
-    /// All of them.
+    /// The number of claims.
     pub claims: usize,
-    /// Those of each verdict, by the verdict's word, in the order in which they are shown.
+    /// The number of claims of each verdict, by the verdict's word, in the order in which they are shown.
     pub verdicts: Vec<(&'static str, usize)>,
-    /// Those of each grade, best first.
+    /// The number of claims of each grade, best first.
     pub grades: [(Grade, usize); 3],
-    /// Those with a published figure whose own was not measured.
+    /// The number of claims with a published figure whose own figure was not measured.
     pub not_graded: usize,
-    /// Those that are others than when they had their first results.
+    /// The number of claims that were changed after their first results.
     pub changed: usize,
 }
 
-/// Whether what is claimed is not so.
+/// Whether a claim fails.
 pub(super) fn has_failed(claim: &ClaimResult) -> bool {
     claim.verdict == ClaimVerdict::Fails
 }
 
-/// The word for a claim's verdict, which stands out where it fails.
+/// The word for a claim's verdict; a failure stands out.
 pub(super) fn verdict(claim: &ClaimResult) -> String {
     let word = claim.verdict.words();
     if has_failed(claim) { format!("**{word}**") } else { word.to_owned() }
 }
 
-/// The word for a verdict behind a number.
+/// The word for a verdict after a number.
 fn counted(verdict: ClaimVerdict) -> &'static str {
     match verdict {
         ClaimVerdict::Holds => "hold",

@@ -9,7 +9,7 @@ use super::Interval;
 /// The smallest sufficient allocation along one numeric sweep, for one workload in one arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
-    /// The sweep key along which it was looked for.
+    /// The sweep key along which it was searched.
     pub axis: String,
     /// The values of all other swept settings.
     pub setting: BTreeMap<String, serde_json::Value>,
@@ -17,13 +17,13 @@ pub struct Knee {
     pub arm: String,
     /// The workload.
     pub workload: String,
-    /// What is sufficient for 90 % and for 95 % of the full allocation's throughput.
+    /// The sufficient allocations for 90 % and for 95 % of the full allocation's throughput.
     pub levels: Vec<KneeLevel>,
     /// The monotone fit: `[allocation, throughput per second]`, ascending.
     pub fit: Vec<(f64, f64)>,
 }
 
-/// What is sufficient for one share of full throughput.
+/// The sufficient allocation for one share of full throughput.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct KneeLevel {
     /// The share, 0.9 or 0.95.
@@ -55,7 +55,7 @@ pub struct Scalability {
     pub sigma: Option<Interval>,
     /// Coherency: the cost of each pair.
     pub kappa: Option<Interval>,
-    /// The number of clients with the highest throughput; `None` also where the law has no peak.
+    /// The number of clients with the highest throughput; `None` also if the law has no peak.
     pub peak_clients: Option<Interval>,
     /// `[clients, throughput per second]` of the fitted law, to draw it.
     pub fit: Vec<(f64, f64)>,
@@ -63,13 +63,13 @@ pub struct Scalability {
     pub why_not: Option<String>,
 }
 
-/// What the values of a sweep are amounts of.
+/// The kind of amount that the values of a sweep are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AxisRole {
-    /// Something that work is given, of which more helps or is useless: its smallest sufficient amount is a knee.
+    /// A resource given to work, of which more either helps or has no effect: its smallest sufficient amount is a knee.
     Allocation,
-    /// Clients that ask at once.
+    /// Clients with concurrent requests.
     Clients,
     /// Anything else: the size of the data, a policy, a query.
     Other,

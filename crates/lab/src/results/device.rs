@@ -7,23 +7,24 @@ use plimsoll_workload::freshness::Freshness;
 use plimsoll_workload::parallelism::Learning;
 use serde::{Deserialize, Serialize};
 
-/// What the machine and its devices did. What was not measured is missing; [`Point::unmeasured`](super::Point::unmeasured)
-/// and the warnings say why.
+/// The activity of the machine and its devices. Figures that were not measured are missing;
+/// [`Point::unmeasured`](super::Point::unmeasured) and the warnings say why.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// CPU time of this process, of a server's on this machine and of what is between them, over window times the cores that could be used, 0 to 1.
+    /// CPU time of this process, of a server on this machine and of a proxy between them, over the window times the
+    /// usable cores, 0 to 1.
     pub cpu_busy: Option<f64>,
     /// The part of `cpu_busy` that this process used, with a server for its clients and its sampler. `None` if the database is
     /// in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_busy_clients: Option<f64>,
-    /// The part of `cpu_busy` that is of the process between clients and a server, such as a governor. `None` without one.
+    /// The part of `cpu_busy` of the process between clients and a server, such as a governor. `None` without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_busy_proxy: Option<f64>,
-    /// Cores that all others on this machine kept busy, time stolen by its host included.
+    /// Cores that all other processes on this machine kept busy, including time stolen by its host.
     #[serde(default)]
     pub busy_cores_others: Option<f64>,
-    /// Share of the cores' time that the host of this guest took for others, 0 to 1.
+    /// Share of the cores' time that the host of this guest gave to other guests, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen: Option<f64>,
     /// Speed of the cores, MHz, on average over cores and seconds.
@@ -41,36 +42,37 @@ pub struct Device {
     /// Writes to disk completed per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub writes_per_s: Option<f64>,
-    /// Milliseconds that a read took at the disk, on average, waiting in its queue included.
+    /// Mean time of a read at the disk, including its wait in the queue, milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_ms: Option<f64>,
-    /// The same of a write.
+    /// The same for a write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_ms: Option<f64>,
     /// Gigabytes (10^9 bytes) that the workloads' threads read from memory per second.
     pub dram_read_gb_s: Option<f64>,
-    /// Time in which tasks of the machine stood still for want of a resource.
+    /// Time in which tasks of the machine were stalled for lack of a resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pressure: Option<PressureUse>,
-    /// Last-level cache that was held, and traffic between caches and memory, by all processes.
+    /// Last-level cache held by all processes, and their traffic between caches and memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheUse>,
     /// The use of the control groups of the database's process, with all other processes in them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<GroupUse>,
-    /// Time in which tasks of that group stood still.
+    /// Time in which tasks of that group were stalled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_pressure: Option<PressureUse>,
-    /// Last-level cache and memory traffic of the resctrl group that the database's process is in.
+    /// Last-level cache and memory traffic of the resctrl group of the database's process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group_cache: Option<CacheUse>,
-    /// What the copy of the data did that queries read: a column copy, a standby. `None` where there is none.
+    /// The state of the copy that queries read: a column copy or a standby. `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freshness: Option<Freshness>,
-    /// What the database had learned about degrees of parallelism when the window closed. `None` where it does not learn them.
+    /// The database's knowledge of degrees of parallelism when the window closed. `None` if it does not learn
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learning: Option<Learning>,
-    /// Moves between cache classes. `None` where the database has none.
+    /// Moves between cache classes. `None` if the database has no cache classes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_switches: Option<CacheSwitching>,
 }
@@ -80,17 +82,17 @@ pub struct Device {
 pub struct CacheSwitching {
     /// Moves per second.
     pub per_s: f64,
-    /// Microseconds that a move took, on average. `None` if there was none.
+    /// Mean time of a move, microseconds. `None` if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub us: Option<f64>,
 }
 
-/// Why a sensor told nothing within a window, or not everything.
+/// Why a sensor had no or not all figures within a window.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Unmeasured {
     /// The reason.
     pub reason: String,
-    /// What would help; `None` if nothing is known to.
+    /// A remedy; `None` if none is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }

@@ -6,47 +6,47 @@ use serde::{Deserialize, Serialize};
 
 use super::Interval;
 
-/// The line that a study draws: with which setting one workload keeps its speed, and what that costs the others.
+/// The line that a study draws: the setting that lets one workload keep its speed, and its cost to the others.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// The workload that is to keep its speed.
+    /// The workload to protect.
     pub protect: String,
     /// The share of its speed alone that it must keep, 0 to 1: of its throughput, and of 1 / p95.
     pub slo: f64,
-    /// As it ran in the study, and then what was considered, most promising first.
+    /// The study's own setting, then the candidates, most promising first.
     pub tried: Vec<Isolation>,
-    /// The position in `tried` of the best that was measured; `None` if nothing was.
+    /// The position in `tried` of the best measured setting; `None` if none was measured.
     pub best: Option<usize>,
-    /// What follows, in one sentence or two.
+    /// The conclusion, in one or two sentences.
     pub sentence: String,
 }
 
-/// One setting that may isolate.
+/// One setting that may isolate the workload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Isolation {
     /// In words: `olap at dop 1 and nice 10`.
     pub words: String,
     /// Options of the target beside the study's own.
     pub options: BTreeMap<String, String>,
-    /// The predicted part of its throughput alone that each workload keeps, 0 to 1; empty where the model cannot tell.
+    /// The predicted part of its throughput alone that each workload keeps, 0 to 1; empty if there is no prediction.
     pub predicted: BTreeMap<String, f64>,
-    /// What each workload was measured to keep, the protected one first; empty if it was not measured.
+    /// The measured share that each workload keeps, the protected one first; empty if it was not measured.
     pub kept: Vec<Kept>,
-    /// Whether the protected workload keeps what it is to keep; `None` if it was not measured.
+    /// Whether the protected workload keeps its required share; `None` if it was not measured.
     pub standing: Option<LineStanding>,
-    /// The lines of settings, or commands, that do it.
+    /// The lines of settings, or commands, that apply it.
     pub how: Vec<String>,
 }
 
-/// What a workload keeps of its speed alone.
+/// The share of its speed alone that a workload keeps.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     /// The workload.
     pub workload: String,
     /// Throughput over throughput alone; of queries at an equal mix.
     pub throughput: Interval,
-    /// The p95 latency alone over that beside the others, below 1 if it got longer; `None` where some window has fewer than
-    /// ten requests beyond it.
+    /// The p95 latency alone over that beside the others, below 1 if it got longer; `None` if some window has fewer
+    /// than ten requests beyond it.
     pub p95: Option<Interval>,
 }
 

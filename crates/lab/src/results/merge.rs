@@ -19,8 +19,8 @@ use super::{
 use crate::histograms::{Latencies, LockHistograms, WorkloadHistograms, merged};
 
 impl WorkloadResult {
-    /// The runs as one; `None` of none. `histograms` are those of the same runs; where some are missing, percentiles of
-    /// several runs are too.
+    /// The runs as one; `None` without any. `histograms` are those of the same runs; if some are missing, so are
+    /// percentiles of several runs.
     pub fn merged(runs: &[&WorkloadResult], histograms: &[&WorkloadHistograms]) -> Option<WorkloadResult> {
         let (first, rest) = runs.split_first()?;
         if rest.is_empty() {
@@ -30,7 +30,8 @@ impl WorkloadResult {
         let joined = merged(known.iter().flat_map(|one| one.transactions.values()));
         let whole: Vec<&Part> = runs.iter().map(|run| &run.all).collect();
         let mut all = merged_part(&whole, runs.len(), joined.as_ref(), &at_locks(known, |_| true));
-        // Threads are watched all the time, so that each run weighs the same; of parts, looks are few and are counted.
+        // Threads are watched all the time, so each run has the same weight. Parts rest on few looks, so their weight
+        // is the count.
         let shares: Option<Vec<_>> = runs.iter().map(|run| Some((run.all.time_share?, 1.0))).collect();
         all.time_share = shares.and_then(|shares| TimeShare::mean(&shares));
         let driven = WorkloadMeasurement {
@@ -77,7 +78,7 @@ fn parts<'a>(
     names.into_iter().map(|name| (name.clone(), part(name))).collect()
 }
 
-/// Joined histograms of what requests met at locks; `None` where there are none.
+/// Joined histograms of the times of requests at locks; `None` without any.
 #[derive(Debug, Default)]
 struct LengthsAtLocks {
     queue_time: Option<Histogram<u64>>,
@@ -99,7 +100,7 @@ fn at_locks(histograms: &[&WorkloadHistograms], is_wanted: impl Fn(&str) -> bool
     }
 }
 
-/// The same part in several runs, `runs` in all: one in which there was no such request had a throughput of 0.
+/// The same part in several runs, `runs` in all: a run without such a request had a throughput of 0.
 fn merged_part(parts: &[&Part], runs: usize, joined: Option<&Histogram<u64>>, at_locks: &LengthsAtLocks) -> Part {
     let lengths = |part: &&Part| MeanLength { count: part.completed, mean_us: part.latency_us.map(|one| one.mean) };
     let known = parts.iter().filter(|part| part.latency_us.is_some());
@@ -122,8 +123,8 @@ fn merged_part(parts: &[&Part], runs: usize, joined: Option<&Histogram<u64>>, at
     }
 }
 
-/// Where the response time of a part went over several runs, each weighing as much as its looks, and how many looks there
-/// were at it in all; `None` without looks.
+/// The time shares of a part over several runs, each run weighted by its looks, and the number of looks at the part in
+/// all; `None` without looks.
 fn time_share_over(runs: &[&Part]) -> (Option<TimeShare>, Option<u64>) {
     let samples: Vec<u64> = runs.iter().filter_map(|part| part.samples).collect();
     let shares: Vec<_> = runs.iter().filter_map(|part| Some((part.time_share?, part.samples? as f64))).collect();
@@ -132,7 +133,7 @@ fn time_share_over(runs: &[&Part]) -> (Option<TimeShare>, Option<u64>) {
 
 fn with_percentiles(mut locks: LockStatistics, joined: &LengthsAtLocks) -> LockStatistics {
     let fill_in = |lengths: &mut Lengths, joined: &Option<Histogram<u64>>| {
-        // Histograms of a part of the runs would tell percentiles of that part only.
+        // Histograms of only some of the runs would give percentiles of those runs only.
         *lengths = lengths.with_percentiles(joined.as_ref().filter(|all| all.len() == lengths.count));
     };
     fill_in(&mut locks.queue_time_us, &joined.queue_time);
@@ -142,21 +143,21 @@ fn with_percentiles(mut locks: LockStatistics, joined: &LengthsAtLocks) -> LockS
     locks
 }
 
-/// All of them added up.
+/// The sum of all of them.
 fn aborted(runs: &[&WorkloadResult]) -> Aborted {
     let mut sum = Aborted::default();
     runs.iter().for_each(|run| sum.add(&run.aborted));
     sum
 }
 
-/// All of them added up; `None` where one is missing.
+/// The sum of all of them; `None` if one is missing.
 fn lock_wait(runs: &[&WorkloadResult]) -> Option<LockWait> {
     let waits: Vec<LockWait> = runs.iter().map(|run| run.lock_wait).collect::<Option<_>>()?;
     Some(LockWait { waits: waits.iter().map(|one| one.waits).sum(), wait_s: waits.iter().map(|one| one.wait_s).sum() })
 }
 
 impl Counters {
-    /// Both added up; an event that one lacks is unknown.
+    /// The sum of both; an event that one lacks is unknown.
     fn and(&self, other: &Counters) -> Counters {
         let sum = |of: fn(&Counters) -> Option<u64>| Some(of(self)? + of(other)?);
         Counters {
@@ -176,21 +177,21 @@ impl Counters {
     }
 }
 
-/// The mean; `None` of none, and where one is missing.
+/// The mean; `None` without values, or if one is missing.
 fn average(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let values: Vec<f64> = values.collect::<Option<_>>()?;
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Every number the mean of all of them, `None` where one lacks it; everything else as the first has it. `None` of none, and
-/// where one is missing. All of a kind are written in the same way, so that a new number needs no word here.
+/// Every number is the mean of all of them, or `None` if one lacks it; everything else is as in the first. `None`
+/// without any, or if one is missing. It works on the serialised form, so a new number needs no code here.
 pub(crate) fn mean<'a, T: Serialize + DeserializeOwned + 'a>(all: impl Iterator<Item = Option<&'a T>>) -> Option<T> {
     let written: Option<Vec<Value>> = all.map(|one| serde_json::to_value(one?).ok()).collect();
     let merged = mean_of_values(&written?)?;
     Some(serde_json::from_value(merged).expect("it is written as each of them was"))
 }
 
-/// The same of documents.
+/// The same for documents.
 pub(crate) fn mean_of_values(all: &[Value]) -> Option<Value> {
     let (first, rest) = all.split_first()?;
     if rest.is_empty() {

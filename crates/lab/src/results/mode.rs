@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where figures come from.
+/// The source of figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
@@ -14,7 +14,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// Who works for a workload.
+    /// The unit that works for a workload: a client or a core.
     pub(crate) fn who(self) -> &'static str {
         match self {
             Mode::Measured => "client",

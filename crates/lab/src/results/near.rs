@@ -11,30 +11,31 @@ pub(crate) const CHANGED: &str = "changed after its first result";
 /// A published figure and ours.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NearResult {
-    /// What of ours is compared, as typed.
+    /// The expression for our figure, as written.
     pub expression: String,
-    /// What was published.
+    /// The published figure.
     pub published: Published,
     /// How many times ours may be larger or smaller and still be a match.
     pub factor: f64,
-    /// What the figure would be if there were nothing to report.
+    /// The value that the figure would have without an effect.
     pub no_effect: f64,
     /// Our figure, from all runs; `None` if it was not measured.
     pub ours: Option<f64>,
-    /// The interval of `ours`; `None` where no spread is known.
+    /// The interval of `ours`; `None` if no spread is known.
     pub interval: Option<[f64; 2]>,
-    /// Why ours was not measured.
+    /// Why our figure was not measured.
     pub why_not: Option<String>,
 }
 
 impl NearResult {
-    /// How near ours is; `None` if it was not measured.
+    /// How close our figure is; `None` if it was not measured.
     pub fn grade(&self) -> Option<Grade> {
         let &NearResult { published, factor, no_effect, ours, .. } = self;
         Some(Scale { published, factor, no_effect }.grade(ours?))
     }
 
-    /// How near, with the numbers: `match: 3.4 (3.1 to 3.8) beside 3.7, within 1.5 times`; without a grade, why there is none.
+    /// The grade with the numbers: `match: 3.4 (3.1 to 3.8) beside 3.7, within 1.5 times`; without a grade, why there
+    /// is none.
     pub fn told(&self) -> String {
         let published = self.published.told();
         let Some((ours, grade)) = self.ours.zip(self.grade()) else {

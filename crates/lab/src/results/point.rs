@@ -19,9 +19,9 @@ use crate::record::RunId;
 /// One arm of one setting, run once.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Point {
-    /// The swept settings; empty where nothing is swept.
+    /// The swept settings; empty without a sweep.
     pub setting: BTreeMap<String, serde_json::Value>,
-    /// Who ran: `alone:NAME`, `A+B` or `together`.
+    /// The arm that ran: `alone:NAME`, `A+B` or `together`.
     pub arm: String,
     /// The block it ran in, from 1.
     pub repeat: u32,
@@ -38,42 +38,43 @@ pub struct Point {
     pub valid: bool,
     /// Why not.
     pub why_invalid: Option<String>,
-    /// Why earlier tries of this run were thrown away, in order; empty if it is the first.
+    /// Why earlier tries of this run were discarded, in order; empty if it is the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub thrown_away: Vec<String>,
     /// Seconds of the measurement window.
     pub window_s: f64,
-    /// What controls were seen to achieve.
+    /// The amounts that controls were observed to achieve.
     pub achieved: BTreeMap<String, serde_json::Value>,
-    /// What each workload did.
+    /// The result of each workload.
     pub workloads: Vec<WorkloadResult>,
-    /// What the devices did.
+    /// The activity of the devices.
     pub device: Device,
-    /// Why figures of the machine are missing: what each sensor that told nothing, or not everything, had to say, by its name.
+    /// Why figures of the machine are missing: the reason of each sensor that lacks any, by its name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub unmeasured: BTreeMap<String, Unmeasured>,
     /// Hardware counters summed over every thread of the workloads.
     pub counters: Option<Counters>,
     /// Top-down breakdown of all of them together.
     pub top_down: Option<TopDown>,
-    /// What a server showed of itself; `None` where the database is in this process.
+    /// The activity of a server; `None` if the database is in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<Server>,
-    /// What a governor between clients and the server counted of each of its classes within the window; empty where there is
-    /// none.
+    /// The counts of a governor between clients and the server for each of its classes within the window; empty if
+    /// there is none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub governor: Vec<GovernedClass>,
-    /// By which plans the target would run the workloads' queries at this setting; empty where it does not tell, or the
-    /// workloads have none.
+    /// The plans by which the target would run the workloads' queries at this setting; empty if it does not report
+    /// them, or if the workloads have no queries.
     #[serde(default)]
     pub plans: Vec<PlannedQuery>,
-    /// What the target has learned about degrees of parallelism up to the end of this run; `None` if it does not choose them itself.
+    /// The target's knowledge of degrees of parallelism by the end of this run; `None` if it does not choose
+    /// them itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Parallelism>,
 }
 
 impl Point {
-    /// A run of an arm of a setting that began `at_s` seconds after its experiment, and that has no figures yet.
+    /// A run of an arm of a setting that began `at_s` seconds after its experiment, without figures.
     pub(crate) fn new(id: RunId, setting: &Setting, arm: &Arm, at_s: f64) -> Self {
         Point {
             setting: setting.swept.clone(),
@@ -86,22 +87,22 @@ impl Point {
     }
 }
 
-/// What a governor counted of one of its classes within the window.
+/// The counts of a governor for one of its classes within the window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GovernedClass {
     /// The class, by its name in the governor's settings.
     pub class: String,
     /// Transactions that ended. A count.
     pub transactions: u64,
-    /// The time that they took, waiting to be let in included, seconds.
+    /// The total time of these transactions, including the wait for admission, seconds.
     pub transaction_s: f64,
-    /// The time that transactions waited to be let in, seconds.
+    /// The time that transactions waited for admission, seconds.
     pub admission_wait_s: f64,
-    /// Transactions rolled back for more important ones, those that were replayed included. A count.
+    /// Transactions rolled back for more important ones, including those that were replayed. A count.
     pub rolled_back: u64,
 }
 
-/// By which plan a target would run a query.
+/// The plan by which a target would run a query.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedQuery {
     /// The workload.
@@ -121,15 +122,15 @@ impl PlannedQuery {
     }
 }
 
-/// What one workload did within the window of a run, or of several runs together ([`WorkloadResult::merged`]): what the driver
-/// measured, and beside it what sensors counted. It reads as the former.
+/// The result of one workload within the window of a run, or of several runs together ([`WorkloadResult::merged`]): the
+/// measurements of the driver, and beside them those of sensors. It dereferences to the former.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadResult {
-    /// What its clients noted down, with the time shares that follow from what sensors saw.
+    /// The measurements of its clients, with the time shares that follow from sensors.
     #[serde(flatten)]
     pub driven: WorkloadMeasurement,
-    /// Time that the threads which served it waited for block I/O, summed, seconds. Missing where the kernel does not measure
-    /// it.
+    /// Time that the threads which served it waited for block I/O, summed, seconds. Missing if the kernel does not
+    /// measure it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_io_s: Option<f64>,
     /// Hardware counters of this workload's threads alone.
@@ -140,20 +141,20 @@ pub struct WorkloadResult {
     /// The older breakdown, cache misses times measured latencies, of this workload's threads alone.
     #[serde(default)]
     pub cache_misses: Option<CacheMissBreakdown>,
-    /// What the server's processes did for it; `None` where the database is in this process.
+    /// The activity of the server's processes for the workload; `None` if the database is in this process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<WorkloadOnServer>,
-    /// What the simulator counted of its cores; `None` of what was measured.
+    /// The simulator's counts for its cores; `None` if the run was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<SimulatedCache>,
 }
 
-/// What the cache simulator counted of the cores of a workload. Counts, of lines.
+/// The cache simulator's counts for the cores of a workload. Counts, of lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SimulatedCache {
-    /// Lines that were read.
+    /// Lines read.
     pub references: u64,
-    /// Those of them whose sets were simulated; the counts below are of these.
+    /// The reads whose sets were simulated; the counts below are of these.
     pub sampled: u64,
     /// Found in the core's own cache.
     pub private_hits: u64,
@@ -161,7 +162,7 @@ pub struct SimulatedCache {
     pub shared_hits: u64,
     /// Read from memory.
     pub misses: u64,
-    /// By how many nanoseconds each read from memory was delayed on average because of others. Of all workloads together.
+    /// Mean delay of a read from memory because of other workloads, nanoseconds. Of all workloads together.
     pub memory_wait_ns: f64,
 }
 
@@ -202,8 +203,8 @@ impl DerefMut for WorkloadResult {
 }
 
 impl WorkloadResult {
-    /// Both sides of Little's law over the windows of several runs of a workload. What one window cuts off at its end and another at its
-    /// beginning averages out.
+    /// Both sides of Little's law over the windows of several runs of a workload. Requests cut off at the end of one
+    /// window and at the beginning of another average out.
     pub(crate) fn littles_law<'a>(runs: impl IntoIterator<Item = &'a WorkloadResult>) -> LittlesLaw {
         LittlesLaw::sum(runs.into_iter().filter_map(|run| run.window.littles_law))
     }
@@ -211,8 +212,8 @@ impl WorkloadResult {
 
 /// Hardware counters over the window, scaled by coverage. Counts, in user mode unless the name says otherwise.
 ///
-/// Cycles, instructions, misses of the first and the last level, and mispredicted branches were counted together, at the same moments, so that their ratios may be taken; the others were counted
-/// at other moments of the window.
+/// Cycles, instructions, misses of the first and the last level, and mispredicted branches were counted at the same
+/// moments, so ratios of them are valid; the others were counted at other moments of the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counters {
     /// Core cycles.
@@ -243,11 +244,11 @@ pub struct Counters {
     /// Bytes that were read from memory on behalf of the threads.
     #[serde(default)]
     pub dram_read_bytes: Option<u64>,
-    /// Share of the threads' time on cores in which the first five were really counted, 0 to 1.
+    /// Share of the threads' time on cores in which the first five were actually counted, 0 to 1.
     pub coverage: f64,
 }
 
-/// The names of classes by priority; names that are none come last.
+/// The names of classes by priority; names that are not priorities come last.
 pub(crate) fn most_urgent_first<'a>(classes: impl IntoIterator<Item = &'a String>) -> Vec<&'a str> {
     let mut classes: Vec<&str> = classes.into_iter().map(String::as_str).collect();
     classes.sort_unstable_by_key(|class| (Reverse(class.parse::<Priority>().ok()), *class));

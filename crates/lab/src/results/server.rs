@@ -1,19 +1,19 @@
-//! What a server showed in one run: the sampled states of its processes, and its own counts and background work.
+//! The state of a server in one run: the sampled states of its processes, and its own counts and background work.
 
 use serde::{Deserialize, Serialize};
 
-/// What a server showed of itself within the window of a run.
+/// The state of a server within the window of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Server {
-    /// How its processes were looked at, and what that cost.
+    /// How its processes were sampled, and the cost of sampling.
     pub sampler: Sampler,
-    /// What it did for its own upkeep, in order of time.
+    /// Its background work, in order of time.
     pub marks: Vec<Mark>,
-    /// The statements that took most of its time, most first; `None` where it keeps no statistics of statements.
+    /// The statements that took most of its time, longest first; `None` if it keeps no statistics of statements.
     pub statements: Option<Vec<StatementUse>>,
 }
 
-/// How a server's processes were looked at within a window, and what that cost.
+/// How a server's processes were sampled within a window, and the cost of sampling.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sampler {
     /// Looks taken. A count.
@@ -22,32 +22,32 @@ pub struct Sampler {
     pub looks_per_s: f64,
     /// Looks that began more than half a period after they were due. A count.
     pub late: u64,
-    /// Looks that were left out because the one before was still under way when they were due. A count.
+    /// Looks that were skipped because the previous one was still in progress when they were due. A count.
     pub left_out: u64,
     /// Mean length of a look, microseconds; `None` if there was none.
     pub look_mean_us: Option<f64>,
     /// The longest look, microseconds; `None` if there was none.
     pub look_max_us: Option<f64>,
-    /// Share of the window in which a look was under way.
+    /// Share of the window in which a look was in progress.
     pub duty: f64,
-    /// CPU time of the thread that looks, seconds; `None` if the kernel does not tell.
+    /// CPU time of the thread that looks, seconds; `None` if the kernel does not report it.
     pub cpu_thread_s: Option<f64>,
-    /// CPU time of the server's process that answers it, seconds; `None` if that cannot be seen.
+    /// CPU time of the server's process that answers it, seconds; `None` if it cannot be observed.
     pub cpu_server_s: Option<f64>,
     /// Why looking ended before the window did; `None` if it did not.
     pub ended: Option<String>,
 }
 
-/// Something that a server did in the background.
+/// An event of a server's background work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Seconds after the window's opening; seen once a second, so up to a second late.
+    /// Seconds after the window's opening; checked once per second, so up to one second late.
     pub at_s: f64,
-    /// What: `checkpoint begins`, `checkpoint ends`, `vacuum of orders begins`, `vacuum of orders ends`.
+    /// The event: `checkpoint begins`, `checkpoint ends`, `vacuum of orders begins`, `vacuum of orders ends`.
     pub what: String,
 }
 
-/// What one kind of statement took within the window, by the server's own books.
+/// The use of one kind of statement within the window, by the server's own statistics.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatementUse {
     /// The statement, without its constants.
@@ -64,18 +64,19 @@ pub struct StatementUse {
     pub pages_read: u64,
 }
 
-/// What the server's processes did for one workload within the window.
+/// The activity of the server's processes for one workload within the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadOnServer {
-    /// What the processes of its clients' sessions were seen doing, each of them at each look.
+    /// The states of the processes of its clients' sessions, each counted at each look.
     pub seen: Seen,
-    /// Looks at clients with a request under way. A count.
+    /// Looks at clients with a request in flight. A count.
     pub under_way: u64,
     /// Of those, how many found the client at another request, or at none, when the look was over. A count.
     pub changed: u64,
     /// Looks in which the process of a client's session was not listed. A count.
     pub absent: u64,
-    /// Time that these processes were on cores, seconds, by the scheduler's books; `None` if the kernel does not tell.
+    /// Time that these processes were on cores, seconds, by the scheduler's accounts; `None` if the kernel does not
+    /// report it.
     pub cpu_run_s: Option<f64>,
     /// Time that they waited for a core, seconds.
     pub cpu_wait_s: Option<f64>,
@@ -83,14 +84,15 @@ pub struct WorkloadOnServer {
     pub clients_cpu_run_s: Option<f64>,
     /// Time that they waited for a core, seconds.
     pub clients_cpu_wait_s: Option<f64>,
-    /// Processes that helped those of its sessions; `None` if none was seen.
+    /// Parallel workers of its sessions' processes; `None` if no look found any.
     pub workers: Option<Workers>,
-    /// By what factor the waits that looks saw were scaled, so that they fit beside the scheduler's books: on a machine without a
-    /// free core who was woken and has none yet is still seen waiting. `None` if they fitted.
+    /// The factor by which the waits that looks saw were scaled to fit beside the scheduler's accounts: on a machine
+    /// without a free core, looks still find a process waiting that was woken but has no core yet. `None` if they
+    /// fitted.
     #[serde(default)]
     pub waits_scaled: Option<f64>,
-    /// Throughput in each second of the window, per second, to be seen beside what the server did in the background; the
-    /// last one may be short.
+    /// Throughput in each second of the window, per second, for comparison with the server's background work; the last
+    /// one may be short.
     #[serde(default)]
     pub throughput_by_second: Vec<f64>,
 }
@@ -98,20 +100,20 @@ pub struct WorkloadOnServer {
 /// Parallel workers of one workload.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Workers {
-    /// What they were seen doing, each of them at each look.
+    /// Their states, each worker counted at each look.
     pub seen: Seen,
-    /// How many there were at a look, on average.
+    /// Mean number of workers at a look.
     pub mean: f64,
-    /// How many different ones were seen. A count.
+    /// The number of different workers seen. A count.
     pub different: u64,
-    /// Time that they were on cores, seconds, up to the last look at each; `None` if the kernel does not tell. Workers that lived
-    /// between two looks are missed.
+    /// Time that they were on cores, seconds, up to the last look at each; `None` if the kernel does not report it.
+    /// Workers that lived between two looks are missed.
     pub cpu_run_s: Option<f64>,
     /// Time that they waited for a core, seconds.
     pub cpu_wait_s: Option<f64>,
 }
 
-/// How often processes were seen doing what. Counts.
+/// How often processes were found in each state. Counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Waiting for nothing: on a core or waiting for one.

@@ -1,4 +1,4 @@
-//! Advice that was measured: what the advised setting and its neighbour did, beside what was predicted of them.
+//! Advice that was measured: the figures of the advised setting and its neighbour, beside the predicted ones.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +15,7 @@ pub struct Verified {
     pub maximise: String,
     /// The advised setting, then its neighbour, if there is one.
     pub settings: Vec<VerifiedSetting>,
-    /// What follows, in one sentence or two.
+    /// The conclusion, in one or two sentences.
     pub sentence: String,
 }
 
@@ -31,11 +31,11 @@ impl Verified {
 pub struct VerifiedSetting {
     /// The value.
     pub value: u32,
-    /// The promised percentile as it was predicted, milliseconds; `None` if it was not.
+    /// The promised percentile as it was predicted, milliseconds; `None` without a prediction.
     pub predicted_ms: Option<Interval>,
     /// The same as measured, with the 95 % interval over blocks; `None` if some window has fewer than ten requests beyond it.
     pub measured_ms: Option<Interval>,
-    /// Requests per second of the workload to maximise, as predicted; `None` if they were not.
+    /// Requests per second of the workload to maximise, as predicted; `None` without a prediction.
     pub predicted_per_s: Option<Interval>,
     /// The same as measured; `None` without a valid run.
     pub measured_per_s: Option<Interval>,

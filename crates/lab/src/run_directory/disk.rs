@@ -1,24 +1,24 @@
 //! Writes files into a run's folder durably.
 //!
-//! A file is written beside its place, synced, and renamed; then the folder is synced too, because a name that is only in memory
-//! is lost with the power. A test replaces the disk by one that stops at a chosen step, as a kill does.
+//! A file is written under a temporary name, synced, and renamed; then the folder is synced too, because a name that is
+//! only in memory is lost with the power. A test replaces the disk by one that stops at a chosen step, as a kill does.
 
 use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, ErrorKind};
 use std::path::{Path, PathBuf};
 
-/// Steps of writing, each of which a kill may be the end of.
+/// Steps of writing. A kill may come at any of them.
 pub(super) trait Disk: Debug + Send + Sync {
-    /// Makes an empty file, or empties the one that is there.
+    /// Creates an empty file, or truncates an existing one.
     fn create(&self, place: &Path) -> io::Result<File>;
-    /// Brings what a file contains to the disk.
+    /// Syncs the contents of a file to the disk.
     fn sync(&self, file: &File) -> io::Result<()>;
-    /// Gives a file another name in its folder, which may be that of another file.
+    /// Renames a file in its folder, replacing any file with the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Takes a file away.
+    /// Removes a file.
     fn remove(&self, place: &Path) -> io::Result<()>;
-    /// Brings the names in a folder to the disk.
+    /// Syncs the names in a folder to the disk.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 }
 
@@ -48,17 +48,17 @@ impl Disk for RealDisk {
     }
 }
 
-/// Brings the names in a folder to the disk.
+/// Syncs the names in a folder to the disk.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
-    // The folder of a name without one is the current one.
+    // A name without a folder is in the current one.
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     File::open(folder)?.sync_all()
 }
 
-/// A file, or a step with one, that failed.
+/// The file of a failed step, and the error.
 pub(super) type Failed = (PathBuf, io::Error);
 
-/// Files of a folder that are written and wait for their names. Those that have none when it is dropped are taken away.
+/// Files of a folder that are written but not yet renamed. Files without a final name are removed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Partials<'a> {
     disk: &'a dyn Disk,
@@ -75,7 +75,7 @@ impl<'a> Partials<'a> {
         self.folder.join(format!(".{name}.partial"))
     }
 
-    /// Writes a file beside its place.
+    /// Writes a file under a temporary name.
     pub fn write(
         &mut self,
         name: &'static str,
@@ -90,8 +90,8 @@ impl<'a> Partials<'a> {
         written.map_err(|error| (self.folder.join(name), error))
     }
 
-    /// Gives all of them their names, and the one that vouches for the others last: whenever it is there, so are they, of the
-    /// same moment. One of before goes first, unless it is the only file and is replaced in one step.
+    /// Renames all files, with `last` at the end: if it exists, so do the others, all of the same version. An earlier
+    /// `last` is removed first, unless it is the only file and is replaced in one step.
     pub(crate) fn name_all(mut self, last: &'static str) -> Result<(), Failed> {
         let place = |name: &str| self.folder.join(name);
         let at = |name: &'static str| move |error| (place(name), error);
@@ -116,7 +116,7 @@ impl<'a> Partials<'a> {
 
 impl Drop for Partials<'_> {
     fn drop(&mut self) {
-        // Nothing refers to them, and nothing more can be done should this fail.
+        // Nothing refers to them, and nothing more can be done about a failure.
         for name in &self.names {
             let _ = self.disk.remove(&self.partial(name));
         }

@@ -1,4 +1,4 @@
-//! What is in a run's folder, and when.
+//! The contents of a run's folder, at each moment.
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
@@ -108,7 +108,7 @@ fn folders_that_cannot_be_read_say_why() {
     check(Some("[]"), "not the results of a run");
 }
 
-/// Files of workloads stay with what was measured, and go where nothing was.
+/// Files of workloads are kept with measurements, and removed without any.
 #[test]
 fn files_of_workloads_are_kept() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -127,16 +127,16 @@ fn files_of_workloads_are_kept() {
     assert!(place.join("a.sql").is_file() && place.join("deep/er/b.sql").is_file());
 }
 
-/// A disk that does nothing more from a step of choice on, as for a process that was killed, and that then may lose its power: what was
-/// not brought to it is gone.
+/// A disk that ignores every operation from a chosen step on, as for a process that was killed. It may then lose its
+/// power, and with it everything that was not synced.
 #[derive(Debug, Clone)]
 struct Killed {
     steps_left: Arc<AtomicUsize>,
-    /// How to undo each change of names since the folder was last brought to the disk.
+    /// How to undo each change of names since the folder was last synced.
     unsynced: Arc<Mutex<Vec<Change>>>,
 }
 
-/// What a loss of power takes of the changes of names that were not brought to the disk: a disk may keep some and not others.
+/// The unsynced changes of names that a loss of power undoes: a disk may keep some and not others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Loss {
     None,
@@ -144,10 +144,10 @@ enum Loss {
     All,
 }
 
-/// A change of names, and what the place had before.
+/// A change of names, and the earlier contents of the place.
 #[derive(Debug)]
 struct Change {
-    /// Where what is there now came from.
+    /// The former name of the file that is now at `place`.
     from: Option<PathBuf>,
     place: PathBuf,
     before: Option<Vec<u8>>,
@@ -168,7 +168,7 @@ impl Killed {
         self.unsynced.lock().expect("no test panics with it").push(change);
     }
 
-    /// Takes back changes of names, the last first. Returns how many there were.
+    /// Undoes changes of names, the last first. Returns how many there were.
     fn lose(&self, loss: Loss) -> usize {
         let changes = std::mem::take(&mut *self.unsynced.lock().expect("no test panics with it"));
         let count = changes.len();
@@ -192,7 +192,7 @@ impl Disk for Killed {
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
-        // Half of it was written when the kill came, or had come to the disk when the power went.
+        // Half of it was written when the kill came, or had reached the disk when the power failed.
         self.step().inspect_err(|_| file.set_len(file.metadata().expect("open").len() / 2).expect("open"))
     }
 
@@ -221,9 +221,9 @@ fn outcome(place: &Path) -> Option<Vec<Vec<u8>>> {
     place.join(RESULTS).exists().then(|| files.map(|name| fs::read(place.join(name)).expect("vouched for")).to_vec())
 }
 
-/// An experiment was finished and goes on with more runs. Its process is killed at each step of the second end, and the power may go
-/// with it. The folder then has the files of the first end, or of the second, or no results; never some of each. The journal
-/// is whole, so that resuming it ends as if nothing had happened.
+/// An experiment was finished and continues with more runs. Its process is killed at each step of the second finish,
+/// and the power may fail, too. The folder then has the files of the first finish, or of the second, or no results;
+/// never some of each. The journal is whole, so that resuming it ends as if nothing had happened.
 #[test]
 fn a_kill_at_any_step_of_the_end_leaves_one_moment_or_none() {
     let (first, mut second) = (fixture::study(), fixture::study());

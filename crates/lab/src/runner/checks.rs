@@ -7,8 +7,8 @@ use plimsoll_workload::benchmark::CheckLine;
 pub(super) struct Lines(Vec<(String, CheckLine)>);
 
 impl Lines {
-    /// Adds what a workload on these data has found. Of what was found of the same data before, only a judgement in the place of none,
-    /// or another judgement, is new.
+    /// Adds the findings of a workload on these data. A known finding without a judgement is replaced. One with a
+    /// judgement is added again only if the new judgement differs.
     pub(super) fn add(&mut self, data: &str, found: Vec<CheckLine>) {
         for line in found {
             let is_same = |known: &CheckLine| {
@@ -22,7 +22,7 @@ impl Lines {
         }
     }
 
-    /// All lines, in the order in which they came first.
+    /// All lines, in the order in which they were first added.
     pub(super) fn into_lines(self) -> Vec<CheckLine> {
         self.0.into_iter().map(|(_, line)| line).collect()
     }

@@ -27,15 +27,15 @@ pub(super) struct SensorObserver<'a> {
     sensors: Option<WindowSensors>,
     reading: Option<WindowReading>,
     server: ServerSensors<'a>,
-    /// What the governor had counted when the window opened, and what it counted within.
+    /// The governor's counts when the window opened, and those within the window.
     governed: (Vec<ProxyCounts>, Vec<GovernedClass>),
     /// Moves between cache classes before the window opened, and those within.
     switches: (Option<CacheSwitches>, Option<CacheSwitching>),
-    /// Why it is not known what it counted.
+    /// Why the governor's counts are not known.
     ungoverned: Option<String>,
     sampling: Option<Sampling>,
     sampled: Option<Sampled>,
-    /// From before the warm-up to the window's end.
+    /// Samples the copy, from before the warm-up to the window's end.
     copy: Option<CopySampling>,
     copied: CopyReading,
     has_server: bool,
@@ -44,38 +44,39 @@ pub(super) struct SensorObserver<'a> {
 /// How a server is watched; nothing for a database in this process.
 #[derive(Default)]
 pub(super) struct ServerSensors<'a> {
-    /// The database, whose governor is asked what it has counted.
+    /// The database, which provides the governor's counts.
     pub database: Option<&'a dyn Database>,
     pub watch: Option<Box<dyn ActivityWatch>>,
-    /// Looks at the copy that queries read, if there is one.
+    /// The watch of the copy that queries read, if there is one.
     pub copy: Option<Box<dyn CopyWatch>>,
     pub processes: ServerProcesses,
-    /// Decides the moments of the looks.
+    /// The seed of the moments of the looks.
     pub seed: u64,
 }
 
-/// What the sensors saw in the window.
+/// The measurements of the sensors in the window.
 #[derive(Debug, Clone)]
 pub(super) struct SensorReading {
     /// By workload, in the driver's order.
     pub workloads: Vec<WorkloadReading>,
     pub device: Device,
-    /// What was seen in each second of the window, the rest at its end included.
+    /// The measurements of each second of the window, the rest at its end included.
     pub seconds: Vec<Second>,
     /// Hardware counters over all workloads.
     pub counted: Counted,
-    /// What was seen of each limit in force.
+    /// The verdict on each limit in force.
     pub limits: BTreeMap<String, Verdict>,
     pub server: Option<Server>,
-    /// What a governor counted of its classes.
+    /// The counts of a governor for its classes.
     pub governor: Vec<GovernedClass>,
-    /// Why queries were not measured on data of the window; `None` if they were, or read what transactions write.
+    /// Why queries were not measured on data of the window; `None` if they were, or if they read the rows that
+    /// transactions write.
     pub copy_fault: Option<String>,
     pub unmeasured: BTreeMap<String, Unmeasured>,
     pub warnings: Vec<String>,
 }
 
-/// What the sensors saw of one workload's threads.
+/// The measurements of one workload's threads.
 #[derive(Debug, Clone)]
 pub(super) struct WorkloadReading {
     pub serving: ServingThreads,
@@ -83,11 +84,11 @@ pub(super) struct WorkloadReading {
     pub block_io: Option<Duration>,
     /// Hardware counters of all its threads, or of the server's processes that serve it.
     pub counted: Counted,
-    /// What looks at the server saw of it; `None` where the database is in this process.
+    /// The results of looks at the server for it; `None` if the database is in this process.
     pub on_server: Option<ServerReading>,
 }
 
-/// What was seen of the server's processes that serve one workload.
+/// The measurements of the server's processes that serve one workload.
 #[derive(Debug, Clone)]
 pub(super) struct ServerReading {
     pub seen: SeenWorkload,
@@ -99,7 +100,7 @@ pub(super) struct ServerReading {
 }
 
 impl<'a> SensorObserver<'a> {
-    /// An observer that passes progress on to `tick`, and asks `limits` whether they bite.
+    /// An observer that passes progress on to `tick`, and asks `limits` for their verdicts.
     pub(super) fn new(
         tick: &'a mut dyn FnMut(Progress),
         limits: &'a mut dyn MachineLimits,
@@ -127,7 +128,7 @@ impl<'a> SensorObserver<'a> {
         }
     }
 
-    /// What was seen; `None` if the window was not closed.
+    /// The measurements; `None` if the window was not closed.
     pub(super) fn finish(self) -> Option<SensorReading> {
         let mut reading = self.reading?;
         reading.device.freshness = self.copied.whole;
@@ -180,7 +181,7 @@ impl<'a> SensorObserver<'a> {
         })
     }
 
-    /// What the governor has counted since it began; empty if there is none.
+    /// The governor's counts since it began; empty if there is none.
     fn counts(&mut self) -> Vec<ProxyCounts> {
         let counts = self.server.database.map_or_else(|| Ok(Vec::new()), Database::proxy_counts);
         counts.unwrap_or_else(|error| {
@@ -199,7 +200,7 @@ fn switched(before: Option<CacheSwitches>, after: Option<CacheSwitches>, window:
     (!window.is_zero()).then(|| CacheSwitching { per_s: count / window.as_secs_f64(), us })
 }
 
-/// What was counted of each class between two moments.
+/// The counts of each class between two moments.
 fn counted_between(before: &[ProxyCounts], after: Vec<ProxyCounts>) -> Vec<GovernedClass> {
     let within = |after: ProxyCounts| {
         let before = before.iter().find(|before| before.class == after.class)?;
@@ -218,7 +219,7 @@ impl WindowObserver for SensorObserver<'_> {
     fn opened(&mut self, threads: &[WorkloadThreads]) {
         self.threads = threads.to_vec();
         self.limits.open_window();
-        // Before the sensors, for what is asked once takes some milliseconds.
+        // Before the sensors open, because these single queries take some milliseconds.
         self.governed.0 = self.counts();
         self.switches.0 = self.server.database.and_then(Database::cache_switches);
         let seed = self.server.seed;
@@ -261,7 +262,7 @@ fn serving(threads: &WorkloadThreads) -> &Vec<i32> {
     threads.workers.as_ref().unwrap_or(&threads.clients)
 }
 
-/// Of each workload, whether its query threads also serve another one.
+/// For each workload, whether its query threads also serve another one.
 fn shared_workers(threads: &[WorkloadThreads]) -> Vec<bool> {
     let mut serves = BTreeMap::new();
     for worker in threads.iter().flat_map(|threads| threads.workers.iter().flatten()) {
@@ -270,9 +271,9 @@ fn shared_workers(threads: &[WorkloadThreads]) -> Vec<bool> {
     threads.iter().map(|threads| threads.workers.iter().flatten().any(|worker| serves[worker] > 1)).collect()
 }
 
-/// Whom to watch. Query threads that several workloads share are counted for the first one only, so that sums over workloads
-/// count them once, and their times are no workload's own; where a server's processes serve a workload they are watched in
-/// place of its clients.
+/// The threads to watch. Query threads that several workloads share are counted only for the first one, so that sums
+/// over workloads count them once, and their times belong to no single workload. If a server's processes serve a
+/// workload, they are watched in place of its clients.
 fn watched(threads: &[WorkloadThreads], has_server: bool) -> Vec<WatchedWorkload> {
     let mut seen = BTreeSet::new();
     let mut workload = |(threads, is_shared): (&WorkloadThreads, bool)| {
@@ -283,7 +284,7 @@ fn watched(threads: &[WorkloadThreads], has_server: bool) -> Vec<WatchedWorkload
             return WatchedWorkload { name, counted: servers.clone(), serving: servers, clients };
         }
         if has_server {
-            // What our clients do would pass for what the server does.
+            // The activity of our clients would pass for that of the server.
             return WatchedWorkload { name, ..WatchedWorkload::default() };
         }
         let all = threads.clients.iter().chain(threads.workers.iter().flatten()).copied();

@@ -1,11 +1,11 @@
-//! Handing a database from one runner to the next.
+//! Passes a database from one runner to the next.
 
 use plimsoll_machine::control::Limits;
 
 use super::Runner;
 use super::store::Open;
 
-/// What a runner has opened and loaded, for another to go on with: nothing, or a database.
+/// The database that a runner has opened and loaded, if any, for another runner to continue with.
 #[derive(Debug, Default)]
 pub struct Opened {
     pub(super) store: Option<Open>,
@@ -13,13 +13,13 @@ pub struct Opened {
 }
 
 impl Runner<'_> {
-    /// What it has open.
+    /// The open database.
     pub fn into_opened(self) -> Opened {
         Opened { store: self.store.into_open(), loaded_under: self.loaded_under }
     }
 
-    /// Continues with what another has opened. If its target or data differ from what a run needs, they are opened or loaded
-    /// again, as after any other run.
+    /// Continues with the database that another runner has opened. If its target or data differ from those that a run
+    /// needs, it is opened or loaded again, as after any other run.
     pub fn with_opened(mut self, opened: Opened) -> Self {
         self.store.adopt(opened.store);
         self.loaded_under = opened.loaded_under;

@@ -12,19 +12,19 @@ use serde_json::Value;
 use crate::plan::{Axis, Plan, Search, option_text};
 use crate::record::RunId;
 
-/// The runs of a plan that are wanted: all, or those that match some words.
+/// The wanted runs of a plan: all, or those that match some words.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Selection {
-    /// A run is wanted if it matches one of them; all are where there is none.
+    /// A run is wanted if it matches one of them, or if there are none.
     alternatives: Vec<Words>,
 }
 
 /// Words that must all match.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Words {
-    /// Arms by name; all where empty.
+    /// Arms by name; all if empty.
     arms: Vec<String>,
-    /// Values of swept keys; all where empty.
+    /// Values of swept keys; all if empty.
     values: Vec<(String, String)>,
 }
 
@@ -38,15 +38,15 @@ pub struct SelectionError {
 }
 
 impl Selection {
-    /// Understands `dop=2,together`: arms and values of swept keys, all of which must match. Several values of one key, or
+    /// Parses `dop=2,together`: arms and values of swept keys, all of which must match. Several values of one key, or
     /// several arms, are alternatives; so are several lists of words with `;` between them.
     pub fn parse(text: &str, plan: &Plan) -> Result<Self, SelectionError> {
         let lists = text.split(';').map(|list| Words::parse(list, plan)).collect::<Result<Vec<_>, _>>()?;
         Ok(Selection { alternatives: lists.into_iter().filter(|words| *words != Words::default()).collect() })
     }
 
-    /// How many runs are wanted; where a knee is searched, or settings are too many to look at each, at most so many.
-    /// [`usize::MAX`] if more than can be counted.
+    /// The number of wanted runs. For a knee search, or with too many settings to check each, an upper bound.
+    /// [`usize::MAX`] if it is too large to count.
     pub fn run_count(&self, plan: &Plan) -> usize {
         match &self.alternatives[..] {
             _ if plan.run.search == Search::Knee => plan.run_count(),
@@ -68,7 +68,7 @@ impl Selection {
     }
 }
 
-/// Runs of more settings than this are not counted one by one.
+/// With more settings than this, runs are not counted one by one.
 const SETTINGS_COUNTED_MAX: usize = 10_000;
 
 impl Words {
@@ -97,7 +97,7 @@ impl Words {
         Ok(selection)
     }
 
-    /// How many runs of a grid match.
+    /// The number of runs of a grid that match.
     fn run_count(&self, plan: &Plan) -> usize {
         let of_axis = |axis: &Axis| axis.values.iter().filter(|value| self.allows(&axis.key, value)).count();
         let settings = plan.axes.iter().map(of_axis).fold(1, usize::saturating_mul);
@@ -113,15 +113,15 @@ impl Words {
             && plan.setting(setting).swept.iter().all(|(key, value)| self.allows(key, value))
     }
 
-    /// Whether settings with this value are wanted, as far as it alone decides.
+    /// Whether settings with this value are wanted, as far as this value decides.
     fn allows(&self, key: &str, value: &Value) -> bool {
         let mut of_key = self.values.iter().filter(|(wanted, _)| wanted == key).peekable();
         of_key.peek().is_none() || of_key.any(|(_, wanted)| option_text(value) == *wanted)
     }
 }
 
-/// Every wanted run of these settings, block by block, in the order in which they run. `data` tells what a setting reads:
-/// settings with equal texts share their data.
+/// Every wanted run of these settings, block by block, in the order in which they run. `data` names the data of a
+/// setting: settings with equal names share their data.
 pub(super) fn order(
     plan: &Plan,
     selection: &Selection,

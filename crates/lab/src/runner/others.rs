@@ -4,12 +4,13 @@ use plimsoll_machine::facts::cores_usable;
 
 use crate::results::Point;
 
-/// The kernel counts the time of each processor in hundredths of a second, so that of a short window it may tell a step more
-/// than there was.
+/// The kernel counts the time of each processor in hundredths of a second, so its figure for a short window may be one
+/// step too high.
 const STEP_S: f64 = 0.01;
 
-/// Why a run says nothing about the setting: others on the machine, or its host, kept more cores busy than they may. `None` if
-/// they did not, and where that is not known. A hog or a pirate of ours that runs beside the workloads is none of the others.
+/// Why a run is not valid for its setting: other processes on the machine, or its host, kept more cores busy than
+/// allowed. `None` if they did not, or if that is not known. Our own hogs beside the workloads do not count as other
+/// processes.
 pub(super) fn disturbance(point: &Point, others_max: f64) -> Option<String> {
     too_busy(point, others_max, cores_usable())
 }

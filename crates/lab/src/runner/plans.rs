@@ -1,4 +1,4 @@
-//! The plans of each workload's queries, asked from the target once for each setting and loaded data.
+//! The plans of each workload's queries, requested from the target once for each setting and loaded data.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use plimsoll_workload::driver::Drive;
 
 use crate::results::PlannedQuery;
 
-/// The plans that are known, by setting and workload, with the generation of the data that they are of.
+/// The known plans, by setting and workload, with the generation of their data.
 #[derive(Debug, Default)]
 pub(super) struct Plans(BTreeMap<(usize, String), (u64, Vec<PlannedQuery>)>);
 
 impl Plans {
-    /// The plans of all queries of these workloads at a setting; empty where they have none or the target does not tell. Why
-    /// it does not is a warning.
+    /// The plans of all queries of these workloads at a setting; empty if they have none or the target does not report
+    /// them. A warning says why it does not.
     pub(super) fn of(
         &mut self,
         setting: usize,
@@ -45,7 +45,7 @@ fn ask(drive: &Drive<'_>, plans: &mut Vec<PlannedQuery>) -> Result<(), DatabaseE
     }
     let mut session = drive.database.query_session(drive.benchmark.schema(), None)?;
     for (name, sql) in queries {
-        // Who does not tell the plan of one query tells that of none.
+        // A target that does not report the plan of one query reports none.
         let Some(plan) = session.plan(&sql)? else { break };
         plans.push(PlannedQuery::new(drive.name, name, plan));
     }

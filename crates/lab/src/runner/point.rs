@@ -1,4 +1,4 @@
-//! From the measurements of clients and sensors in one run to its record.
+//! Turns the measurements of clients and sensors in one run into its record.
 
 use plimsoll_workload::driver::{DriveMeasurement, DrivenWorkload};
 
@@ -63,7 +63,7 @@ pub(super) fn record(
     RunRecord { id, point, histograms, samples, warnings }
 }
 
-/// What one workload did, with what sensors saw of it.
+/// The result of one workload, with the measurements of sensors.
 fn result(arm: &str, driven: &DrivenWorkload, sensed: &WorkloadReading, warnings: &mut Vec<String>) -> WorkloadResult {
     warnings.extend(remarks(arm, driven));
     let counted = &sensed.counted;
@@ -88,13 +88,13 @@ fn result(arm: &str, driven: &DrivenWorkload, sensed: &WorkloadReading, warnings
     result
 }
 
-/// The record of a run in whose middle the server went away: it has no figures.
+/// The record of a run during which the server was lost: it has no figures.
 pub(super) fn lost(id: RunId, at_s: f64, setting: &Setting, arm: &Arm, why: String) -> RunRecord {
     let point = Point { why_invalid: Some(why), ..Point::new(id, setting, arm, at_s) };
     RunRecord { id, point, histograms: Vec::new(), samples: Vec::new(), warnings: Vec::new() }
 }
 
-/// What a reader of a workload's figures must know.
+/// Remarks for a reader of a workload's figures.
 fn remarks(arm: &str, driven: &DrivenWorkload) -> Vec<String> {
     let measured = &driven.measured;
     let name = &measured.name;

@@ -1,4 +1,4 @@
-//! The runs that come next: the whole grid at once, or round by round those that a search for the knee requests.
+//! The next runs: the whole grid at once, or round by round the runs that a search for the knee requests.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,17 @@ use crate::results::WorkloadResult;
 /// The rounds of a plan, one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// How many there were.
+    /// The number of rounds so far.
     count: u64,
     asked: BTreeSet<RunId>,
 }
 
 impl Rounds {
-    /// The runs of the next round, in the order in which they run, those that are among the `records` included; `None` when
-    /// there are no further rounds. Every run that the rounds before asked for must be among the records.
+    /// The runs of the next round, in the order in which they run, including those among the `records`; `None` when
+    /// there are no further rounds. Every run that earlier rounds asked for must be among the records.
     ///
-    /// A round follows from the plan and from what the rounds before have left, and from no other record: so an experiment
-    /// that was killed in the middle of a round goes on as it would have.
+    /// A round follows only from the plan and the results of earlier rounds. An experiment that was killed in the
+    /// middle of a round therefore continues as it would have without the kill.
     pub(super) fn next(&mut self, plan: &Plan, selection: &Selection, records: &[RunRecord]) -> Option<Vec<RunId>> {
         let known: Vec<&RunRecord> = records.iter().filter(|record| self.asked.contains(&record.id)).collect();
         let round = next_batch(plan, selection, &known, self.count)?;
@@ -48,8 +48,8 @@ fn next_batch(plan: &Plan, selection: &Selection, records: &[&RunRecord], round:
     }
 }
 
-/// What the searches along the one numeric axis ask for: one search for each arm and workload, at every value of the
-/// other axes. A run serves all workloads of its arm.
+/// The runs that the searches along the one numeric axis ask for: one search for each arm and workload, at every value
+/// of the other axes. A run serves all workloads of its arm.
 fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<RunId> {
     let numeric = plan.axes.iter().position(|axis| axis.numbers().is_some());
     let axis = numeric.expect("a plan that searches for a knee has a numeric axis");
@@ -91,14 +91,14 @@ fn asked_for(plan: &Plan, selection: &Selection, records: &[&RunRecord]) -> Vec<
             }
         }
     }
-    // A setting whose runs are invalid is not asked for forever.
+    // A setting whose runs are all invalid is not asked for forever.
     let most = 3 * plan.run.repeats.max(2);
     runs.retain(|run| run.repeat <= most && selection.wants(plan, run.setting, run.arm));
     runs
 }
 
-/// How fast the runs of a curve were, each with the position of its allocation: of requests that differ in cost at an equal
-/// mix, as the knee that is reported in the end ([`knees`](crate::analysis)).
+/// The speed of the runs of a curve, each with the position of its allocation. If requests differ in cost, speed is at
+/// an equal mix, as for the knee that is reported at the end ([`knees`](crate::analysis)).
 fn speeds(runs: &[(usize, &WorkloadResult)], allocations: &[f64]) -> Vec<(usize, f64)> {
     let largest = |index: &usize| allocations.iter().all(|other| *other <= allocations[*index]);
     let full: Vec<&WorkloadResult> = runs.iter().filter(|(index, _)| largest(index)).map(|(_, run)| *run).collect();
@@ -116,7 +116,7 @@ fn along(setting: usize, start: usize, stride: usize, length: usize) -> bool {
     setting >= start && (setting - start).is_multiple_of(stride) && (setting - start) / stride < length
 }
 
-/// What a setting reads: settings with equal texts share their data.
+/// The data of a setting: settings with equal texts share their data.
 fn data(plan: &Plan, setting: usize) -> String {
     let Setting { url, workloads, .. } = plan.setting(setting);
     let data = workloads.iter().map(|workload| {

@@ -24,7 +24,7 @@ pub enum StoreError {
     Open {
         /// The target.
         url: String,
-        /// Its words.
+        /// The error of the target.
         error: String,
     },
     /// An option cannot be changed.
@@ -34,7 +34,7 @@ pub enum StoreError {
         name: String,
         /// Its new value.
         value: String,
-        /// The database's words.
+        /// The error of the database.
         error: DatabaseError,
     },
     /// The database refused data.
@@ -42,25 +42,25 @@ pub enum StoreError {
     Load {
         /// The workload.
         workload: String,
-        /// The database's words.
+        /// The error of the database.
         error: DatabaseError,
     },
 }
 
-/// A target, open or not, and what it holds.
+/// A target, open or not, and its data.
 pub(super) struct Store<'a> {
     targets: &'a dyn Targets,
     open: Option<Open>,
-    /// How often a database was opened, or data loaded into it. A count.
+    /// How often a database was opened or data was loaded into it. A count.
     generation: u64,
 }
 
-/// An open target and what it holds.
+/// An open target and its data.
 pub(super) struct Open {
     url: String,
     options: BTreeMap<String, String>,
     database: Box<dyn Database>,
-    /// What is loaded, by the name of its schema.
+    /// The loaded data, by the name of its schema.
     loaded: BTreeMap<String, Loaded>,
 }
 
@@ -68,7 +68,7 @@ struct Loaded {
     schema: Schema,
     /// [`Benchmark::data`].
     data: String,
-    /// What runs have done to it since.
+    /// How runs have changed it since.
     written: Writes,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Store<'a> {
         self.open
     }
 
-    /// Continues with what is already open.
+    /// Continues with a database that is already open.
     pub(super) fn adopt(&mut self, open: Option<Open>) {
         self.open = open;
     }
@@ -106,7 +106,7 @@ impl<'a> Store<'a> {
         self.open.as_ref().expect("something was prepared").database.as_ref()
     }
 
-    /// Makes the database what a run needs: open with these options, with the data of the members in it.
+    /// Prepares the database for a run: open with these options, with the data of the members in it.
     pub(super) fn prepare(
         &mut self,
         setting: &Setting,
@@ -126,7 +126,7 @@ impl<'a> Store<'a> {
                 open.load(name, benchmark, watch)?;
             }
         }
-        // Before the first client connects: who finds the data after a kill must know.
+        // Before the first client connects, so that a process that finds the data after a kill knows of the writes.
         members.iter().try_for_each(|member| open.note_writes(benchmarks[*member].as_ref()))
     }
 
@@ -145,7 +145,7 @@ impl<'a> Store<'a> {
         Ok(must)
     }
 
-    /// What of this machine the open database uses; nothing if none is open.
+    /// The use of this machine by the open database; empty if none is open.
     pub(super) fn footprint(&self) -> Footprint {
         self.open.as_ref().map(|open| open.database.footprint()).unwrap_or_default()
     }
@@ -173,7 +173,7 @@ impl<'a> Store<'a> {
                 return Ok(());
             }
         }
-        // The old one gives its memory back first.
+        // The old database must release its memory first.
         self.open = None;
         let url = setting.url.clone();
         let database = self.targets.open(&url, &options);
@@ -183,7 +183,7 @@ impl<'a> Store<'a> {
         Ok(())
     }
 
-    /// Notes what a run of this benchmark does to its data.
+    /// Records the changes that a run of this benchmark makes to its data.
     pub(super) fn has_run(&mut self, benchmark: &dyn Benchmark) {
         let loaded = self.open.as_mut().and_then(|open| open.loaded.get_mut(&*benchmark.schema().name));
         if let Some(loaded) = loaded {
@@ -193,7 +193,8 @@ impl<'a> Store<'a> {
 }
 
 impl Open {
-    /// Whether the data of a benchmark is not there as it must be. What an earlier process has left counts, too.
+    /// Whether the data of a benchmark is missing or not as required. Data that an earlier process has left counts,
+    /// too.
     fn lacks(&mut self, benchmark: &dyn Benchmark, reload: Reload) -> Result<bool, StoreError> {
         let schema = benchmark.schema();
         if !self.loaded.contains_key(&*schema.name) {
@@ -208,7 +209,7 @@ impl Open {
         Ok(!self.loaded.get(&*schema.name).is_some_and(fits))
     }
 
-    /// Keeps with the database what a run is about to do to its data.
+    /// Records in the database the changes that a run is about to make to its data.
     fn note_writes(&self, benchmark: &dyn Benchmark) -> Result<(), StoreError> {
         let schema = benchmark.schema();
         let Some(loaded) = self.loaded.get(&*schema.name).filter(|loaded| loaded.written < benchmark.writes()) else {
@@ -219,7 +220,7 @@ impl Open {
         noted.map_err(|error| StoreError::Load { workload: schema.name.to_string(), error })
     }
 
-    /// Drops what no workload of the present setting reads, so that it takes no memory.
+    /// Drops data that no workload of the present setting reads, to free its memory.
     fn drop_unwanted(&mut self, benchmarks: &[Arc<dyn Benchmark>]) -> Result<(), StoreError> {
         let is_wanted = |loaded: &Loaded| {
             benchmarks
@@ -261,7 +262,7 @@ impl Open {
 }
 
 impl Reload {
-    /// Whether data to which runs have done this must be loaded again.
+    /// Whether data that runs have changed in this way must be loaded again.
     fn is_due(self, written: Writes) -> bool {
         match self {
             Reload::WhenGrown => written == Writes::Grows,

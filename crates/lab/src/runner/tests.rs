@@ -1,4 +1,4 @@
-//! Plans that really run, on databases in memory and with windows of some milliseconds.
+//! Plans that are run, on databases in memory and with windows of some milliseconds.
 
 mod growth;
 mod inputs;
@@ -50,7 +50,7 @@ fn plan(text: &str, targets: &Watched) -> Plan {
     resolved.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Runs what is left of a plan; stops it after so many further runs, if any.
+/// Runs the rest of a plan; stops it after `most` further runs.
 fn go_on(plan: &Plan, targets: &Watched, only: &str, done: Vec<RunRecord>, most: usize) -> Result<Outcome, RunError> {
     let selection = Selection::parse(only, plan).expect("it selects something");
     let (stop, kept) = (AtomicBool::new(most == 0), Cell::new(0));
@@ -78,7 +78,7 @@ fn ids(records: &[RunRecord]) -> Vec<RunId> {
     records.iter().map(|record| record.id).collect()
 }
 
-/// How often neighbours differ in what `of` says of them.
+/// How often neighbours differ in the value of `of`.
 fn changes<T: PartialEq>(records: &[RunRecord], of: impl Fn(&RunRecord) -> T) -> usize {
     records.windows(2).filter(|pair| of(&pair[0]) != of(&pair[1])).count()
 }
@@ -110,7 +110,7 @@ fn every_arm_of_every_setting_leaves_a_record_for_each_repeat() {
             assert_eq!(result.all.completed, histograms.all().map_or(0, |all| all.len()));
         }
     }
-    // Options that are changed in place leave the database open, and nothing that was written grows.
+    // Options that are changed in place leave the database open, and runs without growing data need no reload.
     assert_eq!((seen.opened, seen.loaded), (1, [("rows_bigint".to_owned(), 1), ("rows_text".to_owned(), 1)].into()));
 }
 
@@ -261,7 +261,7 @@ fn an_option_that_needs_reopening_brings_the_data_along() {
     let stretches = changes(&records, policy) + 1;
     assert!(stretches > 1);
     assert_eq!((seen.opened, seen.loaded["rows_bigint"], seen.loaded["rows_text"]), (stretches, stretches, stretches));
-    // What a database was opened with, and what was changed since, is what the setting says.
+    // The options with which a database was opened, and their later changes, are those of the setting.
     let expect: Vec<_> = records.iter().map(|record| plan.setting(record.id.setting).options).collect();
     let found: Vec<_> = seen.sessions.iter().step_by(2).map(|session| session.options.clone()).collect();
     assert_eq!(found, expect);
@@ -286,7 +286,8 @@ fn data_that_no_workload_of_a_setting_reads_is_dropped() {
     let text = TWO.replace("dop = [1, 2]", "\"ints.columns\" = [\"bigint\", \"text\"]");
     let (plan, records, seen) = run(&format!("arms = [\"alone:ints\"]\n{text}"));
     for (record, session) in records.iter().zip(&seen.sessions) {
-        // The workload `texts` reads text at every setting, but does not run; what was loaded for `ints` stays for it.
+        // The workload `texts` reads text at every setting, but does not run; the data that was loaded for `ints` is
+        // kept for it.
         let own =
             if plan.setting(record.id.setting).swept["ints.columns"] == "text" { "rows_text" } else { "rows_bigint" };
         assert_eq!(session.schema, own);

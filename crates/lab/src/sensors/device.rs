@@ -1,4 +1,5 @@
-//! The activity of the machine and its devices, and the share of the processors that this process and a server's processes took.
+//! The activity of the machine and its devices, and the share of the processors that this process and a server's
+//! processes took.
 
 use std::time::{Duration, Instant};
 
@@ -9,19 +10,19 @@ use plimsoll_machine::sensor::{Figures, Instruments, Observed, Sensors};
 use super::{Reasons, steady};
 use crate::results::Device;
 
-/// The processes of a database on this machine, and those of ours beside it.
+/// The processes of a database on this machine, and our own beside it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerProcesses {
-    /// Those that do its work; those that they start belong to it too. A database in this process names this one, which is no
-    /// server.
+    /// The processes that do its work; their descendants belong to it too. A database in this process names this
+    /// process, which is not a server.
     pub server: Vec<i32>,
-    /// The one through which clients come to it, if there is one.
+    /// The process through which clients connect to it, if there is one.
     pub proxy: Option<i32>,
-    /// Those that we run beside the workloads, such as hogs: neither the database's nor others'.
+    /// The processes that we run beside the workloads, such as hogs: they belong neither to the database nor to others.
     pub beside: Vec<i32>,
 }
 
-/// What the machine does, lap by lap.
+/// The activity of the machine, lap by lap.
 #[derive(Debug)]
 pub struct DeviceMeter {
     cores: usize,
@@ -35,10 +36,10 @@ pub struct DeviceMeter {
     began: Instant,
 }
 
-/// The reason for missing figures of the database's group is reported under the sensor's name and this.
+/// Suffix of the sensor's name for reasons about the database's group.
 const OF_GROUP: &str = " of the group";
 
-/// The same of what we run beside the workloads.
+/// Suffix of the sensor's name for reasons about our processes beside the workloads.
 const BESIDE: &str = " of hogs";
 
 impl DeviceMeter {
@@ -62,12 +63,12 @@ impl DeviceMeter {
         meter
     }
 
-    /// To be called about once a second within a lap that is longer.
+    /// Must be called about once per second within a lap that is longer.
     pub fn second(&mut self) {
         self.machine.second();
     }
 
-    /// Ends a lap, begins the next, and tells what the machine did in it, and why figures are missing.
+    /// Ends a lap, begins the next, and returns the activity of the machine in it. Adds reasons for missing figures.
     pub fn lap(&mut self, reasons: &mut Reasons) -> Device {
         let machine = self.machine.read();
         let group = self.group.as_mut().map(Sensors::read);
@@ -104,7 +105,7 @@ struct Used {
     server: Option<Duration>,
     /// `None` if there is nothing between clients and server.
     proxy: Option<Duration>,
-    /// Of what we run beside the workloads; `None` if that is not known.
+    /// Of our processes beside the workloads; `None` if that is not known.
     beside: Option<Duration>,
     window: Duration,
 }
@@ -112,7 +113,7 @@ struct Used {
 fn device_of(machine: &Figures, group: &Figures, used: &Used, cores: usize) -> Device {
     let window = used.window.as_secs_f64();
     let cpu_time = window * cores as f64;
-    // The clocks are not read at one moment, so that a full machine may come out a little above 1.
+    // The clocks are not read at the same moment, so a full machine may come out a little above 1.
     let share = |time: Duration| (cpu_time > 0.0).then(|| (time.as_secs_f64() / cpu_time).min(1.0));
     let all = used.own + used.server.unwrap_or_default() + used.proxy.unwrap_or_default();
     let devices = &machine.devices;
@@ -139,7 +140,7 @@ fn device_of(machine: &Figures, group: &Figures, used: &Used, cores: usize) -> D
         group: group.group,
         group_pressure: group.pressure,
         group_cache: group.cache,
-        // Known to the database.
+        // Filled in from the database.
         freshness: None,
         learning: None,
         cache_switches: None,
@@ -204,7 +205,8 @@ mod tests {
         assert_eq!(lap(&mut alone).cpu_busy_clients, None, "without a server all is this process's");
     }
 
-    /// Cores that others kept busy, where the machine had 1.9 busy and this process half a core; `beside` is what a hog took.
+    /// Cores that others kept busy, if the machine had 1.9 busy and this process half a core; `beside` is the CPU time
+    /// of a hog.
     fn others(busy: Option<f64>, beside: Option<Duration>) -> Option<f64> {
         let mut machine = Figures::default();
         machine.devices.busy_cores = busy;
@@ -230,7 +232,7 @@ mod tests {
             lap_beside_a_busy_process(|hog| ServerProcesses { beside: vec![hog], ..ServerProcesses::default() });
         assert!(device.cpu_busy_clients.is_none() && device.group.is_none(), "it is no server: {device:?}");
         assert!(device.busy_cores_others.is_some(), "{device:?}");
-        // A process that has ended cannot be told from others any more.
+        // A process that has ended can no longer be distinguished from others.
         let mut ended = Command::new("true").spawn().expect("there is one");
         ended.wait().expect("it ends");
         let beside = vec![ended.id().cast_signed()];
@@ -241,7 +243,7 @@ mod tests {
         assert!(reasons.unmeasured.keys().any(|sensor| sensor.ends_with(BESIDE)), "{:?}", reasons.unmeasured);
     }
 
-    /// What a sensor tells is a figure, or there is a reason.
+    /// A sensor has either a figure or a reason.
     #[test]
     fn figures_of_this_machine_are_there_or_explained() {
         let own = ServerProcesses { server: vec![std::process::id().cast_signed()], ..ServerProcesses::default() };

@@ -5,16 +5,16 @@ use std::time::Duration;
 use crate::plan::Plan;
 use crate::units::bytes;
 
-/// References that one core simulates per second, rounded down. docs/performance.md has what was measured.
+/// References that one core simulates per second, rounded down. docs/performance.md has the measurements.
 const REFERENCES_PER_S: f64 = 50e6;
 
 /// Longer simulations are done only on demand.
 const UNASKED_MAX: Duration = Duration::from_secs(3600);
 
-/// Settings that are looked at; more would take days anyway.
+/// The number of settings that are checked; more would take days anyway.
 const SETTINGS_MAX: usize = 10_000;
 
-/// What some runs of a plan take.
+/// The cost of some runs of a plan.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
     /// References that are simulated, warm-ups included.
@@ -24,13 +24,13 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// How long it takes one core.
+    /// The time that it takes one core.
     pub fn time(&self) -> Duration {
         Duration::try_from_secs_f64(self.references / REFERENCES_PER_S).unwrap_or(Duration::MAX)
     }
 
-    /// Why it should not run without a confirmation; `None` if it is neither long nor large. `free` is the memory
-    /// that there is, `None` if that is not known.
+    /// Why it should not run without a confirmation; `None` if it is neither long nor large. `free` is the available
+    /// memory, `None` if that is not known.
     pub fn objection(&self, free: Option<u64>) -> Option<String> {
         if let Some(free) = free.filter(|free| self.bytes > *free) {
             let (needed, free) = (bytes(self.bytes), bytes(free));
@@ -47,7 +47,7 @@ impl Cost {
     }
 }
 
-/// What so many runs of a simulated plan take, if they are spread evenly over its settings and arms.
+/// The cost of `runs` runs of a simulated plan, if they are spread evenly over its settings and arms.
 pub fn cost(plan: &Plan, runs: usize) -> Cost {
     let (mut references, mut bytes, mut count) = (0_f64, 0, 0_u32);
     for setting in plan.settings().take(SETTINGS_MAX) {

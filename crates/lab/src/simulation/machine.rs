@@ -13,31 +13,31 @@ use super::mask::Mask;
 /// An option of the target `simulated:`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SimulatorOption {
-    /// As files write it.
+    /// Its name in files.
     pub name: &'static str,
     /// Its meaning, with the unit.
     pub meaning: &'static str,
-    /// What it is.
+    /// The kind of its value.
     pub value: OptionValue,
 }
 
-/// What an option can be.
+/// The kind of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum OptionValue {
     /// A number.
     Number {
-        /// If it is not given: the study's processor (NO III.C).
+        /// The default: that of the study's processor (NO III.C).
         default: f64,
-        /// The least possible.
+        /// The minimum.
         least: f64,
-        /// The most possible.
+        /// The maximum.
         most: f64,
         /// Whether it must be whole.
         is_whole: bool,
     },
-    /// True or false; false if it is not given.
+    /// True or false; the default is false.
     Flag,
-    /// Ways of the shared cache; all if it is not given.
+    /// Ways of the shared cache; the default is all.
     Ways,
 }
 
@@ -103,7 +103,7 @@ const fn whole(name: &'static str, meaning: &'static str, default: u64, most: u6
 }
 
 impl SimulatorOption {
-    /// Its value if it is not given, as files write it.
+    /// Its default, as written in files.
     pub(crate) fn default_text(&self) -> String {
         match self.value {
             OptionValue::Number { default, .. } => default.to_string(),
@@ -112,7 +112,7 @@ impl SimulatorOption {
         }
     }
 
-    /// What the text says as a number; true is 1, and of ways nothing is said. An error is why it cannot be.
+    /// The text as a number; true is 1, and ways have no number here. An error says why it is not valid.
     fn read(&self, text: &str) -> Result<f64, String> {
         let name = self.name;
         match self.value {
@@ -206,7 +206,7 @@ impl Options {
     }
 }
 
-/// The value of an option as it is recorded: equal values alike, however they were typed.
+/// The value of an option as it is recorded: equal values alike, independently of their spelling.
 pub(super) fn told(text: &str) -> Value {
     text.parse::<f64>().map_or_else(|_| text.into(), |number| number.to_string().into())
 }

@@ -5,12 +5,12 @@ use std::str::FromStr;
 use plimsoll_model::cache_simulator::{Pattern, Program};
 use plimsoll_policy::cache_class::{CacheOperator, CacheWays, WayMask};
 
-/// Ways as typed.
+/// Ways as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mask {
     /// All that may be used.
     All,
-    /// The lowest so many of them.
+    /// The lowest N of them.
     Lowest(u32),
     Ways(WayMask),
     Class,
@@ -33,8 +33,8 @@ impl FromStr for Mask {
 }
 
 impl Mask {
-    /// The ways that an operator gets in this cache. Whether they can be put in force is not its question. An error is why
-    /// the scheme of classes has none.
+    /// The ways of an operator in this cache, whether or not they can be put in force. An error says why the scheme of
+    /// classes has none.
     pub(super) fn resolve(self, operator: &str, program: &Program, cache: &CacheWays) -> Result<WayMask, String> {
         match self {
             Mask::All => Ok(cache.allowed),
@@ -50,8 +50,8 @@ impl Mask {
     }
 }
 
-/// What the policy calls an operator of the simulator. One that decodes or groups is an aggregation, whatever it scans: a
-/// job has the class of its most sensitive part.
+/// The policy's name for an operator of the simulator. One that decodes or groups is an aggregation, even if it also
+/// scans: a job has the class of its most sensitive part.
 fn kind(operator: &str) -> CacheOperator {
     match operator {
         "packed_scan" => CacheOperator::Scan,

@@ -1,4 +1,4 @@
-//! From the counts of the simulator to the record of a run.
+//! Turns the counts of the simulator into the record of a run.
 
 use plimsoll_model::cache_simulator::{Outcome, Simulation, WorkloadFigures};
 
@@ -6,7 +6,7 @@ use crate::plan::{Arm, Setting};
 use crate::record::{RunId, RunRecord};
 use crate::results::{Device, Part, Point, SimulatedCache, WorkloadMeasurement, WorkloadResult};
 
-/// A steady simulation is as fast in the first half of what is counted as in the second, within this share.
+/// A steady simulation is as fast in the first half of the counted references as in the second, within this share.
 const DRIFT_MAX: f64 = 0.03;
 
 /// A simulation that has ended.
@@ -21,7 +21,7 @@ pub(crate) struct SimulatedRun<'a> {
     pub outcome: &'a Outcome,
 }
 
-/// The record of a run. Its window is virtual time; what no simulator tells, such as latencies, is missing.
+/// The record of a run. Its window is virtual time; figures that the simulator lacks, such as latencies, are missing.
 pub(crate) fn record(run: &SimulatedRun<'_>) -> RunRecord {
     let SimulatedRun { id, at_s, setting, arm, simulation, outcome } = *run;
     let figures = || outcome.workloads.iter();

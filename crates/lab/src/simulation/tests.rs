@@ -16,7 +16,7 @@ use crate::run_directory::{RunDirectory, read_results};
 use crate::runner::{Outcome, RunProgress, Runner, Selection, Watch};
 use crate::table;
 
-/// An aggregation whose dictionary about fills the cache, beside a scan in all ways or two.
+/// An aggregation whose dictionary nearly fills the cache, beside a scan in all ways or two.
 const PAIR: &str = r#"
 name = "pair"
 arms = ["alone", "together"]
@@ -90,7 +90,7 @@ fn an_experiment_is_simulated_from_its_file_to_its_claims() {
     assert_eq!(results.mode, Mode::Simulated);
     assert!(results.warnings[0].starts_with("simulated, not measured"), "{:?}", results.warnings);
     for claim in &results.claims {
-        // Equal simulations are equal, which no interval can show.
+        // Equal simulations have equal results, which no interval can prove.
         let expect = if claim.expression.contains("==") { ClaimVerdict::Undecided } else { ClaimVerdict::Holds };
         assert!(claim.verdict == expect || claim.verdict == ClaimVerdict::Holds, "{claim:?}");
     }
@@ -180,7 +180,7 @@ fn fewer_ways_are_swept_as_a_limit_and_have_a_knee() {
     assert_eq!(results.knees.len(), 1, "{:?}", results.knees);
 }
 
-/// Curves of each alone predict the pair; reads from memory are the fill rates.
+/// Curves of each workload alone predict the pair; reads from memory are the fill rates.
 #[test]
 fn curves_of_the_cache_predict_a_pair() {
     let text = PAIR.replace("\"scan.mask\" = [\"all\", \"0x3\", \"class\"]", "llc_ways = [2, 4, 8, 12, 16, 20]");

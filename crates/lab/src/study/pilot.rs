@@ -1,4 +1,4 @@
-//! A look at how fast a database answers, before a study decides how long its windows are.
+//! Measures how fast a database answers, before a study decides how long its windows are.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::targets::Targets;
 const FIRST: Duration = Duration::from_secs(1);
 const GROWTH: u32 = 4;
 
-/// Requests from which a rate can be told well enough to choose windows by.
+/// The number of requests from which a rate is accurate enough to choose windows.
 const REQUESTS_TOLD: u64 = 5;
 
-/// What a pilot left.
+/// The results of a pilot.
 #[derive(Debug)]
 pub struct Pilot {
-    /// How long the study's runs are to be.
+    /// The lengths of the study's runs.
     pub chosen: Chosen,
-    /// The database with its data, for the study to go on with.
+    /// The database with its data, with which the study continues.
     pub opened: Opened,
 }
 
-/// Why there is none.
+/// Why the pilot failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PilotError {
@@ -37,8 +37,8 @@ pub enum PilotError {
     Run(#[from] RunError),
 }
 
-/// Runs all workloads together, in longer and longer windows until each has completed some requests; `None` if it was stopped.
-/// `url` is the target's with its password.
+/// Runs all workloads together, in longer and longer windows until each has completed some requests; `None` if it was
+/// stopped. `url` is the target's with its password.
 pub fn run_pilot(
     study: &Study<'_>,
     url: &str,
@@ -65,7 +65,7 @@ pub fn run_pilot(
     }
 }
 
-/// What follows from a window of this length; `None` if a longer one must tell more.
+/// The choice that follows from a window of this length; `None` if a longer one is needed.
 fn chosen(study: &Study<'_>, measure: Duration, workloads: &[&WorkloadResult]) -> Option<Chosen> {
     let is_told = workloads.iter().all(|workload| workload.all.completed >= REQUESTS_TOLD);
     let seen =
@@ -95,7 +95,7 @@ mod tests {
         check(1, 4, None);
         check(1, 5, Some(6.0));
         check(1, 500, Some(0.9));
-        // The next would be longer than the study's own windows.
+        // The next window would be longer than the study's own.
         check(4, 4, Some(10.0));
         check(4, 0, Some(10.0));
     }

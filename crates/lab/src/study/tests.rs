@@ -1,4 +1,4 @@
-//! Whether the study that nobody typed is an experiment that runs.
+//! The default study is an experiment that can be run.
 
 use super::*;
 use crate::analysis::made_up;
@@ -44,7 +44,7 @@ fn it_resolves_on_machines_of_any_size() {
                     }
                 );
                 assert_eq!((plan.run.seed, plan.run.reload, plan.run.search), (11, Reload::Never, Search::Grid));
-                // Each block has the three arms, and together once more.
+                // Each block has the three arms, and `together` once more.
                 assert_eq!((plan.axes.len(), plan.run_count()), (0, 4 * plan.run.repeats as usize));
                 assert!(plan.run.repeats >= 5, "a verdict is printed");
             }

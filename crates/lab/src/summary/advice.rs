@@ -11,7 +11,8 @@ use cause::Cause;
 
 const SENTENCES_MAX: usize = 4;
 
-/// What is undecided first, then the worst harmed workload, then why, then the others, then whether sharing pays at all.
+/// Undecided workloads come first, then the worst harmed one, then its cause, then the others, then whether sharing is
+/// worthwhile.
 pub(super) fn advice(workloads: &[Workload], side_by_side: Option<Interval>) -> Vec<String> {
     if workloads.is_empty() {
         return vec!["There are no results: 0 points were measured.".to_string()];
@@ -45,7 +46,7 @@ pub(super) fn advice(workloads: &[Workload], side_by_side: Option<Interval>) -> 
     sentences
 }
 
-/// Sorts the worst first: what stopped, what slowed down by how much, whose latency grew, what could not be measured.
+/// Sorts the worst first: too few requests, stopped, slowed (by how much), longer latency, not measured.
 fn harm(workload: &Workload, verdict: Verdict) -> f64 {
     match verdict {
         Verdict::TooFew(_) => 4.0,
@@ -59,7 +60,7 @@ fn harm(workload: &Workload, verdict: Verdict) -> f64 {
     }
 }
 
-/// Whether a workload has nothing alone to be compared with, because that was never run: `bench` runs the mix only.
+/// Whether a workload has no run alone to be compared with: `bench` runs the mix only.
 fn is_not_compared(workload: &Workload) -> bool {
     workload.alone.runs.is_empty() && workload.alone.left_out == 0
 }
@@ -68,12 +69,12 @@ fn is_unharmed(workload: &Workload, verdict: Verdict) -> bool {
     matches!(verdict, Verdict::NoDifference(_)) && !Tail::of(workload).is_some_and(|tail| tail.grew())
 }
 
-/// Whether enough was measured of each workload to add up what they do.
+/// Whether each workload has enough measurements to add up their work.
 fn is_decided(workloads: &[Workload]) -> bool {
     workloads.iter().all(|workload| !matches!(verdict(workload), Verdict::TooFew(_)))
 }
 
-/// Seeing no difference proves none; what is said is how large a loss the measurement excludes.
+/// Seeing no difference does not prove that there is none; the text says how large a loss the measurement excludes.
 fn no_difference(workloads: &[Workload]) -> String {
     let told = |workload: &Workload| {
         let ratio = workload.interference.map_or(1.0, |i| i.value);
@@ -82,15 +83,15 @@ fn no_difference(workloads: &[Workload]) -> String {
     format!("No difference seen: {}.", workloads.iter().map(told).collect::<Vec<_>>().join("; "))
 }
 
-/// How large a loss of throughput is excluded by the 95 % interval, 0 to 1; `None` without one. Where repeats agree by counting
-/// the same few requests, one request is what they cannot tell.
+/// The bound above which the 95 % interval excludes a loss of throughput, 0 to 1; `None` without one. If repeats agree
+/// by counting the same few requests, a loss of one request cannot be excluded.
 fn loss_excluded(workload: &Workload) -> Option<f64> {
     let completed = [&workload.alone, &workload.together].into_iter().filter_map(|arm| arm.completed_min()).min()?;
     let low = workload.interference?.low?;
     Some((1.0 - low).clamp(1.0 / completed.max(1) as f64, 1.0))
 }
 
-/// How large a loss is excluded, or why that is not known.
+/// The bound above which a loss is excluded, or why that is not known.
 fn within(workload: &Workload) -> String {
     if verdict(workload) == Verdict::NoDifference(Blur::OneRepeat) {
         return format!(" (1 repeat, which cannot show less than {})", percent(UNREPEATED_NOISE));
@@ -100,7 +101,7 @@ fn within(workload: &Workload) -> String {
     format!(", and a loss above {} is excluded (95 % interval{floor})", fine_percent(loss))
 }
 
-/// What happened to one workload.
+/// The effect on one workload.
 fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
     let name = workload.name;
     let beside = if others.is_empty() { String::new() } else { format!("Beside {others}, ") };
@@ -151,7 +152,7 @@ fn effect(workload: &Workload, verdict: Verdict, others: &str) -> String {
     }
 }
 
-/// How sure a ratio is, in brackets.
+/// The certainty of a ratio, in brackets.
 fn spread(workload: &Workload) -> String {
     match (interval(workload), workload.noise_floor) {
         (Some(interval), Some(floor)) => format!(" ({interval}, noise floor {})", fine_percent(floor)),
@@ -165,7 +166,7 @@ fn interval(workload: &Workload) -> Option<String> {
     Some(format!("95 % interval {:.2} to {:.2}", interference.low?, interference.high?))
 }
 
-/// Whether sharing gets more done than taking turns; nothing without an interval.
+/// Whether sharing does more work than taking turns; nothing without an interval.
 fn taking_turns(work: Interval) -> Option<String> {
     let (low, high) = work.low.zip(work.high)?;
     let told = format!("{:.2} times the work of taking turns (95 % interval {low:.2} to {high:.2})", work.value);

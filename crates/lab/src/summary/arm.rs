@@ -6,11 +6,11 @@ use crate::results::{Estimate, Interval, WorkloadResult};
 /// One workload in one arm.
 #[derive(Debug, Clone, Default)]
 pub struct Arm<'a> {
-    /// What its valid runs say together; `None` without one.
+    /// Its valid runs merged; `None` without one.
     pub cell: Option<&'a Estimate>,
-    /// What the workload did in each valid run, in the order they ran.
+    /// The result of the workload in each valid run, in the order they ran.
     pub runs: Vec<&'a WorkloadResult>,
-    /// How many runs were invalid and count for nothing.
+    /// How many runs were invalid and ignored.
     pub left_out: usize,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Arm<'a> {
         self.cell.map(Reading::of_cell)
     }
 
-    /// The figure of that name over all runs; `None` where it is not known.
+    /// The figure of that name over all runs; `None` if it is not known.
     pub fn figure(&self, key: &str) -> Option<f64> {
         figure(key).value(&self.reading()?)
     }
@@ -46,7 +46,8 @@ impl<'a> Arm<'a> {
         self.runs.iter().map(|run| run.all.completed).min()
     }
 
-    /// The percentile of that name over all runs, and its range over those runs that have enough requests to tell it.
+    /// The percentile of that name over all runs, and its range over those runs that have enough requests to determine
+    /// it.
     pub fn percentile(&self, key: &str) -> Option<Percentile> {
         let (cell, value) = (self.cell?, self.figure(key)?);
         let read = |run: &&'a WorkloadResult| {

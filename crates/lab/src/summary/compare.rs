@@ -3,39 +3,40 @@
 use super::{Percentile, Workload};
 use crate::results::Finding;
 
-/// The difference that a single repeat may show by chance. One repeat says nothing about its own noise; runs of a
-/// minute on a quiet machine commonly differ by a few percent, so this errs on the side of seeing nothing.
+/// The difference that a single repeat may show by chance. One repeat shows nothing of its own noise; runs of a minute
+/// on a quiet machine commonly differ by a few percent, so this errs on the side of seeing no difference.
 pub(super) const UNREPEATED_NOISE: f64 = 0.1;
 
-/// Requests that each window must hold before a study says what they show: of fewer, one more or less is more than noise.
+/// Requests that each window must hold before a study draws conclusions: with fewer, a single request is more than
+/// noise.
 pub(crate) const REQUESTS_MIN: u64 = 20;
 
 /// A difference that a reader would act on. To call it "no difference" because noise is larger still would mislead.
 const MATTERS: f64 = 0.15;
 
-/// How much a high percentile must grow to be worth a sentence where throughput did not change.
+/// The growth of a high percentile that deserves a sentence although throughput did not change.
 const LATENCY_GROWTH: f64 = 1.5;
 
-/// What the comparison of throughputs shows.
+/// The result of comparing throughputs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
-    /// There is no valid run in the arm named.
+    /// The arm named has no valid run.
     NotMeasured(&'static str),
     /// Nothing completed alone, so there is nothing to compare with.
     IdleAlone,
     /// Nothing completed together.
     Stopped,
-    /// Some window holds so few requests, less than [`REQUESTS_MIN`], that nothing is said.
+    /// Some window holds fewer than [`REQUESTS_MIN`] requests, too few for a verdict.
     TooFew(u64),
-    /// A difference, if there is one, cannot be told from chance.
+    /// A difference, if there is one, cannot be distinguished from chance.
     NoDifference(Blur),
-    /// The figures differ by more than would matter, but so much could be noise.
+    /// The figures differ by enough to matter, but the difference could be noise.
     Unclear,
     Slower,
     Faster,
 }
 
-/// Why a difference cannot be told from chance.
+/// Why a difference cannot be distinguished from chance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Blur {
     /// It is within the noise floor, or its 95 % interval contains no difference.
@@ -55,7 +56,7 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
     let Some(interference) = workload.interference else { return Verdict::IdleAlone };
     let (alone_min, together_min) = (workload.alone.completed_min(), workload.together.completed_min());
     let completed_min = alone_min.min(together_min).unwrap_or(0);
-    // What does so much alone and nothing together has stopped, which takes no counting.
+    // A workload that completes this many alone and none together has stopped; no further counting is needed.
     if interference.value <= 0.0 && alone_min >= Some(REQUESTS_MIN) {
         return Verdict::Stopped;
     }
@@ -78,7 +79,7 @@ pub(super) fn verdict(workload: &Workload) -> Verdict {
     }
 }
 
-/// The highest percentile that both arms can tell.
+/// The highest percentile that both arms can determine.
 #[derive(Debug, Clone, Copy)]
 pub struct Tail {
     /// `p99`, `p95` or `p50`.
@@ -88,7 +89,7 @@ pub struct Tail {
 }
 
 impl Tail {
-    /// `None` where nothing can be compared. The 99.9th is left out: it moves too much between repeats.
+    /// `None` if nothing can be compared. The 99.9th is left out: it moves too much between repeats.
     pub fn of(workload: &Workload) -> Option<Self> {
         ["p99", "p95", "p50"].into_iter().find_map(|name| {
             let key = format!("latency_us.{name}");

@@ -1,4 +1,4 @@
-//! Synthetic runs and what must be said of them.
+//! Synthetic runs and the sentences that must be written about them.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ const BASE: Did = Did {
     llc: 2.0,
 };
 
-/// The document of these points, with all that follows from them.
+/// The document of these points, with all derived parts.
 fn analysed(points: Vec<Point>) -> Results {
     let mut results = results(points, Vec::new());
     let histograms: Vec<_> = results.points.iter().map(histograms).collect();
@@ -26,7 +26,7 @@ fn analysed(points: Vec<Point>) -> Results {
     results
 }
 
-/// Two workloads `a` and `b`; of each, the throughputs alone and together, one for each repeat.
+/// Two workloads `a` and `b`; for each, the throughputs alone and together, one for each repeat.
 fn points(a: (&[f64], &[f64]), b: (&[f64], &[f64]), change: impl Fn(Did) -> Did) -> Vec<Point> {
     let did = |throughput: f64| Did { throughput_per_s: throughput, ..BASE };
     let of = |name: &'static str, did: Did| workload(name, "tpcc", 10, did);
@@ -121,7 +121,7 @@ fn rates_need_every_repeat_to_have_counted() {
     assert_eq!(alone(&points, "counters.ipc"), None);
 }
 
-/// The first sentences of what is said of `a` must begin or hold these words.
+/// The first sentences about `a` must contain these words.
 fn check_advice(got: &[String], expect: &[&str]) {
     assert!((1..=4).contains(&got.len()), "{got:#?}");
     for (position, expect) in expect.iter().enumerate() {
@@ -199,13 +199,13 @@ fn advice_says_no_difference_where_there_is_none() {
     // A difference that would matter, and noise that is larger still.
     check((&[90.0, 110.0], &[60.0, 75.0]), "Undecided: a ran at 0.67 of its speed alone (95 % interval");
     check((&[1000.0], &[930.0]), "1 repeat, which cannot show less than 10 %");
-    // Repeats that agree to the request do not exclude that one is missing: 1 of 22.
+    // Repeats with equal counts do not exclude the loss of one request: 1 of 22.
     check((&[1.1, 1.1], &[1.1, 1.1]), "a keeps 1.00 of its throughput alone, and a loss above 4.5 % is excluded");
 }
 
 #[test]
 fn what_rests_on_few_requests_is_undecided() {
-    // Of workloads that complete so many in a window of 20 s, nothing is said of sharing, however far they seem to fall.
+    // Workloads that complete this few in a window of 20 s get no sentence on sharing, however far they seem to fall.
     for (alone, together, few) in [(0.2, 0.15, 3), (5.0, 0.5, 10), (0.9, 0.0, 0)] {
         let got = advice_of((&[alone; 3], &[together; 3]), (&[100.0; 3], &[100.0; 3]), |did| did);
         check_advice(

@@ -6,7 +6,7 @@ use crate::predict::{CachePair, CacheShared};
 use crate::results::{Interval, Verified};
 use crate::units::{MISSING, duration_us, joined, percent, plain, rate};
 
-/// Columns for what was tried.
+/// Columns for the tried value.
 const WIDTH: usize = 30;
 
 /// The whole text, ending in a line break.
@@ -60,7 +60,7 @@ pub(super) fn listed<T: AsRef<str>>(heading: &str, sentences: &[T]) -> Vec<Strin
     out
 }
 
-/// What the masks of their classes would bring a pair.
+/// The gain of a pair from the masks of their classes.
 fn partitioned(pair: &CachePair) -> String {
     let of = |one: Interval| with_range(Some(one), |ratio| format!("{ratio:.2}"));
     let one = |one: &CacheShared| {
@@ -78,7 +78,7 @@ fn partitioned(pair: &CachePair) -> String {
     format!("{setting}with the masks of their classes {}", workloads.join("; "))
 }
 
-/// What was advised and its neighbour, as measured.
+/// The advised value and its neighbour, as measured.
 fn measured(verified: &Verified) -> Vec<String> {
     let mut out = vec![String::new()];
     out.extend(wrap(&verified.sentence, "", "  "));

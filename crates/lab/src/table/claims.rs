@@ -44,7 +44,7 @@ pub(crate) fn interval(interval: &ClaimInterval) -> Option<String> {
     Some(format!("{of} {ends} (95 %)"))
 }
 
-/// What would decide an undecided claim.
+/// The means of deciding an undecided claim.
 pub(crate) fn more(claim: &ClaimResult) -> Option<String> {
     if claim.verdict != ClaimVerdict::Undecided {
         return None;

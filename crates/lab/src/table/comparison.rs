@@ -5,7 +5,7 @@ use crate::compare::{ComparedPoint, Comparison};
 use crate::results::{Finding, Interval};
 use crate::units::MISSING;
 
-/// Columns for what is compared. The rest of a line of 80 is numbers.
+/// Columns for the name of the compared cell. The rest of a line of 80 is numbers.
 const WIDTH: usize = 32;
 
 /// The whole text, ending in a line break.
@@ -33,7 +33,7 @@ pub fn render(comparison: &Comparison) -> String {
     out.join("\n")
 }
 
-/// One line, or two where it takes more room to say what is compared.
+/// One line, or two if the name of the compared cell is too long.
 fn lines(point: &ComparedPoint) -> Vec<String> {
     let what = sweep::place(&point.workload, &point.arm, &point.setting);
     let value =

@@ -1,4 +1,4 @@
-//! The freshness of the data that queries read, as text; nothing if they read what transactions write.
+//! The freshness of the data that queries read, as text; nothing if they read the rows that transactions write.
 
 use plimsoll_workload::freshness::{Freshness, Spread};
 
@@ -8,10 +8,10 @@ use crate::freshness::{amount, answers, copied, overload};
 use crate::results::Results;
 use crate::units::{MISSING, duration_us, percent};
 
-/// Settings that are printed; the report has all.
+/// The number of settings that are printed; the report has all.
 const SETTINGS_MAX: usize = 24;
 
-/// A line for each arm and setting, and one below it where the copy cannot keep up.
+/// A line for each arm and setting, and one below it if the copy cannot keep up.
 pub(super) fn lines(results: &Results) -> Vec<String> {
     let all = copied(results);
     if all.is_empty() {
@@ -19,7 +19,7 @@ pub(super) fn lines(results: &Results) -> Vec<String> {
     }
     let mut out = vec![String::new(), "Freshness of the copy that queries read".to_owned()];
     out.push(row("", ["published", "applied at", "busy", "lag", "95 %", "at most"].map(str::to_owned)));
-    // Said once where it is the same everywhere.
+    // Printed once if it is the same for all.
     let of_all = all.windows(2).all(|two| answers(&two[0].freshness) == answers(&two[1].freshness));
     let mut last = "";
     for one in all.iter().take(SETTINGS_MAX) {
@@ -56,7 +56,7 @@ fn cells(freshness: &Freshness) -> [String; 6] {
     ]
 }
 
-/// A name longer than its column stands on a line of its own.
+/// A name longer than its column is on a line of its own.
 fn row(name: &str, [published, applied, busy, half, most, all]: [String; 6]) -> String {
     let figures = format!("{published:>16}{applied:>16}{busy:>7}{half:>9}{most:>9}{all:>9}");
     match name.chars().count() {

@@ -5,7 +5,7 @@ use super::wrap;
 use crate::results::Results;
 use crate::units::{MISSING, duration_us, percent};
 
-/// A line for each class at each setting. Nothing where there was no governor.
+/// A line for each class at each setting. Nothing without a governor.
 pub(super) fn lines(results: &Results) -> Vec<String> {
     if results.levers.is_empty() {
         return Vec::new();

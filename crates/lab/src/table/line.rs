@@ -5,10 +5,10 @@ use crate::line::told;
 use crate::results::{Isolation, Line, LineStanding};
 use crate::units::{MISSING, percent};
 
-/// Columns for what was tried.
+/// Columns for the tried setting.
 const WIDTH: usize = 32;
 
-/// The section: what was measured, what was not, and what follows.
+/// The section: the measured settings, the others, and the conclusion.
 pub(super) fn lines(line: &Line) -> Vec<String> {
     let mut out = vec![String::new()];
     out.extend(wrap(&line.sentence, "The line: ", "  "));

@@ -5,10 +5,10 @@ use super::wrap;
 use crate::results::{Estimate, LockStatistics, Results, most_urgent_first};
 use crate::units::{MISSING, duration_us, percent};
 
-/// Settings that are printed; the report has all.
+/// The number of settings that are printed; the report has all.
 const SETTINGS_MAX: usize = 24;
 
-/// A line for each class of each estimate; nothing where no workload with several classes waited for a lock.
+/// A line for each class of each estimate; nothing if no workload with several classes waited for a lock.
 pub(super) fn lines(results: &Results) -> Vec<String> {
     let waited = |estimate: &&Estimate| {
         let mut locks = estimate.measured.classes.values().filter_map(|part| part.locks.as_ref());

@@ -1,11 +1,11 @@
-//! The effect of each policy on each class: which gains and which pays, as text (MW tab. 3.3).
+//! The effect of each policy on each class: which gains and which loses, as text (MW tab. 3.3).
 
 use super::sweep::{named, range};
 use super::wrap;
 use crate::results::{PolicyEffect, Results};
 use crate::units::{MISSING, distinct, list, percent, value};
 
-/// A line for each policy and class, with what was seen. Nothing where no policies were swept.
+/// A line for each policy and class, with its effect. Nothing if no policies were swept.
 pub(super) fn lines(results: &Results) -> Vec<String> {
     let mut out = Vec::new();
     for group in results.policies.chunk_by(PolicyEffect::is_beside) {

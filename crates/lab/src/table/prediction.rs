@@ -33,7 +33,7 @@ pub fn render(predictions: &Predictions) -> String {
     out.join("\n")
 }
 
-/// What sharing the cache costs.
+/// The cost of sharing the cache.
 pub(super) fn cache(pairs: &[CachePair]) -> Vec<String> {
     if pairs.is_empty() {
         return Vec::new();
@@ -52,7 +52,7 @@ pub(super) fn cache(pairs: &[CachePair]) -> Vec<String> {
     out
 }
 
-/// How far predictions are from what was measured; nothing if no pair was.
+/// How far predictions are from measurements; nothing if no pair was measured.
 fn cache_accuracy(pairs: &[CachePair]) -> Option<String> {
     let compared =
         pairs.iter().flat_map(|pair| &pair.workloads).filter_map(|one| Some((one, one.error?, one.measured?)));
@@ -123,7 +123,7 @@ fn workload(one: &PredictedWorkload) -> String {
 /// Columns for the name of a way to predict.
 const WAY_WIDTH: usize = 38;
 
-/// How far off each way to predict is, by whose responses.
+/// The error of each way to predict, by subject.
 fn errors(all: &[Accuracy]) -> Vec<String> {
     let mut out = Vec::new();
     for (at, one) in all.iter().enumerate() {

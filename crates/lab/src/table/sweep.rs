@@ -42,8 +42,8 @@ fn section(name: &str, lines: impl Iterator<Item = String>) -> Vec<String> {
     if lines.is_empty() { lines } else { [vec![String::new(), name.to_owned()], lines].concat() }
 }
 
-/// A line of what it is and its figures; two lines where the name is longer than its column, for a name that is cut could be
-/// that of another line.
+/// A line with a name and its figures; two lines if the name is longer than its column, because a truncated name could
+/// be that of another line.
 pub(super) fn named(what: &str, width: usize, figures: &str) -> Vec<String> {
     if what.chars().count() <= width {
         return vec![format!("  {what:<width$}{figures}")];

@@ -1,4 +1,4 @@
-//! What a terminal shows.
+//! The text on a terminal.
 
 mod readme;
 
@@ -137,7 +137,7 @@ fn nothing_at_all_is_still_readable() {
 #[test]
 fn the_parts_of_a_server_read_like_this() {
     let mut results = on_server();
-    // As a study without a sweep, which is told workload by workload.
+    // As a study without a sweep, which is described workload by workload.
     results.points.truncate(3);
     results.points.iter_mut().for_each(|point| point.setting.clear());
     results.experiment.sweep.clear();

@@ -1,4 +1,4 @@
-//! Where the time of one workload went, as text: alone above together; on a server its classes and kinds below.
+//! The time shares of one workload, as text: alone above together; on a server its classes and kinds below.
 
 use super::wrap;
 use crate::results::{Estimate, Results, TimeShare, WorkloadMeasurement, most_urgent_first};
@@ -22,7 +22,7 @@ const PARTS: [Told; 7] = [
     ('.', "other", |share| Some(share.other), false),
 ];
 
-/// Adds the lines of a workload; none where nothing is known.
+/// Adds the lines of a workload; none if no share is known.
 pub(super) fn lines(out: &mut Vec<String>, workload: &Workload) {
     let arms = workload.arms_run();
     let shares: Vec<TimeShare> = arms.iter().filter_map(|(_, arm)| arm.cell?.measured.all.time_share).collect();
@@ -65,7 +65,7 @@ fn bar(told: &[&Told], share: &TimeShare) -> String {
     bar
 }
 
-/// Classes, where there are several, and kinds that enough looks were taken at, over all repeats.
+/// Classes, if there are several, and kinds with enough looks, over all repeats.
 fn parts(cell: &Estimate) -> Vec<(&str, TimeShare)> {
     let WorkloadMeasurement { classes, transactions, .. } = &*cell.measured;
     let by_urgency = most_urgent_first(classes.keys()).into_iter().filter(|_| classes.len() > 1);
@@ -75,7 +75,7 @@ fn parts(cell: &Estimate) -> Vec<(&str, TimeShare)> {
     seen.filter_map(|(name, part)| Some((name, part.time_share?))).collect()
 }
 
-/// What it cost to look at a server; nothing where there is none.
+/// The cost of looking at a server; nothing if there is none.
 pub(super) fn sampler_lines(results: &Results) -> Vec<String> {
     let samplers: Vec<_> = results
         .points

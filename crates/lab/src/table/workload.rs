@@ -6,7 +6,7 @@ use crate::results::{Results, most_urgent_first};
 use crate::summary::{Arm, Workload};
 use crate::units::{MISSING, count, duration_us, fine_percent, percent, rate, significant};
 
-/// Adds the lines of `workload`. What has nothing to show has no line, but for counters, where a reader asks why.
+/// Adds the lines of `workload`. A figure that is not known has no line, except counters, whose absence is explained.
 pub(super) fn section(out: &mut Vec<String>, results: &Results, workload: &Workload, style: Style) {
     out.push(style.bold(workload.name));
     throughput(out, workload);
@@ -125,11 +125,11 @@ fn counters(out: &mut Vec<String>, results: &Results, workload: &Workload) {
     }
 }
 
-/// Why there are no hardware counters: what the host cannot do, or else what a run met.
+/// Why there are no hardware counters: the host lacks them, or else a run could not read them.
 fn why_no_counters(results: &Results) -> Option<&str> {
     let mut capabilities = results.machine.capabilities.iter();
     let lacking = capabilities.find(|one| one.name == HARDWARE_COUNTERS && !one.available);
-    // A warning says what it is about and then, after a colon, why.
+    // A warning names its subject and then, after a colon, the reason.
     let met = || results.warnings.iter().find(|warning| warning.contains(HARDWARE_COUNTERS))?.split_once(": ");
     lacking.map(|one| one.reason.as_str()).or_else(|| met().map(|(_, why)| why))
 }

@@ -7,7 +7,7 @@ use crate::claim::grade::Grade;
 use crate::results::{ClaimInterval, ClaimResult, ClaimVerdict, IntervalOf};
 use ClaimVerdict::{Fails, Holds, NotJudged, Undecided};
 
-/// Three policies along a DOP: `pabort` is by a half and `pow` by 1 % faster than `standard`; from DOP 4 on none gains.
+/// Three policies along a DOP: `pabort` is faster than `standard` by a half and `pow` by 1 %; from DOP 4 on none gains.
 fn judged(claims: &[&str], repeats: u32, change: impl Fn(&mut RunRecord)) -> Vec<ClaimResult> {
     let mut text = format!(
         "name = \"x\"\n[[workload]]\nname = \"oltp\"\nkind = \"tpcc\"\n[sweep]\n\
@@ -56,7 +56,7 @@ fn clear_claims_are_decided_and_close_ones_are_not() {
     assert!(claims.iter().all(|claim| claim.published.as_deref() == Some("1.5") && claim.text == "it is so"));
 }
 
-/// The interval is of left over right, 1.5 / 1.2, or of the left side where the right one is a number.
+/// The interval is of left over right, 1.5 / 1.2, or of the left side if the right one is a number.
 #[test]
 fn intervals_are_of_the_ratio_or_of_the_left_side() {
     let claims = judged(
@@ -81,7 +81,8 @@ fn intervals_are_of_the_ratio_or_of_the_left_side() {
     check(&claims, &[Holds, Holds, Holds]);
 }
 
-/// `for all` holds if each case does, each judged by itself; that one of many fails must be clearer, for any may by luck.
+/// `for all` holds if each case does, each judged by itself. A failure of one of many cases must be clearer, because
+/// any may fail by chance.
 #[test]
 fn for_all_holds_or_has_a_counterexample() {
     let claims = judged(
@@ -160,7 +161,7 @@ fn one_repeat_decides_nothing_but_what_is_known_exactly() {
     assert_eq!(told, (None, Some("one block has no spread; at least two are needed")));
 }
 
-/// A setting that ran twice differed from itself by a tenth: a difference of a twentieth says nothing then.
+/// A setting that ran twice differed from itself by a tenth: then a difference of a twentieth is not significant.
 #[test]
 fn what_a_setting_differs_from_itself_by_is_no_difference() {
     let claims = ["throughput(pabort, dop=8) > 1.43 * throughput(standard, dop=8)"];
@@ -180,7 +181,7 @@ fn what_a_setting_differs_from_itself_by_is_no_difference() {
     assert!(found[0].why_not.as_deref().is_some_and(|why| why.contains("itself by 10")), "{found:?}");
 }
 
-/// Windows with two and three requests in each block look alike by luck: one request more or less decides nothing.
+/// Windows with two and three requests in each block look alike by chance: one request more or less is not significant.
 #[test]
 fn windows_with_a_request_or_two_decide_nothing() {
     let few = |record: &mut RunRecord| {
@@ -205,13 +206,13 @@ fn responses_of_windows_that_break_little_s_law_decide_nothing() {
     assert_eq!(claims[0].verdict, NotJudged);
     assert!(claims[0].why_not.as_deref().is_some_and(|told| told.contains(why)), "{:?}", claims[0]);
     assert_eq!(claims[1].verdict, Holds, "throughput does not rest on responses");
-    // What one window cuts off at its end and the other at its beginning averages out.
+    // Requests cut off at the end of one window and at the beginning of the other average out.
     let claims = of_windows(|block| if block == 1 { 12.0 } else { 8.0 });
     assert_eq!(claims[0].verdict, Holds, "{:?}", claims[0]);
 }
 
-/// A second workload's stalls of ten seconds left more requests under way at the end of windows than at their beginning. A mean that is some
-/// percent off decides nothing near a bound, and does not matter far from it.
+/// A second workload's stalls of ten seconds left more requests in flight at the end of windows than at their
+/// beginning. A mean that is some percent off decides nothing near a bound, and does not matter far from it.
 #[test]
 fn means_of_windows_that_break_little_s_law_a_little_are_judged_both_ways() {
     let of_windows = |in_system_s: f64| {
@@ -251,6 +252,6 @@ fn ours_is_graded_by_the_published_figure_whatever_the_verdict() {
     let unknown = claims[3].near.as_ref().expect("it has a published figure");
     assert!(unknown.ours.is_none() && unknown.why_not.as_ref().is_some_and(|why| why.contains("was not measured")));
     assert_eq!(claims[4].near, None);
-    // The text of a claim is not what makes it another one.
+    // Changing the text of a claim does not make it another claim.
     assert!(claims[1].hash.starts_with(&claims[4].hash) && claims[1].hash != claims[2].hash);
 }

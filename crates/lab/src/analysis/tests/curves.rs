@@ -14,7 +14,7 @@ dop = "1..12"
 repeats = 3
 "#;
 
-/// Throughput rises up to a DOP that depends on the policy: a 0.9 of it is reached at 0.9 of that DOP.
+/// Throughput rises up to a DOP that depends on the policy: a share of 0.9 is reached at 0.9 of that DOP.
 fn knee_at(policy: &str) -> f64 {
     if policy == "slow" { 4.0 } else { 8.0 }
 }

@@ -1,4 +1,4 @@
-//! Lock waits over repeats, and what policies do to classes.
+//! Lock waits over repeats, and the effect of policies on classes.
 
 use super::*;
 use crate::histograms::WorkloadHistograms;
@@ -65,7 +65,7 @@ fn part(mean: f64, preempted: u64) -> (Part, Latencies) {
     (part, Latencies::of(&histogram))
 }
 
-/// The experiment with runs whose latencies scatter by so much.
+/// The experiment with runs whose latencies have this deviation.
 fn measured(deviation: f64, change: impl Fn(&mut RunRecord)) -> (Plan, Vec<RunRecord>, Results) {
     let plan = plan(POLICIES);
     let mut noise = Noise::new(5, deviation);
@@ -154,8 +154,8 @@ text = "reports pay"
 holds = "penalty(on, low) > 1.2 and penalty(on, low) < 1.3"
 "#;
 
-/// Story: an important workload ran beside one that was not, each with a class of its own. The report said nothing of who
-/// gains and who pays, because it looked for classes within one workload only.
+/// Story: an important workload ran beside one that was not, each with a class of its own. The report did not mention
+/// the gains and losses, because it looked for classes within one workload only.
 #[test]
 fn workloads_with_a_class_each_gain_and_pay_at_each_others_cost() {
     let plan = plan(WORKLOADS);
@@ -198,8 +198,8 @@ fn workloads_with_a_class_each_gain_and_pay_at_each_others_cost() {
     assert_eq!(judged, [(ClaimVerdict::Holds, None), (ClaimVerdict::Holds, None)]);
 }
 
-/// Story: under a governor the reports lost a third of their throughput, and nobody could say which lever took it: whether they
-/// waited to be let in, were rolled back, or waited for a core.
+/// Story: under a governor the reports lost a third of their throughput, and the cause was not visible: they may have
+/// waited for admission, been rolled back, or waited for a core.
 #[test]
 fn levers_tell_what_they_took_of_each_class() {
     let plan = plan(WORKLOADS);
@@ -239,7 +239,7 @@ fn levers_tell_what_they_took_of_each_class() {
     let high = results.levers.iter().find(|used| used.class == "high").expect("it is there");
     assert_eq!(high.work_lost_share, Some(0.0));
 
-    // Within one workload the scheduler tells sessions apart, and not classes.
+    // Within one workload the scheduler distinguishes sessions, not classes.
     for record in &mut records {
         for workload in &mut record.point.workloads {
             workload.classes.insert("high".to_owned(), Part::default());
@@ -258,7 +258,8 @@ fn levers_tell_what_they_took_of_each_class() {
     );
 }
 
-/// Story: the report said that a class "gains 0.8", which is a loss, and that one "pays 0.98" where nothing could be seen.
+/// Story: the report said that a class "gains 0.8", which is a loss, and that one "pays 0.98" although no effect was
+/// visible.
 #[test]
 fn what_is_seen_of_a_policy_depends_on_its_interval() {
     let (_, _, results) = measured(0.0, |_| {});
@@ -274,7 +275,7 @@ fn what_is_seen_of_a_policy_depends_on_its_interval() {
     assert_eq!([seen(&slower, false), seen(&slower, true)], [("loses", 1.25), ("pays", 1.25)]);
     assert_eq!([seen(&faster, false), seen(&faster, true)], [("gains", 1.25), ("gains", 1.25)]);
     assert_eq!([seen(&same, false), seen(&same, true)], [("no difference seen", 1.02), ("no difference seen", 0.98)]);
-    // Of a single run there is no interval, and the factor alone decides.
+    // A single run has no interval, so the factor alone decides.
     let once = |value: f64| Interval { value, low: None, high: None };
     assert_eq!(seen(&effect(once(0.8), once(1.25)), false), ("loses", 1.25));
 }

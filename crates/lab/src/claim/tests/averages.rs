@@ -24,7 +24,7 @@ fn averages_are_arithmetic_means_over_values() {
     check("average(x in dop: x) == 7 / 3", true, "2.33 == 2.33");
     check("average(x in dop where x > 1: 1 / x) == 0.375", true, "0.375 == 0.375");
     check("average(t in think: mean(high, pow, together, t)) == 300", true, "300 == 300");
-    // The mean of ratios, not the ratio of means nor the geometric mean that `gain` makes of what it is left.
+    // The mean of ratios, not the ratio of means, nor the geometric mean that `gain` takes over open keys.
     check("average(t in think: mean(high, together, standard, t) / 1ms) == 1.5", true, "1.5 == 1.5");
     check("average(p in lock_policy: gain(p, high, together)) == (1 + 4 + 5) / 3", true, "3.33 == 3.33");
     check("geomean(x in dop: x) == 2", true, "2 == 2");

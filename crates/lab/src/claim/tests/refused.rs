@@ -1,10 +1,10 @@
-//! What is no claim about the plan is refused at its place.
+//! An expression that is not a claim about the plan is refused, with its place.
 
 use plimsoll_testing::says;
 
 use super::*;
 
-/// What is refused: the text at the place, and part of the message.
+/// A refused expression: the text at the place, and part of the message.
 #[track_caller]
 fn check_refused(expression: &str, place: &str, expect: &str) {
     let plan = plan();
@@ -128,7 +128,7 @@ fn what_can_mean_several_things_is_refused_with_the_choices() {
     let names = Names { plan: &plan, transactions: &*TRANSACTIONS, priorities: &[] };
     let error = Claim::new("t", "throughput(2, alone:oltp) > 1", None, &names).expect_err("two axes");
     assert_eq!(error.message, "`2` is ambiguous; write `lock_policy=2` or `dop=2`");
-    // A workload may be called like its only transaction, but not like one of several.
+    // A workload may have the name of its only transaction, but not of one of several.
     plan.base.workloads[1].name = "q6".to_owned();
     let check = |transactions: [&[&str]; 2], expect: Option<&str>| {
         let transactions = listed(transactions);

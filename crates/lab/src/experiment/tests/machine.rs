@@ -6,7 +6,7 @@ use super::{Paper, refused, with};
 use crate::experiment::{Cores, Terms, parse, resolve};
 use crate::plan::{Plan, Setting};
 
-/// What becomes of a text on a machine of 16 cores.
+/// The plan of a text on a machine of 16 cores.
 fn resolved(text: &str, cores: Cores, quick: bool) -> Result<Plan, String> {
     let folder = tempfile::tempdir().expect("a folder");
     let file = |path: &str, text: &str| {
@@ -20,12 +20,12 @@ fn resolved(text: &str, cores: Cores, quick: bool) -> Result<Plan, String> {
     parse(text, "x.toml").and_then(|experiment| resolve(&experiment, &terms)).map_err(|error| error.to_string())
 }
 
-/// A machine of 16 cores, and an experiment of the usual size.
+/// A machine of 16 cores, and an experiment of the default size.
 fn usual() -> Cores {
     Cores::usual(16)
 }
 
-/// Limits of a setting and then its degree of parallelism and its clients, where they are not the default.
+/// Limits of a setting and then its degree of parallelism and its clients, if they are not the default.
 fn told(setting: &Setting) -> String {
     let limits = setting.limits.iter().map(|(name, amount)| format!("{name}={amount}"));
     let dop = setting.options.get("dop").map(|dop| format!("dop={dop}"));
@@ -52,7 +52,7 @@ fn limits_hold_at_every_setting_and_can_be_swept() {
         "[machine]\nhuge_pages = \"never\"\n[sweep]\ncores = [1, 2]",
         &["cores=1 huge_pages=never", "cores=2 huge_pages=never"],
     );
-    // What is swept goes before what is set, and may lift it.
+    // A swept value overrides a fixed one, and may lift it.
     check("[machine]\nwrite_mb_s = 10\n[sweep]\nwrite_mb_s = [5, \"unlimited\"]", &["write_mb_s=5", ""]);
     check("[sweep]\n\"machine.cores\" = [1, 2]", &["cores=1", "cores=2"]);
     check("[sweep]\nhog = [\"none\", \"disk:50\"]", &["hog=none", "hog=disk:50"]);
@@ -76,16 +76,16 @@ fn keys_joined_by_plus_get_the_same_value() {
 #[test]
 fn the_word_cores_is_the_size_of_the_experiment() {
     let asked = |count| Cores::asked(count, 16).expect("there are as many");
-    // Two by default; the experiment is then confined to them, for the others must not be used.
+    // Two by default; the experiment is then confined to them, because the others must not be used.
     check("clients = \"cores\"", usual(), &["cores=2 clients=2"]);
     check("[target]\noptions = { dop = \"cores\" }", usual(), &["cores=2 dop=2"]);
     check("[machine]\ncores = \"cores\"", asked(8), &["cores=8"]);
     check("[sweep]\ncores = \"1..cores by x2\"", asked(8), &["cores=1", "cores=2", "cores=4", "cores=8"]);
     check("[sweep]\n\"cores+dop\" = [1, \"cores\"]", asked(4), &["cores=1 dop=1", "cores=4 dop=4"]);
     check("[sweep]\nclients = [1, \"cores\"]", asked(4), &["cores=4", "cores=4 clients=4"]);
-    // What the file says of cores goes before that.
+    // The file's own number of cores takes precedence.
     check("clients = \"cores\"\n[machine]\ncores = 1", asked(4), &["cores=1 clients=4"]);
-    // Asked for, without the word; and with all cores nothing is to be confined.
+    // A given number, without the word; with all cores nothing is confined.
     check("", asked(4), &["cores=4"]);
     check("clients = \"cores\"", asked(16), &["clients=16"]);
     check("clients = \"cores\"", Cores::usual(2), &["clients=2"]);

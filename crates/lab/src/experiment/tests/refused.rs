@@ -1,4 +1,4 @@
-//! Experiment files that cannot be run: each fault with its place and what to do.
+//! Experiment files that cannot be run: each fault with its place and its remedy.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ pub(super) fn check(text: &str, place: &str, expect: &str) {
     check_fault(&faults(text), place, expect);
 }
 
-/// The same in what was found already.
+/// The same for faults that were already found.
 pub(super) fn check_fault(found: &str, place: &str, expect: &str) {
     let line = found.lines().find(|line| line.starts_with(&format!("x.toml:{place}: ")));
     assert!(line.is_some_and(|line| line.contains(expect)), "expected {place}: {expect}\nfound {found}");

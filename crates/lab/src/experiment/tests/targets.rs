@@ -1,4 +1,4 @@
-//! Experiments that compare databases: the target is swept, and each has the options that are its own.
+//! Experiments that compare databases: the target is swept, and each has options of its own.
 
 use std::collections::BTreeMap;
 

@@ -19,7 +19,7 @@ pub(in crate::report) enum Measure {
 }
 
 impl Measure {
-    /// The name of its line; empty where the arm is all there is to say.
+    /// The name of its line; empty if the arm is enough.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Throughput => "",
@@ -29,7 +29,7 @@ impl Measure {
         }
     }
 
-    /// The figure of an estimate with the repeats behind it; `None` where it could not be measured.
+    /// The figure of an estimate with the repeats behind it; `None` if it could not be measured.
     pub(super) fn of(&self, page: &Page, estimate: &Estimate) -> Option<Figure> {
         let interval = match self {
             Self::Throughput => estimate.throughput_per_s,

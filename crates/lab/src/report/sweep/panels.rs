@@ -1,4 +1,4 @@
-//! How a sweep's figures are laid out: arms side by side, or under each other where other axes give the columns.
+//! How a sweep's figures are laid out: arms side by side, or under each other if other axes give the columns.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::report::page::{Page, Setting, arm_label};
 use crate::results::{Interval, Knee, KneeLevel, Scalability};
 use crate::units::{list, plain, rate, significant, value};
 
-/// Where a panel stands: its arm, the values of the other axes, and its names.
+/// The place of a panel: its arm, the values of the other axes, and its names.
 #[derive(Debug, Clone)]
 struct PanelPlace<'a> {
     arm: &'a str,
@@ -159,7 +159,7 @@ fn knee_sentence(knee: &Knee, key: &str) -> String {
     if told.is_empty() { String::new() } else { format!("{}.", told.join("; ")) }
 }
 
-/// What is sufficient for one share, or why that is not known.
+/// The sufficient amount for one share, or why it is not known.
 pub(in crate::report) fn level_words(level: &KneeLevel, key: &str) -> String {
     let share = level.share * 100.0;
     match (level.allocation, level.low, level.high) {

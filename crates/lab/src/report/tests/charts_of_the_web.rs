@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Written anew with `PLIMSOLL_BLESS=1`.
+/// Written again with `PLIMSOLL_BLESS=1`.
 #[test]
 fn they_are_those_of_the_fixtures() {
     let mut out = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What the page says of policies and of lock waiting by class.
+//! The sections on policies and on lock waiting by class.
 
 use super::*;
 

@@ -52,7 +52,7 @@ fn respond(plan: &Plan, id: RunId, workload: &str, seed: u64) -> f64 {
     1_000.0 * (dop / knee).min(1.0) * Noise::new(seed << 48 ^ number, 0.005).factor()
 }
 
-/// Goes on from what is done until the search ends.
+/// Continues from the finished runs until the search ends.
 fn search(plan: &Plan, selection: &Selection, done: &[RunRecord], run: impl Fn(RunId) -> RunRecord) -> Vec<RunRecord> {
     let mut records = done.to_vec();
     let mut rounds = Rounds::default();
@@ -115,7 +115,7 @@ fn every_curve_has_a_search_of_its_own() {
     }
 }
 
-/// A search that is killed anywhere, also in the middle of a round, takes the same turns when it goes on.
+/// A search that is killed at any point, also in the middle of a round, continues with the same rounds.
 #[test]
 fn a_resumed_search_runs_what_it_would_have_run() {
     let plan = plan(SEVERAL);
@@ -146,7 +146,7 @@ fn a_search_along_runs_that_are_invalid_ends() {
         assert!(records.iter().all(|record| record.id.repeat <= 9), "three times the repeats, and no more");
         records.len()
     };
-    // The two ends are asked for until that is hopeless.
+    // Runs at the two ends are requested until the limit of tries.
     assert_eq!(ends(&|_| false), 18);
     let only_full = ends(&|id| id.setting != 19);
     assert!(only_full <= 24, "{only_full} runs without a valid one at the full allocation");
@@ -161,7 +161,7 @@ fn only_what_is_selected_is_asked_for() {
     let records = search(&plan, &selection, &[], |id| record(&plan, id, |workload| respond(&plan, id, workload, 5)));
     assert!(!records.is_empty());
     assert!(records.iter().all(|record| record.id.arm == 1 && record.id.setting >= 10));
-    // One end of the curve alone gives the search nothing to go on with.
+    // One end of the curve alone does not let the search continue.
     let selection = Selection::parse("policy=fast,alone:b,dop=10", &plan).expect("it selects something");
     let records = search(&plan, &selection, &[], |id| record(&plan, id, |workload| respond(&plan, id, workload, 5)));
     assert_eq!(ids(&records).iter().map(|id| id.setting).collect::<BTreeSet<_>>(), [19].into());

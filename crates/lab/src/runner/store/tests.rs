@@ -1,4 +1,4 @@
-//! Which runs load data, by what runs before them have done to it.
+//! Which runs load data, depending on the changes by earlier runs.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicBool;
@@ -12,7 +12,7 @@ use crate::runner::tests::watched::Watched;
 static SHOP: Schema = Schema { name: Cow::Borrowed("shop"), tables: &[] };
 static HALL: Schema = Schema { name: Cow::Borrowed("hall"), tables: &[] };
 
-/// A benchmark that is loaded and otherwise only said to have run.
+/// A benchmark that is loaded, and whose runs are only recorded.
 struct Made {
     schema: &'static Schema,
     writes: Writes,
@@ -65,7 +65,7 @@ impl Benchmark for Made {
     }
 }
 
-/// Workloads called after the positions of their benchmarks.
+/// Workloads named after the positions of their benchmarks.
 fn setting(count: usize) -> Setting {
     let workload = |number: usize| PlannedWorkload {
         name: number.to_string(),
@@ -77,7 +77,7 @@ fn setting(count: usize) -> Setting {
     Setting { url: "memory:".to_owned(), workloads: (0..count).map(workload).collect(), ..Setting::default() }
 }
 
-/// Runs arms one after the other; tells which workloads were loaded before each.
+/// Runs arms one after the other; returns the workloads that were loaded before each.
 fn loads(benchmarks: Vec<Made>, reload: Reload, arms: &[&[usize]]) -> Vec<String> {
     let benchmarks: Vec<Arc<dyn Benchmark>> = benchmarks.into_iter().map(|made| Arc::new(made) as _).collect();
     let targets = Watched::default();

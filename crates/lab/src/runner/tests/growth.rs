@@ -21,7 +21,8 @@ fn every_run_begins_with_the_orders_that_were_loaded() {
     assert_eq!(orders_found("when-grown"), (vec![LOADED; 3], 3));
 }
 
-/// The canary: were data never loaded anew, later points would find more orders, and the test above would see it.
+/// The canary: if data were never loaded again, later points would find more orders, and the test above would detect
+/// it.
 #[test]
 fn without_loading_anew_later_runs_find_more_orders() {
     let (orders, loads) = orders_found("never");

@@ -1,10 +1,10 @@
-//! What clients are given to do, block by block.
+//! The inputs of clients, block by block.
 
 use super::*;
 
 /// The inputs of the workload `ints`, with the block of each of its runs.
 fn inputs(records: &[RunRecord], seen: &Seen) -> Vec<(u32, Vec<String>)> {
-    // Every run opens one session for each of its workloads; which of two comes first, no run says.
+    // Every run opens one session for each of its workloads, in no defined order.
     let mut sessions = seen.sessions.iter();
     let of_run = |record: &RunRecord| {
         let of_run: Vec<_> = sessions.by_ref().take(record.point.workloads.len()).collect();
@@ -14,7 +14,8 @@ fn inputs(records: &[RunRecord], seen: &Seen) -> Vec<(u32, Vec<String>)> {
     records.iter().filter_map(of_run).collect()
 }
 
-/// Whether two sequences are equal as far as both go: on a busy machine a run of some milliseconds may not get far.
+/// Whether two sequences are equal up to the length of the shorter: on a busy machine a run of some milliseconds may
+/// not get far.
 pub(super) fn begin_alike(one: &[String], other: &[String]) -> bool {
     !one.is_empty() && !other.is_empty() && one.iter().zip(other).all(|(one, other)| one == other)
 }

@@ -1,4 +1,4 @@
-//! Limits of the machine around runs: when they are put in force, and what becomes of one that does not bite.
+//! Limits of the machine around runs: when they are put in force, and the result of one that has no effect.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use plimsoll_workload::database::Footprint;
 use super::*;
 use crate::limits::LimitsError;
 
-/// Notes what it is told, and says of every limit that it bites, but of a hog that it does not.
+/// Records every call, and reports that every limit has an effect except a hog.
 #[derive(Default)]
 struct Noted {
     told: Vec<String>,

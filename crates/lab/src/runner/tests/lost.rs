@@ -1,4 +1,4 @@
-//! Servers that go away in the middle of a run.
+//! Servers that are lost in the middle of a run.
 
 use super::watched::Watched;
 use super::*;

@@ -1,9 +1,9 @@
-//! Runs that others on the machine disturb.
+//! Runs that other processes on the machine disturb.
 
 use super::inputs::begin_alike;
 use super::*;
 
-/// Runs one arm of one setting once, of whose tries so many are disturbed; stops it after so many tries.
+/// Runs one arm of one setting once; its first `disturbed` tries are disturbed. Stops it after `stop_at` tries.
 fn tried(disturbed: usize, tries: u32, stop_at: usize) -> (Outcome, Seen) {
     let text =
         TWO.replace("dop = [1, 2]", "dop = [1]").replace("repeats = 2", &format!("repeats = 1\ntries = {tries}"));

@@ -1,4 +1,4 @@
-//! The pilot of a study. Databases in memory answer no queries; where there are some, the command line's tests run it.
+//! The pilot of a study. Databases in memory answer no queries; the command line's tests run the pilot on ones that do.
 
 use std::collections::BTreeMap;
 

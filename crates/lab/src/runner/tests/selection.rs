@@ -1,4 +1,4 @@
-//! What `--only` understands.
+//! The syntax of `--only`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What sensors tell reaches runs and their seconds.
+//! The figures of sensors reach runs and their seconds.
 
 use super::*;
 use crate::figures::given_by;
@@ -25,7 +25,7 @@ fn figures_of_the_machine_are_in_the_run_and_in_its_seconds_or_a_reason_is() {
     assert_eq!(samples.len(), 2, "a second and the rest");
     for figure in given_by("device") {
         let value = |device| figure.of_device(device);
-        // What disks took is of operations, of which a second may have none; memory reads are counted in turns.
+        // The times of disks are per operation, and a second may have no operation; memory reads are counted in turns.
         let may_lack = figure.key.ends_with("_ms") || figure.key == "device.dram_read_gb_s";
         let is_known = samples.iter().any(|sample| value(&sample.device).is_some());
         assert!(may_lack || is_known == value(&point.device).is_some(), "{figure:?}");

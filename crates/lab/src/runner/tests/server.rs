@@ -28,7 +28,7 @@ fn a_server_is_looked_at_while_the_window_is_open() {
     let share = shop.all.time_share.expect("requests were under way");
     let sum: f64 = share.parts().iter().flatten().sum();
     assert!((sum - 1.0).abs() < 1e-9, "{share:?}");
-    // A machine so busy that there are too few looks cannot tell.
+    // A machine that is too busy for enough looks has no share.
     assert_eq!(share.lock.is_some(), sampler.looks >= 100, "{share:?} {sampler:?}");
     assert_eq!(share.io, share.lock.map(|_| 0.0));
     let samples: u64 = shop.transactions.values().filter_map(|part| part.samples).sum();
@@ -92,7 +92,7 @@ fn plans_are_asked_for_once_for_each_setting_and_load() {
         let found = plans.of(setting, &drives, generation, &mut warnings);
         (found.len(), targets.seen().plans - before, warnings)
     };
-    // The second query reads other tables, of which the fake knows nothing.
+    // The second query reads other tables, which the fake does not know.
     let unknown = vec!["olap: not all plans of its queries are known: relation does not exist".to_owned()];
     assert_eq!(asked(0, 1), (1, 2, unknown.clone()));
     assert_eq!(asked(0, 1), (1, 0, Vec::new()));

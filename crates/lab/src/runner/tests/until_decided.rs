@@ -9,8 +9,8 @@ fn claim(verdict: ClaimVerdict) -> ClaimResult {
     ClaimResult { verdict, blocks_more, ..ClaimResult::default() }
 }
 
-/// Runs until the claim is decided, which it is from a number of blocks on; gives the last block and after how many blocks the
-/// claim was looked at.
+/// Runs until the claim is decided, which it is from a number of blocks on. Returns the records and the numbers of
+/// blocks after which the claim was judged.
 fn last_block(decided_from: u32, done: Vec<RunRecord>) -> (Vec<RunRecord>, Vec<u32>) {
     let claims = "[[claim]]\ntext = \"t\"\nholds = \"throughput(dop=2, together, ints) > 0\"\n";
     let (targets, text) = (Watched::default(), format!("{TWO}{claims}"));
@@ -44,7 +44,7 @@ fn whole_blocks_are_added_until_the_claims_are_decided() {
     assert_eq!((blocks(&records), looked), (2, vec![2]));
     let (records, looked) = last_block(5, Vec::new());
     assert_eq!((blocks(&records), looked, records.len()), (5, vec![2, 3, 5], 5 * 9));
-    // At the limit it ends, decided or not.
+    // At the limit the experiment ends, decided or not.
     let (records, looked) = last_block(100, Vec::new());
     assert_eq!((blocks(&records), looked), (7, vec![2, 3, 5]));
 }

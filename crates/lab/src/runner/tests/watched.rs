@@ -1,4 +1,4 @@
-//! The reference database as a target, which notes what is done to it.
+//! The reference database as a target, which records all operations on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -18,10 +18,10 @@ use serde_json::Value;
 use crate::copy_sampling::tests::Copy;
 use crate::targets::Targets;
 
-/// The target. It has the options `dop`, which can be changed in place, and `policy`, which cannot; under the policy
-/// `broken` no client can connect, and under `dying` the first database that is opened goes away. With the option `watch` its
-/// sessions are served by processes, as on a server, here all by this one, and the option says what becomes of who looks:
-/// `sound`, `dying` after two looks, or `refused`; or what there is of a copy for queries: `copied`, `stuck`, `unseen`.
+/// The target. It has the options `dop`, which can be changed in place, and `policy`, which cannot. Under the policy
+/// `broken` no client can connect, and under `dying` the first database that is opened fails. With the option `watch`
+/// its sessions are served by processes, as on a server, here all by this one. The option determines the fate of the
+/// watch: `sound`, `dying` after two looks, or `refused`; or the copy for queries: `copied`, `stuck`, `unseen`.
 #[derive(Default)]
 pub(in crate::runner) struct Watched {
     /// Whether it does not open.
@@ -29,7 +29,7 @@ pub(in crate::runner) struct Watched {
     pub seen: Arc<Mutex<Seen>>,
 }
 
-/// What was done to a target.
+/// The operations on a target.
 #[derive(Debug, Clone, Default)]
 pub(in crate::runner) struct Seen {
     pub opened: usize,
@@ -37,15 +37,15 @@ pub(in crate::runner) struct Seen {
     pub loaded: BTreeMap<String, usize>,
     /// Each session, in the order in which they were opened.
     pub sessions: Vec<SessionSeen>,
-    /// How many plans of queries were asked for.
+    /// How many plans of queries were requested.
     pub plans: usize,
 }
 
-/// What a session found.
+/// The state that a session found.
 #[derive(Debug, Clone)]
 pub(in crate::runner) struct SessionSeen {
     pub schema: String,
-    /// Rows in the table that tells how much data there is: orders or pairs.
+    /// Rows in the table that shows how much data there is: orders or pairs.
     pub rows: u64,
     pub present: BTreeSet<String>,
     pub options: BTreeMap<String, String>,
@@ -130,7 +130,7 @@ struct Opened {
 }
 
 impl WatchedDatabase {
-    /// What the option `watch` says.
+    /// The value of the option `watch`.
     fn watch(&self) -> Option<String> {
         self.opened.lock().expect("nobody panicked").options.get("watch").cloned()
     }

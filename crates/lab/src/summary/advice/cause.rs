@@ -1,4 +1,4 @@
-//! Where the time of a slowed workload went, and what would recover it.
+//! The part in which a slowed workload lost its time, and a remedy.
 //!
 //! Parts are compared as time per request, share times mean response time, because a share alone can shrink while its time grows.
 //! Without mean response times the shares are compared.
@@ -10,26 +10,26 @@ use crate::units::{duration_us, list, percent, significant};
 /// A part that grew by less than this much of the response time together is not a cause.
 const GROWTH_MIN: f64 = 0.05;
 
-/// Instructions a cycle must fall to below this much of those alone, to count as falling.
+/// Instructions per cycle count as fallen if they are below this share of those alone.
 const IPC_FALL: f64 = 0.9;
 
-/// Misses an instruction must grow beyond this many times those alone, to count as growing.
+/// Misses per instruction count as grown if they are beyond this many times those alone.
 const MISSES_GROWTH: f64 = 1.2;
 
-/// What a workload lost its time to.
+/// The cause of a workload's loss of time.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Cause {
     Cores(Growth),
     Locks(Growth),
     Disk(Growth),
-    /// Fewer instructions a cycle with more cache misses.
+    /// Fewer instructions per cycle with more cache misses.
     Cache {
         /// Instructions per cycle alone and together.
         ipc: (f64, f64),
         /// Last-level misses per 1000 instructions alone and together.
         misses: (f64, f64),
     },
-    /// Fewer instructions a cycle without more cache misses.
+    /// Fewer instructions per cycle without more cache misses.
     CorePressure {
         /// Instructions per cycle alone and together.
         ipc: (f64, f64),
@@ -38,15 +38,15 @@ pub(super) enum Cause {
         /// Together over alone.
         times: f64,
     },
-    /// More time on cores, and no counters to say why.
+    /// More time on cores, without counters to show why.
     Unexplained(Growth),
-    /// The server had nothing to do for it.
+    /// The server had no work for it.
     Clients(Growth),
     /// None of the measured parts.
     Elsewhere {
-        /// How much what is left grew.
+        /// The growth of the remainder.
         growth: Growth,
-        /// What is within it because it could not be measured.
+        /// The parts that it includes because they could not be measured.
         unmeasured: Vec<&'static str>,
     },
 }
@@ -56,23 +56,23 @@ pub(super) enum Cause {
 pub(super) struct Growth {
     pub alone: f64,
     pub together: f64,
-    /// Growth of the part and of the whole, microseconds a request, if mean response times are known and grew.
+    /// Growth of the part and of the whole, microseconds per request, if mean response times are known and grew.
     pub us: Option<(f64, f64)>,
 }
 
 type Part = fn(&TimeShare) -> Option<f64>;
 
-/// A part and the cause it is, should it have grown the most.
+/// A part, and the cause if that part has grown the most.
 type Candidate = (Part, fn(Growth) -> Cause);
 
 impl Cause {
-    /// The part of response time that grew the most, made precise by counters. `None` where nothing was measured or
+    /// The part of response time that grew the most, made precise by counters. `None` if nothing was measured or
     /// nothing grew.
     pub(super) fn of(workload: &Workload) -> Option<Self> {
         let parts: [Candidate; 6] = [
             (|s| s.cpu_wait, Self::Cores),
             (|s| s.lock, Self::Locks),
-            // Who waits behind another that waits for a device waits for the device (MW 2.6).
+            // A process that waits behind one that waits for a device waits for the device (MW 2.6).
             (|s| s.io.map(|io| io + s.io_latch.unwrap_or(0.0)), Self::Disk),
             (|s| s.cpu_run, Self::Unexplained),
             (|s| s.client, Self::Clients),
@@ -157,7 +157,7 @@ impl Cause {
     }
 }
 
-/// Parts of response time that an arm could not tell from `other`.
+/// Parts of response time that an arm could not distinguish from `other`.
 fn unmeasured(workload: &Workload) -> Vec<&'static str> {
     let parts: [(&'static str, Part); 4] = [
         ("time on a core", |s| s.cpu_run),
@@ -173,7 +173,7 @@ fn unmeasured(workload: &Workload) -> Vec<&'static str> {
         .collect()
 }
 
-/// Where the time of an arm's requests went.
+/// The time shares of an arm's requests.
 fn share(arm: &Arm<'_>) -> Option<TimeShare> {
     arm.cell?.measured.all.time_share
 }
@@ -195,7 +195,7 @@ impl Growth {
     fn told(&self, name: &str, doing: &str) -> String {
         let shares = format!("{} of response time, {} alone", percent(self.together), percent(self.alone));
         match self.us {
-            // A part can grow by more than the whole, where another part shrank.
+            // A part can grow by more than the whole if another part shrank.
             Some((part, whole)) if part <= whole => format!(
                 "Of the {} that a request of {name} takes longer, {} is spent {doing} ({shares})",
                 duration_us(whole),

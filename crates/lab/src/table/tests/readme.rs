@@ -1,4 +1,4 @@
-//! The sample in README.md is what the program prints.
+//! The sample in README.md matches the output of the program.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::run_directory::read_results;
 
 const README: &str = "../../README.md";
 
-/// README.md before the sample, the sample, and what is after it.
+/// README.md before the sample, the sample, and the rest.
 fn parts(text: &str) -> [&str; 3] {
     let heading = text.find("## What you see").expect("the section is there");
     let begin = heading + text[heading..].find("```\n").expect("a sample follows") + 4;
@@ -16,7 +16,8 @@ fn parts(text: &str) -> [&str; 3] {
     [&text[..begin], &text[begin..end], &text[end..]]
 }
 
-/// What a line is about: its indent and its words up to the first figure; empty of sentences and the names of workloads.
+/// The label of a line: its indent and its words up to the first figure; empty for sentences and the names of
+/// workloads.
 fn label(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
     let words =
@@ -28,14 +29,14 @@ fn label(line: &str) -> String {
 }
 
 fn labels(text: &str) -> BTreeSet<String> {
-    // The words of the line that a study draws depend on what came out.
+    // The words of the line that a study draws depend on the results.
     let figures = text.split("\nThe line: ").next().unwrap_or_default();
     let labels = figures.lines().map(label).filter(|label| !label.is_empty());
-    // Why there are no counters is the machine's.
+    // Why there are no counters depends on the machine.
     labels.map(|label| if label.contains("counters") { "counters".to_owned() } else { label }).collect()
 }
 
-/// With `PLIMSOLL_STUDY=DIR` the sample is written anew from a study's folder; the path is as seen from `crates/lab`.
+/// With `PLIMSOLL_STUDY=DIR` the sample is written again from a study's folder; the path is relative to `crates/lab`.
 #[test]
 fn the_sample_in_the_readme_has_the_lines_that_the_program_prints() {
     let mut text = std::fs::read_to_string(README).expect("README.md is there");
