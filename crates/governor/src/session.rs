@@ -503,7 +503,8 @@ impl Session {
         self.aborts = 0;
         let Some(mut inside) = self.transaction.take() else { return };
         (self.rollbacks, self.is_retry) = match inside.failure {
-            // Its client may retry it, and the retry is not rolled back more often.
+            // Its client may retry it, and the retry continues the count, so that the bound on rollbacks holds for
+            // both.
             Some(_) => (self.rollbacks, true),
             None => (0, false),
         };
