@@ -72,7 +72,7 @@ pub enum Immunity {
     Pipeline,
     /// It has failed already, and holds no locks.
     Failed,
-    /// Its client is thinking, and relies on an advisory lock meanwhile.
+    /// Its client is thinking, and relies on an advisory lock while it does.
     AdvisoryLock,
     /// The clients of its class do not retry, and either it could not be replayed or its client is thinking.
     NoRetry,

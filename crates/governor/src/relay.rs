@@ -79,9 +79,9 @@ struct Shared {
     resolver: Resolver,
     /// Clients that hold one of the `clients_max` places.
     clients: Arc<AtomicUsize>,
-    /// Connections whose clients have sent their first request, accepted or not.
+    /// Connections whose clients are no longer silent, accepted or not.
     connections: Arc<AtomicUsize>,
-    /// Clients that have not sent it.
+    /// Silent clients.
     silent: Arc<Silent>,
     /// Clients that are logging in.
     logins: Arc<Logins>,

@@ -96,7 +96,7 @@ impl Cache {
         }
     }
 
-    /// The server has become known or unknown. Remains of killed governors have been removed before.
+    /// The server has become known or unknown. Changes of killed governors have been undone before.
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
         self.server.clone_from(server);

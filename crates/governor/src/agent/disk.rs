@@ -355,7 +355,7 @@ impl Told {
     }
 }
 
-/// Publishes for targets what can be limited.
+/// Publishes the measured reads and the lowest limit, for targets.
 pub(super) fn publish(governor: &Governor, reading: Option<DiskReading>) {
     governor.health.lock().disk_reading = reading;
 }

@@ -96,7 +96,7 @@ pub(super) struct Pair {
 
 #[derive(Debug)]
 enum Phase {
-    /// The client has not sent its first request.
+    /// The client is silent, or is negotiating encryption.
     Greeting(Greeting),
     /// The connection to the server is being made.
     Dialling(Box<Dial>),

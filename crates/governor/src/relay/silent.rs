@@ -1,8 +1,8 @@
-//! Silent clients, which have not sent their first request: a bounded number, of which the oldest is closed to make
-//! room for a new one.
+//! Silent clients, which have sent neither a start-up message nor a cancel request: a bounded number, of which the
+//! oldest is closed to make room for a new one.
 //!
 //! They do not occupy the places of other clients, so connecting and sending nothing keeps out neither clients nor
-//! operators. A genuine client sends its request at once, long before that many others have connected after it.
+//! operators. A genuine client sends its message at once, long before that many others have connected after it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ mod tests {
         let silent = Arc::new(Silent::default());
         let mut places: Vec<_> = (0..SILENT_MAX).map(|worker| silent.enter(worker)).collect();
         assert!(places.iter().all(|(_, gives_way)| gives_way.is_none()));
-        // The first has sent its request, so there is room for another.
+        // The first is no longer silent, so there is room for another.
         places.remove(0);
         let (_room, gives_way) = silent.enter(7);
         assert_eq!(gives_way, None);

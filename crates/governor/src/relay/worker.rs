@@ -189,7 +189,7 @@ impl Worker {
                 Note::Client(visitor) => self.welcome(visitor, now),
                 Note::GiveWay(place) => {
                     let found = self.pairs.iter().flatten().find(|pair| pair.is_silent_at(place)).map(|pair| pair.id);
-                    // It may have sent its request, or disconnected, in the meantime.
+                    // It may no longer be silent, or may have disconnected.
                     if let Some(id) = found {
                         self.move_pair(id, now, |pair, _| pair.give_way());
                     }

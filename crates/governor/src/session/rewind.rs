@@ -385,7 +385,7 @@ impl Session {
                 let unit = recording.map_or(0, |recording| recording.unit_count());
                 rewind.failure = Some(Failure::Differed(unit));
             }
-            // The client, or a message behind the rollback, may have cancelled it.
+            // It, or the unit behind it, may have been cancelled.
             (RewindStep::RollBack, _) => rewind.is_clean = rewind.has_completed && status != Status::Failed,
             (RewindStep::Fail, _) => rewind.is_clean = rewind.has_completed,
             (RewindStep::Inquire, _) => {

@@ -193,7 +193,7 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
         let limit = Rlimit { current: Some(lowest + free), maximum: getrlimit(Resource::Nofile).maximum };
         prlimit(Some(governor.process()), Resource::Nofile, limit).unwrap();
     };
-    // With a few files left, clients are refused after their first request, and operators are not.
+    // With a few files left, clients are refused after their start-up message, and operators are not.
     limit(10);
     let refused = |mut newcomer: UnixStream| {
         let _ = newcomer.write_all(&startup("bob"));

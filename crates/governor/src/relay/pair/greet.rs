@@ -1,4 +1,4 @@
-//! The client's first request.
+//! The client's opening messages: encryption, then a start-up message or a cancel request.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(super) struct Greeting {
 }
 
 impl Pair {
-    /// Handles bytes of a client that has not sent its first request; returns how many are consumed.
+    /// Handles bytes of a silent client; returns how many are accepted.
     pub(super) fn greet(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
         if self.expects_header(context) {
             return self.read_header(bytes, context, now);
@@ -145,7 +145,7 @@ impl Pair {
         }
     }
 
-    /// The client has sent its first request, and takes a place among the connections. Returns whether one was free.
+    /// The client is no longer silent, and takes a place among the connections. Returns whether one was free.
     fn take_connection_permit(&mut self, beyond: usize, context: &Context) -> bool {
         let clients_max = context.governor.settings().listen.clients_max as usize;
         self.silent_place = None;

@@ -219,8 +219,8 @@ fn what_a_target_leaves_holds_from_the_next_transaction_on() {
          = Q:begin => C:BEGIN Z:T
          > Q:select_a => {lower}"
     ));
-    // Between statements that commit by themselves, the old limit is undone first. A value above the server's is never
-    // set.
+    // Between statements that commit by themselves, the old limit is undone first. A target never raises the limit
+    // above the setting.
     let mut story = limited();
     story.play(&format!(
         "> Q:select_a => {SHOW}
