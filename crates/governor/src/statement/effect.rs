@@ -128,7 +128,7 @@ const BEGINNINGS: &[(&str, Unsafe)] = &[
     ("pg_log_backend_memory_contexts", Unsafe::OutsideEffect),
     ("pg_log_standby_snapshot", Unsafe::OutsideEffect),
     ("pg_terminate_backend", Unsafe::OutsideEffect),
-    // A snapshot that other sessions have imported is gone.
+    // An exported snapshot, which other sessions may import, no longer exists.
     ("pg_export_snapshot", Unsafe::OutsideEffect),
     // Sequences, statistics, and the server's own state.
     ("binary_upgrade_", Unsafe::OutsideEffect),
