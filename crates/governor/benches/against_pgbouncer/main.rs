@@ -12,9 +12,9 @@
 //! process waits for a core; with 16 clients on few cores latency is the inverse of throughput.
 //!
 //! A chain of 50 statements in a transaction shows the cost of a hop if cores go to sleep in between; there the
-//! governor is measured with cores that sleep and with cores that it keeps awake. `-- --only chain --rounds 9 --seconds
-//! 3` measures only that. `beside-reports` is the same chain beside four clients that compute endlessly, which belong
-//! to a class with `cpu = "idle"` if the path has classes.
+//! governor is measured with cores that sleep and with cores that it keeps awake.
+//! `-- --only chain --rounds 9 --seconds 3` measures only that. `beside-reports` is the same chain beside four clients
+//! that compute endlessly, which belong to a class with `cpu = "idle"` if the path has classes.
 //!
 //! Under `cargo test` it runs briefly and checks that all figures are measured. If pgbouncer is missing, the rest is
 //! measured.

@@ -3,9 +3,9 @@
 //! server.
 //!
 //! Alternating rounds measure: directly to the server (`direct`), through a governor that uses no lever (`off`),
-//! through one with the defaults and a policy that acts (`on`), and with one beside the server (`beside`). `--way
-//! NAME`, repeated, measures others of [`WAYS`], too: `on` without one of its levers. Each run has a governor of its
-//! own, which learns during the warm-up, before the window opens.
+//! through one with the defaults and a policy that acts (`on`), and with one beside the server (`beside`).
+//! `--way NAME`, repeated, measures others of [`WAYS`], too: `on` without one of its levers. Each run has a governor of
+//! its own, which learns during the warm-up, before the window opens.
 //!
 //! ```text
 //! cargo bench -p plimsoll-governor --bench saturated -- --rounds 3 --seconds 5 --warmup 12 --metrics

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use plimsoll_machine::cgroup::Cgroups;
 use plimsoll_machine::host::Host;
 
-/// A group of ours, which is removed on drop if it is empty.
+/// A group of ours, removed on drop.
 #[derive(Debug)]
 pub struct Group(pub PathBuf);
 

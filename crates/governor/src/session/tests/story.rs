@@ -6,8 +6,8 @@
 //! `idle` (roll back, its client thinks), `admitted`, `timeout`, `cancelled` (in the queue), `time`.
 //!
 //! Some lines abbreviate several: `= asked => answered` is a client's message and the server's answer, both of which
-//! pass unchanged; `! preempted => …` is `aim`, the error of the cancelled unit, which is dropped, and `arrived`; `!
-//! broken => …` the same with `aim_at_cycle`. One of [`EXCHANGES`] after `=>` is a request of the session itself and
+//! pass unchanged; `! preempted => …` is `aim`, the error of the cancelled unit, which is dropped, and `arrived`;
+//! `! broken => …` the same with `aim_at_cycle`. One of [`EXCHANGES`] after `=>` is a request of the session itself and
 //! the server's answer, followed by the resulting output.
 //!
 //! Messages: a tag, and its contents after a colon. `Q:select_1`, `P:name:sql`, `B:portal:name`, `E`, `D`, `C:name`,
