@@ -186,8 +186,7 @@ pub struct CardState {
     /// How often this transaction was replayed after the server aborted it, or after it was rolled back to break a
     /// cycle.
     pub aborts: u32,
-    /// What its client loses if it is rolled back now to break a cycle of waiters; `None` if it must not be rolled
-    /// back.
+    /// How a rollback now, to break a cycle of waiters, would affect its client; `None` if it must not be rolled back.
     pub cycle_loss: Option<CycleLoss>,
     /// Whether it may be rolled back now: its class permits it, and nothing makes it immune.
     pub preemptible: bool,

@@ -114,8 +114,8 @@ impl Session {
         })
     }
 
-    /// What the client loses if the transaction is rolled back now to break a cycle of waiters; `None` if it must not
-    /// be rolled back.
+    /// How a rollback now, to break a cycle of waiters, would affect the client; `None` if the transaction must not be
+    /// rolled back.
     pub(super) fn cycle_loss(&self, transaction: &Transaction) -> Option<CycleLoss> {
         let immunity = self.immunity(transaction).filter(|immunity| *immunity != Immunity::NoRetry);
         if !transaction.is_read() || immunity.is_some() {

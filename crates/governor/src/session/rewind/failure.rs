@@ -191,8 +191,8 @@ impl Session {
             return;
         }
         count(&self.statistics(self.inside_index()).errors);
-        // The effects of its earlier statements outlive the error, as the client expects: for example, prepared
-        // statements exist.
+        // The client receives the answers to its earlier messages, whose effects may persist: prepared statements, for
+        // example.
         self.show(out);
         self.prepared.unit_answered(self.unit_number);
         out.to_client(&error);
@@ -207,7 +207,7 @@ impl Session {
 /// The error for a client whose transaction was rolled back for another and could not be replayed.
 fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
     let detail = format!("The transaction was rolled back and nothing of it remains; {why}.");
-    // The server would have reported a deadlock to one of them anyway, and every client must expect that.
+    // A broken cycle is reported as a deadlock: the server would have reported one anyway, and clients must expect it.
     let (sqlstate, message) = match is_cycle {
         true => ("40P01", "rolled back to break a deadlock"),
         false => ("40001", "preempted by a more important transaction"),
