@@ -1,16 +1,16 @@
-//! What the governor does for those who wait for a slow disk: point reads of a table that memory does not hold, beside
-//! scans of the same table.
+//! The governor's benefit for important reads on a slow disk: point reads of a table that exceeds memory, beside scans
+//! of the same table.
 //!
-//! The server has 400 MiB of memory for 1.3 GB of table, and a disk that gives it 125 MB/s, as many a rented volume does;
-//! both are limits of control groups. High priority reads 200 rows a second, each by its key, with 4 clients that do not
-//! wait for each other's turn (`pgbench --rate`, response time from the moment at which a read was due). Low priority
-//! scans 32 MB at a time with 4 clients. In rounds that take turns: reads alone and with scans, without a governor; the
-//! same through a governor with shares of the cores and one scan at a time; and with control groups for scans, which may
-//! read 65 of the 125 MB/s and get what nobody else wants of the cores (`cpu.idle`). The kernel's version 1 limits groups
-//! independently of each other, so all else has 60 MB/s then. Last, a governor that makes a group itself and limits scans as it
-//! sees fit (`disk = "yields"`, the default, which the others have turned off).
+//! The server has 400 MiB of memory for 1.3 GB of table, and a disk of 125 MB/s, like many rented volumes; control
+//! groups set both limits. High priority reads 200 rows per second, each by its key, with 4 clients on a fixed schedule
+//! (`pgbench --rate`, response time from the moment at which a read was due). Low priority scans 32 MB at a time with 4
+//! clients. Alternating rounds measure: reads alone and with scans, without a governor; the same through a governor
+//! with CPU shares and one scan at a time; and with control groups for scans, which may read 65 of the 125 MB/s and get
+//! only otherwise idle cores (`cpu.idle`). The kernel's version 1 limits groups independently of each other, so all
+//! other processes then have 60 MB/s. The last run has a governor that creates a group itself and limits scans by its
+//! own policy (`disk = "yields"`, the default, which the other runs turn off).
 //!
-//! `cargo bench -p plimsoll-governor --bench slow_disk`, with `-- --rounds 5 --seconds 15` to change what is usual. It
+//! `cargo bench -p plimsoll-governor --bench slow_disk`, with `-- --rounds 5 --seconds 15` to change the defaults. It
 //! needs root and version 1 of control groups with `blkio`, `cpu` and `memory`.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
@@ -23,7 +23,7 @@ use std::path::Path;
 
 use stage::{Measured, Stage};
 
-/// Who stands before the server, and what is done for high priority.
+/// The path to the server, and the means to help high priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Direct,
@@ -32,7 +32,7 @@ enum Way {
     Limiting,
 }
 
-/// What is compared, in words.
+/// The runs to compare, with their names.
 const RUNS: [(&str, Way, bool); 6] = [
     ("reads alone", Way::Direct, false),
     ("reads alone, governed", Way::Governed, false),
@@ -61,7 +61,7 @@ fn main() {
     let mut measured: Vec<Vec<Measured>> = vec![Vec::new(); RUNS.len()];
     for round in 0..rounds {
         for place in 0..RUNS.len() {
-            // Each comes first, second, … in turn, so that none always follows the same.
+            // Each run takes each place in turn, so that none always follows the same other run.
             let place = (place + round) % RUNS.len();
             let (name, way, has_scans) = RUNS[place];
             eprintln!("round {} of {rounds}: {name}", round + 1);
@@ -77,7 +77,7 @@ fn main() {
     }
 }
 
-/// The least, the median and the greatest.
+/// The minimum, the median and the maximum.
 fn middle(mut values: Vec<f64>) -> (f64, f64, f64) {
     values.sort_by(f64::total_cmp);
     (values[0], values[values.len() / 2], values[values.len() - 1])

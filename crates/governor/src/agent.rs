@@ -1,28 +1,30 @@
-//! The share of the cores that server processes get, by the class of the transaction that each works for.
+//! The CPU shares of server processes, by the class of the transaction that each works for.
 //!
-//! If the server is on this machine and its processes may be changed (`server` finds out by trying), each session's process has
-//! its class's [`CpuShare`], and so have its parallel workers (`workers`). A holder that a more important transaction waits for
-//! can inherit that one's share until its own transaction ends. Every share is read back from `/proc` after it was set
-//! (`plimsoll_machine::process_share`); processes that cannot be changed are listed in the governor's health with the reason.
+//! If the server is on this machine and its processes may be changed (`server` finds out by trying), each session's
+//! process receives its class's [`CpuShare`], and so do its parallel workers (`workers`). A lock holder that blocks a
+//! more important transaction can inherit that transaction's share until its own ends. Every share is read back from
+//! `/proc` after it was set (`plimsoll_machine::process_share`); processes that cannot be changed are listed in the
+//! governor's health with the reason.
 //!
-//! A process keeps the share of its session's last transaction until a transaction of another class is admitted, which rings the
-//! watcher's bell: the change takes about a tenth of a millisecond, and a millisecond if many change. The agent looks for new
-//! parallel workers every millisecond while a session that may have some is at work. All other changes (settings, processes that
-//! could not be changed) are noticed in a walk over all sessions every 50 ms.
+//! A process keeps the share of its session's last transaction until a transaction of another class is admitted, which
+//! wakes the watcher: the change takes about a tenth of a millisecond, and a millisecond if many change. The agent
+//! looks for new parallel workers every millisecond while a session that may have some is active. All other changes
+//! (settings, processes that could not be changed) are noticed in a walk over all sessions every 50 ms.
 //!
-//! Everything is restored when the governor ends, when shares are turned off, and for a class that becomes untouched. A governor
-//! that is killed restores nothing; the processes that it has changed end with their sessions, whose connections are closed with
-//! it.
+//! All shares are restored when the governor ends, when shares are turned off, and for a class that becomes untouched.
+//! A killed governor restores nothing; the processes that it changed end with their sessions, because its connections
+//! are closed.
 //!
-//! Beside a server, sessions outlive a governor that is killed, and their processes keep their changed shares. The next governor
-//! therefore assumes that every process began with the share and in the groups of the server's first process, and restores those
-//! that differ.
+//! Beside a server, sessions outlive a killed governor, and their processes keep their changed shares. The next
+//! governor therefore assumes that every process began with the share and in the groups of the server's first process,
+//! and restores those that differ.
 //!
-//! A class may name control groups, made and delegated by an operator, for the processes that serve it (`groups`), for limits
-//! that nice values cannot express, above all on a disk's bandwidth. If the agent may make groups itself, it limits what classes
-//! that yield read from the server's disk while others wait for it (`disk`), and makes classes with `cpu = "idle"` give way at
-//! once even if policies of processes do not count between the scheduler's groups (`idle`). Where the processor shares out its last-level
-//! cache, processes of a class can be confined to a part of it (`cache`).
+//! A class may name control groups for the processes that serve it (`groups`), which an operator has created and
+//! delegated. They set limits that nice values cannot express, above all on a disk's bandwidth. If the agent may create
+//! groups itself, it limits the disk reads of yielding classes while other sessions wait for the disk (`disk`). It also
+//! makes classes with `cpu = "idle"` yield at once even if the scheduler ignores policies of processes between its
+//! groups (`idle`). If the processor can partition its last-level cache, processes of a class can be confined to a part
+//! of it (`cache`).
 
 mod cache;
 mod disk;
@@ -59,32 +61,33 @@ pub use server::ServerHere;
 pub(crate) use server::find as find_server;
 use workers::{Followers, Workers};
 
-/// Between two walks over the sessions and their workers.
+/// The interval between walks over the sessions and their workers.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Between two looks for new parallel workers, while a class with its own share has admitted sessions: workers begin
-/// with the server's share, and each keeps an important process from a core for as long as it has that. Most live for a fraction of a second.
+/// The interval between looks for new parallel workers, while a class with its own share has admitted sessions. Workers
+/// begin with the server's share, and each deprives an important process of a core until that is changed. Most live for
+/// a fraction of a second.
 const WORKERS_EVERY: Duration = Duration::from_millis(1);
 
-/// After a look for workers this many times as long as it took passes without one: with hundreds of sessions one takes longer.
+/// The pause after a look for workers, as a multiple of its duration: with hundreds of sessions a look takes longer.
 const WORKERS_REST_FACTOR: u32 = 50;
 
-/// How long nothing is tried after the kernel has refused something.
+/// How long the agent waits after the kernel has refused a change.
 const REFUSED_FOR: Duration = Duration::from_secs(60);
 
-/// Between two changes because transactions of other classes were let in, so that sessions that change with each do not
-/// keep a core busy.
+/// The shortest interval between changes due to admitted transactions of other classes, so that sessions that change
+/// class with each transaction do not keep a core busy.
 const CHANGES_EVERY: Duration = Duration::from_millis(1);
 
-/// How long `prompt` stays in force after the last transaction of a class that gets less: giving it and taking it back for each of
-/// them would cost more than it brings.
+/// How long `prompt` stays in force after the last transaction of a class with a smaller share: switching it for each
+/// transaction would cost more than it gains.
 const PROMPT_FOR: Duration = Duration::from_secs(1);
 
-/// Gives server processes their shares of the cores. Dropping it puts everything back.
+/// Sets the CPU shares of server processes. Dropping it restores them.
 #[derive(Debug)]
 pub struct Agent {
     governor: Arc<Governor>,
-    /// The server's first process, if its processes can be changed; otherwise why not.
+    /// The server's first process, or why its processes cannot be changed.
     server: Result<ProcessIdentity, String>,
     given_shares: GivenShares,
     groups: Groups,
@@ -97,7 +100,7 @@ pub struct Agent {
     /// Until when `prompt` is in force.
     prompt_until: Instant,
     next: Instant,
-    /// Whether transactions of other classes were let in, and when that may be attended to.
+    /// Whether transactions of other classes were admitted, and when the changes may be made.
     are_changes_due: bool,
     next_changes: Instant,
     next_workers: Instant,
@@ -106,12 +109,12 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// One that knows no server yet.
+    /// An agent whose server is unknown yet.
     pub fn new(governor: Arc<Governor>) -> Self {
         Agent::on(governor, Host::real())
     }
 
-    /// On a machine of choice.
+    /// An agent for the given machine.
     pub fn on(governor: Arc<Governor>, host: Host) -> Self {
         Agent {
             governor,
@@ -132,7 +135,7 @@ impl Agent {
         }
     }
 
-    /// The server has become known, or is not known any more.
+    /// The server has become known or unknown.
     pub fn server(&mut self, here: Result<ServerHere, String>) {
         let found = here.and_then(|here| server::find(&self.given_shares.host, &here));
         if self.server != found {
@@ -151,12 +154,12 @@ impl Agent {
         self.told_for = None;
     }
 
-    /// Whether holders can inherit, and are to.
+    /// Whether holders can and may inherit.
     pub(crate) fn may_inherit(&self, settings: &Settings) -> bool {
         settings.cpu.inheritance && self.server.is_ok()
     }
 
-    /// When there is something to be done next; `None` for not at all.
+    /// When [`tend`](Self::tend) must be called next; `None` for never.
     pub fn due(&self, now: Instant) -> Option<Duration> {
         let settings = self.told_for.as_ref().filter(|settings| self.is_wanted(settings))?;
         let changes = self.are_changes_due.then_some(self.next_changes);
@@ -165,7 +168,7 @@ impl Agent {
         Some(next.saturating_duration_since(now))
     }
 
-    /// Brings every process to its share, as far as it is time to see to that.
+    /// Updates the shares of all processes, as far as they are due.
     pub fn tend(&mut self, settings: &Arc<Settings>, now: Instant) {
         if !self.told_for.as_ref().is_some_and(|told| Arc::ptr_eq(told, settings)) {
             self.told_for = Some(settings.clone());
@@ -202,10 +205,10 @@ impl Agent {
         self.publish();
     }
 
-    /// Whether a process that has a share of its own may begin workers just now.
+    /// Whether a process with a share of its own may be starting workers now.
     fn may_have_new_workers(&self, settings: &Settings, now: Instant) -> bool {
         let mut classes = (0..).map(ClassIndex).zip(&settings.classes).zip(self.governor.statistics.classes());
-        // Relaxed: a look too many or too few does no harm.
+        // Relaxed: an extra or a missed look is harmless.
         classes.any(|((place, class), statistics)| {
             let has_share = self.share_of(settings, place, now) != CpuShare::Untouched;
             let has_group = !class.control_groups.is_empty() || self.disk.is_counting() || class.cache.is_confined();
@@ -213,7 +216,8 @@ impl Agent {
         })
     }
 
-    /// Whether a class that gets less of the cores has a transaction, or whether none gets less, so that `prompt` does not depend on that.
+    /// Whether a class with a smaller CPU share has a transaction; also true if no class has a smaller share, so that
+    /// `prompt` does not depend on this.
     fn are_less_at_work(&self, settings: &Settings) -> bool {
         let classes = (0..).map(ClassIndex).zip(self.governor.statistics.classes()).take(settings.classes.len());
         let mut less = classes.filter(|(place, _)| settings.share_of(*place).is_less()).peekable();
@@ -221,7 +225,8 @@ impl Agent {
         less.peek().is_none() || less.any(|(_, statistics)| statistics.inside.load(Ordering::Relaxed) > 0)
     }
 
-    /// A transaction inherits a share until it ends; whether it had not done so before. Nothing if it has ended already.
+    /// A transaction inherits a share until it ends. Returns whether it had not inherited it before; no effect if it
+    /// has already ended.
     pub fn inherit(
         &mut self,
         settings: &Settings,
@@ -255,7 +260,7 @@ impl Agent {
         self.next_workers = now + WORKERS_EVERY.max(began.elapsed() * WORKERS_REST_FACTOR);
     }
 
-    /// Goes over all sessions, then over the workers that some of them lead.
+    /// Visits all sessions, then the workers of their processes.
     fn walk(&mut self, settings: &Settings, postmaster: ProcessIdentity, now: Instant) {
         self.groups.of_classes(settings);
         if !postmaster.is_running(&self.given_shares.host) {
@@ -285,14 +290,14 @@ impl Agent {
         self.inherited.retain(|session, _| governor.registry.get(*session).is_some());
     }
 
-    /// Brings the process of each session to its share.
+    /// Updates the process of each session.
     fn bring_all(&mut self, settings: &Settings, postmaster: ProcessIdentity, now: Instant) {
         for card in self.governor.registry.all() {
             self.bring(settings, &card, postmaster, now);
         }
     }
 
-    /// Brings one session's process to its share, and to its class's groups.
+    /// Updates the share and the groups of one session's process.
     fn bring(&mut self, settings: &Settings, card: &SessionCard, postmaster: ProcessIdentity, now: Instant) {
         let Some(process) = card.process() else { return };
         let (served, phase, transaction) = {
@@ -302,7 +307,7 @@ impl Agent {
         let is_inside = matches!(phase, Phase::Active | Phase::IdleInTransaction | Phase::Preempted);
         let own = (self.share_of(settings, served, now), self.folders(settings, served), settings.class(served).cache);
         let (share, folders, part) = match self.inherited.get(&card.id) {
-            // Whatever its class's groups take from it, it is to have for this long.
+            // While it inherits, its class's groups must not limit it.
             Some((heir, share)) if *heir == transaction && is_inside => (*share, Folders::default(), CacheUse::ALL),
             Some(_) => {
                 self.inherited.remove(&card.id);
@@ -315,8 +320,9 @@ impl Agent {
         self.cache.wish(process, part, postmaster, now);
     }
 
-    /// What processes that serve a class get of the cores: idle time while what the class reads is limited, instead of a nice value; and
-    /// a core at once only beside classes that get less. Among processes that all have short slices, these would only add switches.
+    /// The share of processes that serve a class, with two exceptions. While the class's reads are limited, idle time
+    /// replaces a nice value. `prompt` applies only beside classes with a smaller share: if all processes had short
+    /// slices, these would only add switches.
     fn share_of(&self, settings: &Settings, class: ClassIndex, now: Instant) -> CpuShare {
         match settings.share_of(class) {
             CpuShare::Nice(_) if self.disk.makes_idle(settings, class) => CpuShare::Idle,
@@ -325,8 +331,8 @@ impl Agent {
         }
     }
 
-    /// The groups in which processes that serve a class belong: those that an operator has named, or ours. In version 2 a process is
-    /// in one group only, and that of the disk limit, which comes and goes, gives it idle time itself.
+    /// The groups for processes that serve a class: those that an operator has named, or ours. In version 2 a process
+    /// is in only one group, and the temporary group of the disk limit sets idle time itself.
     fn folders(&self, settings: &Settings, class: ClassIndex) -> Folders {
         match (self.disk.folders(settings, class), self.idle.folders(class)) {
             (Some(disk), Some(idle)) if !self.idle.is_unified() => disk.iter().chain(idle.iter()).cloned().collect(),
@@ -351,7 +357,7 @@ impl Agent {
         self.inherited.clear();
     }
 
-    /// Lists who cannot be touched, and counts who is confined, for people.
+    /// Publishes the processes that cannot be changed, and the number of confined ones.
     fn publish(&mut self) {
         self.governor.health.lock().cache_confined = self.cache.confined();
         if self.cache.take_lever_news() {
@@ -365,7 +371,7 @@ impl Agent {
         }
     }
 
-    /// How `prompt` has a core at once, for people.
+    /// Describes how `prompt` takes effect, for the console.
     fn how_prompt(&self, settings: &Settings, postmaster: ProcessIdentity) -> String {
         let is_used = settings.classes.iter().any(|class| class.cpu == CpuShare::Prompt);
         match self.given_shares.host.slice(postmaster.id) {
@@ -375,7 +381,7 @@ impl Agent {
         }
     }
 
-    /// How `idle` gives way, for people.
+    /// Describes how `idle` yields, for the console.
     fn how_idle(&self, settings: &Settings) -> String {
         let has_idle = settings.classes.iter().any(|class| class.cpu == CpuShare::Idle);
         match self.idle.how() {
@@ -410,7 +416,7 @@ impl Agent {
         self.cache.tell(&self.governor, settings);
     }
 
-    /// To which groups of their classes processes are moved, or why they cannot be.
+    /// The groups of classes to which processes are moved, or why they cannot be.
     fn groups_work(&self, settings: &Settings) -> Result<String, String> {
         let folders: Vec<_> = settings.classes.iter().flat_map(|class| class.control_groups.iter()).collect();
         if folders.is_empty() {

@@ -152,7 +152,7 @@ enum Verdict {
     Unsafe(Unsafe),
 }
 
-/// Objects of one kind by number. Each is looked at once.
+/// Objects of one kind by number. Each is examined once.
 #[derive(Debug, Default)]
 struct Objects {
     seen: HashSet<u32>,
@@ -234,7 +234,7 @@ impl Inquiry {
         } else if !self.found.names.is_empty() || has_events || !self.has_asked_unnamed {
             self.ask(QuestionSubject::Named)
         } else if ["truncate", "cascade"].iter().all(|word| self.names.contains(word.as_bytes())) {
-            // TRUNCATE CASCADE runs the triggers of tables that reference the named ones in any way.
+            // TRUNCATE CASCADE runs the triggers of all tables that reference the named ones, directly or indirectly.
             Next::Known(Err(self.is_unsafe(Unsafe::Function)))
         } else {
             let uses_cursors = self.found.uses_cursors;
@@ -275,7 +275,7 @@ impl Inquiry {
             b"R" => self.relations.add(number(1)?),
             b"F" => self.functions.add(number(1)?),
             b"T" => self.types.add(number(1)?),
-            // An object that was dropped meanwhile has no text.
+            // An object that has since been dropped has no text.
             b"t" => return Some(text(1).map_or(Ok(()), |sql| self.read_body(sql, Language::Expression))),
             b"w" => return Some(known::judge_wrapper(text(1)?, text(2) == Some(b"true"), &self.allowed)),
             b"f" => {

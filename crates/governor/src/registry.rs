@@ -3,9 +3,9 @@
 //! A card is changed by its worker a few times per transaction and read by the watcher, the console and the metrics; its lock is
 //! nearly always free.
 //!
-//! **Invariant:** while [`Cancels::in_flight`] is above zero the session sends nothing to its server. A thread that wants to
-//! cancel sets that under the card's lock, where it sees which unit is in flight; the session begins a unit under the same lock.
-//! A cancel that is aimed at one unit therefore never meets another.
+//! **Invariant:** while [`Cancels::in_flight`] is above zero the session sends nothing to its server. A thread that
+//! wants to cancel increments it under the card's lock, where it sees which unit is in flight; the session begins a
+//! unit under the same lock. A cancel that is aimed at one unit therefore never hits another.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,31 +17,31 @@ use plimsoll_policy::{ClassIndex, CycleLoss, Login, NoReplay};
 
 use crate::governor::EventId;
 
-/// A session, for as long as the governor runs.
+/// Identifies a session while the governor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u64);
 
 /// What a session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Its client is being let in.
+    /// Its client is logging in.
     Starting,
-    /// No transaction.
+    /// No transaction is open.
     Idle,
-    /// A transaction that is not let in yet.
+    /// Its transaction is waiting for admission.
     Queued,
-    /// The server works for it.
+    /// The server is working on its unit.
     Active,
-    /// Within a transaction that waits for its client.
+    /// A transaction is open, and the server waits for the client.
     IdleInTransaction,
-    /// It was rolled back for another: it is being run again, or will be when its client speaks.
+    /// Its transaction was rolled back for another: it is being replayed, or will be when its client sends a unit.
     Preempted,
-    /// Everything is passed on uninspected.
+    /// All messages are passed on unread.
     Ungoverned,
 }
 
 impl Phase {
-    /// In words, as PostgreSQL says it where it has a word.
+    /// The phase in words: PostgreSQL's where one exists.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Starting => "starting",
@@ -55,29 +55,31 @@ impl Phase {
     }
 }
 
-/// Why a transaction must not be rolled back now although its class may be. Sessions that wait for its locks go on waiting.
+/// Why a transaction must not be rolled back now although its class permits it. Sessions that wait for its locks
+/// continue to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Immunity {
-    /// Its end was asked for, or could have been: COMMIT was sent, or a text too long to be read.
+    /// Its end was requested, or may have been: COMMIT was sent, or a text too long to be read.
     MayHaveEnded,
-    /// A statement outside of a block that may commit by itself, or has effects that no rollback undoes: CALL, DO, VACUUM.
+    /// A statement outside a block that may commit by itself, or has effects that no rollback undoes: CALL, DO, VACUUM.
     OutsideBlock,
     /// Data is being copied.
     Copy,
-    /// The client has not ended what it asks by a Sync, and may wait for an answer to a Flush: a rollback would have no place there.
+    /// The client has not ended its unit by a Sync, and may wait for an answer to a Flush: a rollback has no place
+    /// there.
     UnitOpen,
-    /// The client has asked for more before it got an answer.
+    /// The client has sent another unit before the answer to the first.
     Pipeline,
     /// It has failed already, and holds no locks.
     Failed,
-    /// Its client thinks, and relies on an advisory lock meanwhile.
+    /// Its client is thinking, and relies on an advisory lock while it does.
     AdvisoryLock,
-    /// The clients of its class do not retry, and it could not be replayed, or its client thinks.
+    /// The clients of its class do not retry, and either it could not be replayed or its client is thinking.
     NoRetry,
 }
 
 impl Immunity {
-    /// All of them.
+    /// All variants.
     pub const ALL: [Immunity; 8] = [
         Immunity::MayHaveEnded,
         Immunity::OutsideBlock,
@@ -89,7 +91,7 @@ impl Immunity {
         Immunity::NoRetry,
     ];
 
-    /// The word that people see; it stays as it is.
+    /// The name in the console and metrics, which must not change.
     pub fn name(self) -> &'static str {
         match self {
             Immunity::MayHaveEnded => "may-have-ended",
@@ -107,7 +109,7 @@ impl Immunity {
 /// Why a transaction has its class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChosenBy {
-    /// That rule, or none and so the default.
+    /// The rule with this index, or the default if no rule matched.
     Rule(Option<usize>),
     /// `SET plimsoll.class`.
     Setting,
@@ -124,91 +126,93 @@ pub enum Held {
     UntilAnswered,
 }
 
-/// Cancels that are under way, and whom they are for.
+/// Cancels that are under way, and their purpose.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cancels {
-    /// How many have been sent and not been seen to arrive.
+    /// How many have been sent and have not arrived yet.
     pub in_flight: u32,
-    /// The unit that we have cancelled for another's sake.
+    /// The unit that we have cancelled for another transaction.
     pub preempting: Option<u64>,
-    /// Whether that was to break a cycle of waiters, and not for a more important one.
+    /// Whether that was to break a cycle of waiters, and not for a more important transaction.
     pub breaks_cycle: bool,
-    /// Whether it waited for a lock when it was aimed at.
+    /// Whether it was waiting for a lock when the cancel was aimed.
     pub was_waiting: bool,
-    /// What is to be settled with the outcome of that.
+    /// The event that receives the outcome.
     pub event: Option<EventId>,
-    /// What that costs and saves, until it is counted.
+    /// The cost and the benefit of the rollback, until they are counted.
     pub stake: Option<Stake>,
     /// The unit that its own client has cancelled.
     pub by_client: Option<u64>,
 }
 
-/// What a rollback costs and saves, as expected when it was decided.
+/// The cost and the benefit of a rollback, as expected when it was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stake {
-    /// The victim's work that is thrown away: how long the server has worked for its transaction.
+    /// The victim's lost work: how long the server has worked for its transaction.
     pub lost: Duration,
-    /// The waiting of more important transactions that is saved; `None` while too little is known to tell, and for a broken cycle.
+    /// The waiting time that more important transactions save; `None` while too little is known to estimate it, and for
+    /// a broken cycle.
     pub won: Option<Duration>,
-    /// The class of the transaction that it is done for.
+    /// The class of the transaction for which the victim is rolled back.
     pub waiter: ClassIndex,
-    /// When the look began that decided it.
+    /// When the watcher's look that led to the decision began.
     pub looked: Instant,
 }
 
-/// What changes of a session.
+/// The variable state of a session.
 #[derive(Debug, Clone)]
 pub struct CardState {
-    /// The class of the transaction, or of the session while there is none.
+    /// The class of the transaction, or of the session if no transaction is open.
     pub class: ClassIndex,
-    /// Why.
+    /// Why it has this class.
     pub chosen_by: ChosenBy,
-    /// The class of the last transaction that was let in, of the login before there was one: the server's process has its
-    /// share of the cores. It stays between transactions, of which the next is most likely like the last.
+    /// The class of the last admitted transaction, or of the login before the first: the server's process has its CPU
+    /// share. It is kept between transactions, because the next is most likely in the same class.
     pub served: ClassIndex,
-    /// What it is doing.
+    /// What the session is doing.
     pub phase: Phase,
-    /// Since when.
+    /// Since when it has been in this phase.
     pub since: Instant,
-    /// When the transaction came in; the past one's while there is none.
+    /// When the transaction entered; between transactions, when the previous one did.
     pub transaction_since: Instant,
-    /// The transaction, counted within the session from 1; it changes when one begins.
+    /// The transaction's number, counted within the session from 1; it changes when a transaction begins.
     pub transaction: u64,
-    /// How long the server has worked for the transaction's units that have been answered, their waiting for locks included.
+    /// How long the server has worked on the transaction's answered units, including waits for locks.
     pub work: Duration,
-    /// The unit (a query, or all up to a Sync), counted within the session from 1.
+    /// The number of the unit (a query, or all messages up to a Sync), counted within the session from 1.
     pub unit: u64,
     /// How often this transaction has been rolled back for others.
     pub rollbacks: u32,
-    /// How often the server has failed this transaction, or it was rolled back to break a cycle, and it was run again.
+    /// How often this transaction was replayed after the server aborted it, or after it was rolled back to break a
+    /// cycle.
     pub aborts: u32,
-    /// What its client gets if it is rolled back now to break a cycle of waiters; `None` if it must not be.
+    /// How a rollback now, to break a cycle of waiters, would affect its client; `None` if it must not be rolled back.
     pub cycle_loss: Option<CycleLoss>,
-    /// Whether rolling it back now would be right: its class allows it, and nothing makes it immune.
+    /// Whether it may be rolled back now: its class permits it, and nothing makes it immune.
     pub preemptible: bool,
-    /// Why not, if its class allows it.
+    /// Why it is immune, if its class permits rollbacks.
     pub immune: Option<Immunity>,
     /// Whether it could be replayed, as far as is known.
     pub replayable: Result<(), NoReplay>,
-    /// Whether its client waits for an answer of the server, which it could cancel.
+    /// Whether its client waits for a server's answer, which it could cancel.
     pub is_awaited: bool,
     /// Cancels under way.
     pub cancels: Cancels,
-    /// What the server shows of it; `None` for a session that comes through the governor.
+    /// The server's own view of it, for a session beside the governor; otherwise `None`.
     pub observed: Option<Observed>,
 }
 
-/// What a server shows of a session that others have opened there directly. Moments are the server's, microseconds since 1970:
-/// together they say which statement of which transaction it was that was looked at.
+/// A server's view of a session that a client opened there directly. Times are the server's, in microseconds since
+/// 1970: together they identify the statement and the transaction that were observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Observed {
-    /// When its process began.
+    /// When its server process began.
     pub process_began: i64,
-    /// When its transaction began; `None` without one.
+    /// When its transaction began; `None` if none is open.
     pub transaction_began: Option<i64>,
     /// When its last statement began; `None` before the first.
     pub statement_began: Option<i64>,
-    /// When it began to do what it does.
+    /// When its present state began.
     pub state_since: i64,
     /// Whether it waits for a lock.
     pub waits_for_lock: bool,
@@ -223,35 +227,35 @@ pub struct SessionCard {
     pub id: SessionId,
     /// The worker that serves it.
     pub worker: usize,
-    /// When it came.
+    /// When its client connected.
     pub opened: Instant,
-    /// From where, for people.
+    /// The client's address, in readable form.
     pub peer: String,
-    /// As whom.
+    /// User, database and application.
     pub login: Login,
-    /// Its server process and the key that cancels; set once the server has told.
+    /// Its server process and the key that cancels its statements; set once the server has reported them.
     pub key: OnceLock<BackendKey>,
     state: Mutex<CardState>,
 }
 
-/// What the server gives a session for cancelling: its process and a secret.
+/// The data with which a session's statement can be cancelled: its server process and a secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BackendKey {
     /// The process id on the server's machine.
     pub process: i32,
-    /// 4 bytes; 4 to 256 with protocol 3.2; none for a session beside the governor, which cannot be cancelled by it.
+    /// 4 bytes; 4 to 256 with protocol 3.2; empty for a session beside the governor, which cannot cancel it this way.
     pub secret: Box<[u8]>,
 }
 
 impl std::fmt::Debug for BackendKey {
-    /// Without the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "BackendKey({})", self.process)
     }
 }
 
 impl SessionCard {
-    /// A session that begins.
+    /// A new session.
     pub fn new(id: SessionId, worker: usize, peer: String, login: Login, class: ClassIndex, now: Instant) -> Self {
         let state = CardState {
             class,
@@ -276,23 +280,24 @@ impl SessionCard {
         SessionCard { id, worker, opened: now, peer, login, key: OnceLock::new(), state: Mutex::new(state) }
     }
 
-    /// What changes of it; hold it briefly, and never two cards at once.
+    /// The variable state; hold the lock briefly, and never those of two cards at once.
     pub fn state(&self) -> MutexGuard<'_, CardState> {
         self.state.lock()
     }
 
-    /// The server's process for it, once that is known.
+    /// Its server process, once it is known.
     pub fn process(&self) -> Option<i32> {
         self.key.get().map(|key| key.process)
     }
 
-    /// Aims a cancel for another's sake at a unit, if it is still in flight and may be preempted; from now until
-    /// [`cancel_arrived`](Self::cancel_arrived) the session sends nothing.
+    /// Aims a cancel for another transaction at a unit, if the unit is still in flight and may be preempted; from now
+    /// until [`cancel_arrived`](Self::cancel_arrived) the session sends nothing.
     pub fn aim_preemption(&self, transaction: u64, unit: u64) -> bool {
         self.aim(transaction, unit, false)
     }
 
-    /// The same to break a cycle of waiters, if it may be rolled back for that.
+    /// As [`aim_preemption`](Self::aim_preemption), but to break a cycle of waiters, if the transaction may be rolled
+    /// back for that.
     pub fn aim_at_cycle(&self, transaction: u64, unit: u64) -> bool {
         self.aim(transaction, unit, true)
     }
@@ -310,15 +315,15 @@ impl SessionCard {
         true
     }
 
-    /// Begins a unit, unless a cancel is on its way or what it has done is not known; its number. `is_alone` says whether everything
-    /// before it has been answered.
+    /// Begins a unit and returns its number, unless a cancel is on its way or its effect is not known yet. `is_alone`
+    /// says whether everything before the unit has been answered.
     pub(crate) fn begin_unit(&self, is_alone: bool) -> Result<u64, Held> {
         let mut state = self.state();
         if state.cancels.in_flight > 0 {
             return Err(Held::UntilCancelArrives);
         }
         if state.cancels.preempting.is_some() && !is_alone {
-            // The error that is to come must be known as the cancelled unit's.
+            // The error that will come must be attributed to the cancelled unit.
             return Err(Held::UntilAnswered);
         }
         state.unit += 1;
@@ -327,7 +332,8 @@ impl SessionCard {
         Ok(state.unit)
     }
 
-    /// Aims a client's own cancel at whatever unit is in flight; `None` if the client waits for none, and then nothing is to be sent.
+    /// Aims a client's own cancel at the unit in flight; `None` if the client waits for none, and then no cancel must
+    /// be sent.
     pub fn aim_client_cancel(&self) -> Option<u64> {
         let mut state = self.state();
         if !state.is_awaited {
@@ -338,8 +344,8 @@ impl SessionCard {
         Some(state.unit)
     }
 
-    /// A cancel has arrived at the server's process, or will never: `signalled` says whether it was sent. The session must
-    /// be told with [`SessionCommand::CancelArrived`](crate::governor::SessionCommand).
+    /// A cancel has arrived at the server's process, or never will: `signalled` says whether it was sent. The caller
+    /// must then send the session [`SessionCommand::CancelArrived`](crate::governor::SessionCommand).
     pub fn cancel_arrived(&self, signalled: bool, preempting: bool) {
         let mut state = self.state();
         state.cancels.in_flight = state.cancels.in_flight.saturating_sub(1);
@@ -357,13 +363,13 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A number for a session that begins.
+    /// A number for a new session.
     pub fn next_id(&self) -> SessionId {
-        // Relaxed: nothing but its uniqueness matters.
+        // Relaxed: it only has to be unique.
         SessionId(self.next.fetch_add(1, Ordering::Relaxed) + 1)
     }
 
-    /// Takes a session in.
+    /// Adds a session.
     pub fn insert(&self, card: Arc<SessionCard>) {
         self.cards.lock().insert(card.id, card);
     }
@@ -383,17 +389,17 @@ impl Registry {
         self.cards.lock().values().cloned().collect()
     }
 
-    /// How many there are.
+    /// The number of sessions.
     pub fn len(&self) -> usize {
         self.cards.lock().len()
     }
 
-    /// Whether there are none.
+    /// Whether no sessions are open.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The session whose server process and secret these are. Secrets are compared in constant time.
+    /// The session with this server process and secret. Secrets are compared in constant time.
     pub fn by_key(&self, process: i32, secret: &[u8]) -> Option<Arc<SessionCard>> {
         use subtle::ConstantTimeEq;
         let cards = self.cards.lock();

@@ -1,14 +1,15 @@
-//! Sockets: takes clients in, reaches the server for each, and moves bytes between the two through a session.
+//! Sockets: accepts clients, connects to the server for each, and moves bytes between the two through a session.
 //!
-//! In reading order: [`start`] opens what clients connect to and starts the workers, each a `worker` with a loop of its
-//! own. A `door` deals clients out to them. A `pair` is one client and its connection to the server; `startup` and `login` are
-//! what is said before there is a session, `wire` is a connection with or without TLS, `side` what waits to be sent to it.
-//! `silent`, `logins` and `permit` bound how many clients there may be before they are let in and after.
+//! In reading order: [`start`] opens the listening sockets and starts the workers, each a `worker` with a loop of its
+//! own. A `door` accepts clients and distributes them among the workers. A `pair` is one client and its connection to
+//! the server; `startup` and `login` handle the messages before a session exists, `wire` is a connection with or
+//! without TLS, `side` holds the bytes still to be sent on it. `silent`, `logins` and `permit` limit the number of
+//! clients before and after login.
 //!
-//! Sockets are called when epoll says that they are ready.
+//! Sockets are read and written when epoll reports that they are ready.
 //!
-//! A worker reads into buffers that all its sessions share, so a session that is idle has none. What a peer does not
-//! take is kept, up to a bound above which nothing more is read from the other.
+//! A worker reads into buffers that all its sessions share, so an idle session has none. Bytes that a peer does not
+//! accept are kept; above a limit the other peer is not read.
 
 mod certificate_name;
 mod context;
@@ -57,32 +58,32 @@ use worker::Worker;
 use crate::governor::{Governor, WorkerCommand, WorkerHandle};
 use crate::handover::{Inherited, SocketRole};
 
-/// Why nothing was started.
+/// Why the relay was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Nobody could connect.
+    /// No listening address is configured.
     #[error("there is no address to listen at; give one with `addresses` or `socket_folders` in [listen]")]
     NoAddress,
-    /// An address is taken, or cannot be had.
+    /// An address is in use, or not available.
     #[error("cannot listen at {0}: {1}")]
     Listen(Address, #[source] io::Error),
-    /// The machine has no room.
+    /// The system lacks a resource.
     #[error("the relay cannot be started: {0}")]
     System(#[from] io::Error),
 }
 
-/// What all workers share.
+/// State that all workers share.
 #[derive(Debug)]
 struct Shared {
     governor: Arc<Governor>,
     resolver: Resolver,
-    /// Clients that were let in.
+    /// Clients that hold one of the `clients_max` places.
     clients: Arc<AtomicUsize>,
-    /// Connections of clients that have said what they want, let in or not.
+    /// Connections whose clients are no longer silent, accepted or not.
     connections: Arc<AtomicUsize>,
-    /// Those that have not.
+    /// Silent clients.
     silent: Arc<Silent>,
-    /// Those that are logging in.
+    /// Clients that are logging in.
     logins: Arc<Logins>,
     fallbacks: Fallbacks,
 }
@@ -94,14 +95,14 @@ struct WorkerInbox {
     waker: Arc<Waker>,
 }
 
-/// A relay that runs. Dropping it stops it.
+/// A running relay. Dropping it stops it.
 #[derive(Debug)]
 pub struct Running {
     governor: Arc<Governor>,
     addresses: Vec<Address>,
-    /// The sockets again, to be given to a successor, if the settings say how one asks.
+    /// Duplicates of the sockets for a successor, if the settings allow a handover.
     places: Vec<(SocketRole, OwnedFd)>,
-    /// Whether the files of sockets are this process's to remove.
+    /// Whether this process must remove the socket files.
     owns_files: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -111,7 +112,7 @@ pub fn start(governor: Arc<Governor>) -> Result<Running, StartError> {
     start_with(governor, &mut Inherited::default())
 }
 
-/// The same; what another governor hands over is not opened again.
+/// As [`start`], except that sockets from another governor are not opened again.
 pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> Result<Running, StartError> {
     raise_descriptor_limit();
     let settings = governor.settings();
@@ -139,13 +140,13 @@ pub(crate) fn start_with(governor: Arc<Governor>, inherited: &mut Inherited) -> 
         let context = Context::new(Arc::clone(&shared), place, poll, part.inbox);
         let worker = Worker::new(part.poll, context, door.take(), part.commands, part.notes);
         let thread = thread::Builder::new().name(format!("relay-{place}"));
-        // If one cannot be started, dropping `running` ends those that were.
+        // If one fails to start, dropping `running` ends the others.
         running.threads.push(thread.spawn(move || worker.run())?);
     }
     Ok(running)
 }
 
-/// What a worker is made of, before it is known to the others.
+/// The parts of a worker, before other threads know it.
 struct WorkerParts {
     poll: Poll,
     inbox: WorkerInbox,
@@ -168,7 +169,7 @@ impl WorkerParts {
     }
 }
 
-/// A session has two sockets; the usual limit of 1024 files is 500 clients.
+/// A session has two sockets, so the usual limit of 1024 files allows 500 clients.
 fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     if limit.current == limit.maximum {
@@ -180,34 +181,34 @@ fn raise_descriptor_limit() {
 }
 
 impl Running {
-    /// Where clients come in.
+    /// The listening addresses.
     pub fn addresses(&self) -> &[Address] {
         &self.addresses
     }
 
-    /// Lets nobody in any more but operators to the console, and ends each session as soon as it is idle. Sessions that pass
-    /// ungoverned are left until they end, or until [`stop`](Self::stop). Consoles are not waited for.
+    /// Accepts only operators at the console from now on, and ends each session as soon as it is idle. Ungoverned
+    /// sessions continue until they end, or until [`stop`](Self::stop). A drain does not wait for consoles.
     pub fn drain(&self) {
         self.governor.is_draining.store(true, Ordering::Relaxed);
         self.governor.tell_all(|| WorkerCommand::Drain);
     }
 
-    /// Ends everything now.
+    /// Ends all sessions now.
     pub fn stop(&self) {
         self.governor.tell_all(|| WorkerCommand::Stop);
     }
 
-    /// The sockets, to be given to a successor; once.
+    /// Takes the sockets for a successor; empty from the second call on.
     pub(crate) fn take_places(&mut self) -> Vec<(SocketRole, OwnedFd)> {
         std::mem::take(&mut self.places)
     }
 
-    /// Whether the files of sockets are removed when they are closed.
+    /// Whether the socket files are removed when the sockets are closed.
     pub(crate) fn owns_files(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.owns_files)
     }
 
-    /// Waits until all has ended, after [`drain`](Self::drain) or [`stop`](Self::stop).
+    /// Waits until all sessions have ended, after [`drain`](Self::drain) or [`stop`](Self::stop).
     pub fn join(mut self) {
         self.wait();
     }

@@ -1,12 +1,13 @@
 //! The state machine of one session: bytes in, bytes out. Its design notes are `session/README.md`.
 //!
-//! It has no socket and no clock: [`Session::on_client`] and [`Session::on_server`] receive the bytes and the time, and put what
-//! must be sent into an [`Outbox`]. A session begins when the server has admitted its client and both wait for the first query.
+//! It has no socket and no clock: [`Session::on_client`] and [`Session::on_server`] receive the bytes and the time, and
+//! write the bytes to send into an [`Outbox`]. A session begins when the server has admitted its client and both wait
+//! for the first query.
 //!
-//! `client` reads what the client sends, and `server` the server's answers. `begin` handles the beginning of a transaction
-//! (admission), `class` its class, `transaction` its known facts, `rewind` a rollback for another transaction, `aborted` an abort
-//! by the server, `refuse` answers in place of the server. `outstanding`, `prepared` and `recording` remember what has passed;
-//! `unit` looks ahead.
+//! `client` reads the client's messages, and `server` the server's answers. `begin` handles the beginning of a
+//! transaction (admission), `class` its class, `transaction` its known facts, `rewind` a rollback for another
+//! transaction, `aborted` an abort by the server, `refuse` answers in place of the server. `outstanding`, `prepared`
+//! and `recording` keep track of earlier messages; `unit` looks ahead.
 
 mod aborted;
 mod answers;
@@ -52,17 +53,17 @@ use rewind::{Rewind, RolledBack};
 use transaction::Transaction;
 use workers::{Limiting, Workers};
 
-/// How long a client waits for admission before it is told so.
+/// How long a client waits for admission before it receives a notice.
 const QUEUE_NOTICE_AFTER: Duration = Duration::from_secs(5);
 
-/// A unit that began while nobody less important was inside is looked at again after this time.
+/// A unit that began while no less important transaction was inside is checked again after this time.
 const LATE_WITH_NOBODY_BELOW: Duration = Duration::from_millis(50);
 
-/// How much of an answer is held back at most that a client must not see before it is known whether its unit was cancelled. Servers
-/// hold back as much by themselves (`PQ_SEND_BUFFER_SIZE`), so that nobody waits for longer.
+/// The most bytes of an answer that are withheld from the client until it is known whether the unit was cancelled.
+/// Servers buffer as much themselves (`PQ_SEND_BUFFER_SIZE`), so this adds no delay.
 const HELD_MAX: usize = 8 * 1024;
 
-/// Where a session puts what it sends. Bytes that cannot be sent at once are kept by whoever implements this.
+/// Receives the bytes that a session sends. An implementation keeps bytes that it cannot send at once.
 pub trait Outbox {
     /// To the server.
     fn to_server(&mut self, bytes: &[u8]);
@@ -70,12 +71,13 @@ pub trait Outbox {
     fn to_client(&mut self, bytes: &[u8]);
 }
 
-/// Why a session cannot go on: somebody does not speak the protocol. Its client is told, if it is still there.
+/// Why a session cannot continue: one of its peers violated the protocol. The client receives this message if it is
+/// still connected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ProtocolError(pub String);
 
-/// What a server reports of a session as it begins, as far as texts are read by it.
+/// The parameters that a server reports when a session begins, as far as they affect how texts are read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reported {
     /// How texts are to be read.
@@ -85,13 +87,13 @@ pub struct Reported {
 }
 
 impl Reported {
-    /// Whether the server is of a version that came after this governor. It may have functions that must not run twice, and no list
-    /// here has them.
+    /// Whether the server's version is newer than this governor. Such a server may have functions that must not run
+    /// twice and that our lists lack.
     pub(crate) fn is_newer_than_known(&self) -> bool {
         self.version / 10_000 > *SUPPORTED.end()
     }
 
-    /// Takes in the body of a `ParameterStatus`.
+    /// Reads the body of a `ParameterStatus`.
     pub fn on_parameter(&mut self, body: &[u8]) {
         let Some((name, rest)) = frames::text(body) else { return };
         let Some((value, _)) = frames::text(rest) else { return };
@@ -102,7 +104,7 @@ impl Reported {
     }
 }
 
-/// The number of a version as servers tell it: `15.18 (Debian 15.18-0+deb12u1)`, `17beta1`.
+/// Parses a version as servers report it: `15.18 (Debian 15.18-0+deb12u1)`, `17beta1`.
 fn version_number(text: &[u8]) -> u32 {
     let mut numbers = text.split(|byte| !byte.is_ascii_digit()).filter(|digits| !digits.is_empty());
     let mut next = || numbers.next().and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u32>().ok());
@@ -111,65 +113,65 @@ fn version_number(text: &[u8]) -> u32 {
     major.saturating_mul(10_000).saturating_add(minor)
 }
 
-/// What becomes of what the two sides send.
+/// How messages of the two peers are handled.
 #[derive(Debug)]
 enum Flow {
-    /// It is passed on.
+    /// They are passed on.
     Relay,
     /// The client's next message waits for admission.
     Queued(Queued),
-    /// The client's next unit waits until the server has answered one of ours about parallel workers.
+    /// The client's next unit waits until the server has answered one of our units about parallel workers.
     Limiting(Limiting),
-    /// What the client asks up to the end of its unit is answered with an error by us.
+    /// We answer the client's messages with an error up to the end of its unit.
     Refusing(Refusal),
-    /// The transaction was rolled back for another while its client was thinking, which does not know yet. Its next unit is looked
-    /// at as a whole.
+    /// The transaction was rolled back for another while its client was thinking, and the client does not know yet. Its
+    /// next unit is read as a whole.
     RolledBack(RolledBack),
-    /// The transaction was rolled back for another, and is being run again or brought to an end. Nothing of the client is taken, and
-    /// what the server says is compared or dropped.
+    /// The transaction was rolled back for another, and is being replayed or ended. The client's messages are not
+    /// accepted, and the server's answers are compared or dropped.
     Rewinding(Box<Rewind>),
-    /// Everything is passed on, for the server has answered what it was not asked.
+    /// Everything is passed on, because the server sent an answer without a request.
     Ungoverned,
-    /// Nothing is taken any more.
+    /// No more messages are accepted.
     Ended {
-        /// The class whose admission it was waiting for: the word that it was admitted may be on its way.
+        /// The class whose admission the session was waiting for: the command that admits it may be on its way.
         queued: Option<ClassIndex>,
     },
 }
 
-/// Whether the client's bytes are taken, where the flow takes any.
+/// Whether the client's bytes are accepted, in flows that accept any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Gate {
     Open,
     /// A cancel is on its way; the next unit waits for its arrival.
     UntilCancelArrives,
-    /// What comes next begins a transaction, or is answered by us: it waits until everything before it has been answered.
+    /// The next message begins a transaction, or we answer it: it waits until everything before it has been answered.
     UntilRest,
 }
 
-/// The unit in flight; of several the one that the server is at.
+/// The unit in flight; of several, the one that the server is working on.
 #[derive(Debug)]
 struct Unit {
     since: Instant,
     shown: Shown,
-    /// The portal of what it runs, if that ends the transaction and begins another one like it, and it runs nothing else.
+    /// The name of its portal, if the unit runs only a statement that ends the transaction and chains another.
     chains: Option<Box<[u8]>>,
-    /// The server has done so.
+    /// The server has chained the transaction.
     has_chained: bool,
-    /// The portal of what it runs, if that ends the transaction by a plain COMMIT, and it runs nothing else.
+    /// The name of its portal, if the unit runs only a plain COMMIT.
     commit: Option<Box<[u8]>>,
-    /// The server has carried out a statement of it.
+    /// The server has completed one of its statements.
     has_completed: bool,
     has_run: bool,
     has_failed: bool,
 }
 
-/// How much of the answer to the unit in flight its client gets before its end is known.
+/// How much of the answer to the unit in flight its client receives before the unit's end is known.
 #[derive(Debug)]
 enum Shown {
-    /// Nothing: the unit commits by itself, so that it may be run again only as long as its client has seen nothing.
+    /// Nothing: the unit commits by itself, so it may be replayed only while its client has seen nothing.
     Nothing(Vec<u8>),
-    /// What has come.
+    /// Everything received so far.
     All,
 }
 
@@ -187,57 +189,58 @@ impl Unit {
         }
     }
 
-    /// Whether the client has got, or may have got, a part of the answer.
+    /// Whether the client has received, or may have received, part of the answer.
     fn is_seen(&self) -> bool {
         matches!(self.shown, Shown::All)
     }
 }
 
-/// A message that is passing, of which some bytes have not been seen.
+/// A message that is passing and whose last bytes have not arrived.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passing {
     left: usize,
-    /// Whether it is passed on; otherwise dropped.
+    /// Whether it is passed on; otherwise it is dropped.
     is_passed: bool,
     /// Whether it is part of an answer that is compared.
     is_answer: bool,
 }
 
-/// A session that a client was let into. See the module.
+/// The session of an admitted client. See the module.
 #[derive(Debug)]
 pub struct Session {
     governor: Arc<Governor>,
     card: Arc<SessionCard>,
     settings: Arc<Settings>,
     generation: u64,
-    /// As it stands; the application's name may change.
+    /// The current login; the application's name may change.
     login: Login,
-    /// The class that the rules give it, and the one it has.
+    /// The class that the rules give it, and the class that it has.
     login_class: ClassIndex,
     session_class: ClassIndex,
     session_chosen_by: ChosenBy,
-    /// The class that its client chose in its start-up message: what RESET goes back to.
+    /// The class that its client chose in its start-up message: RESET returns to it.
     chosen_at_start: Option<ClassIndex>,
     /// Whether its client has received the warning about a tag without effect.
     has_told_of_tag: bool,
     reported: Reported,
     flow: Flow,
     gate: Gate,
-    /// What the server has said of the transaction last.
+    /// The transaction status that the server reported last.
     status: Status,
     transaction: Option<Transaction>,
-    /// How often the transaction was rolled back for others, and those before it that its client tries again.
+    /// How often the transaction was rolled back for others, including the earlier attempts that its client retries.
     rollbacks: u32,
-    /// How often the server has aborted it, or it was rolled back to break a cycle of waiters, and it was run again.
+    /// How often the transaction was replayed after the server aborted it, or after it was rolled back to break a cycle
+    /// of waiters.
     aborts: u32,
-    /// The transaction before this one failed with 40001 by our doing.
+    /// We made the previous transaction fail with 40001.
     is_retry: bool,
     unit: Unit,
-    /// Messages of a unit have been sent, and not what ends it.
+    /// Messages of a unit have been sent, but not the message that ends it.
     is_unit_open: bool,
-    /// Something under way may change how texts are to be read.
+    /// A message in flight may change how texts are read.
     rules_may_change: bool,
-    /// The number of the unit that was begun last.
+    /// The number of the unit that began last.
     unit_number: u64,
     outstanding: Outstanding,
     prepared: PreparedNotes,
@@ -245,12 +248,12 @@ pub struct Session {
     /// Kept for the next transaction that is recorded.
     spare_recording: Option<Box<Recording>>,
     from_client: Passing,
-    /// How many of the client's bytes before the message at hand are yet to be recorded.
+    /// How many of the client's bytes before the current message are still to be recorded.
     unrecorded: usize,
     from_server: Passing,
-    /// When the watcher is to be told that the unit in flight is late, or it is to be seen again whether it should.
+    /// When the unit in flight becomes late and the watcher is notified, or when to check again whether it should be.
     rings_at: Option<Instant>,
-    /// Since when the session is at rest, or its client thinks.
+    /// Since when the session has been at rest, or its client thinking.
     since: Instant,
 }
 
@@ -305,8 +308,8 @@ impl Session {
         session
     }
 
-    /// Whether more of the client's bytes can be taken now. While not, they should not be read either; it can become true
-    /// with any call of any other method.
+    /// Whether more of the client's bytes can be accepted now. If not, the caller should not read them either; any call
+    /// of another method can make this true.
     pub fn takes_client_bytes(&self) -> bool {
         let takes_any = match self.flow {
             Flow::Relay | Flow::Refusing(_) | Flow::RolledBack(_) | Flow::Ungoverned => true,
@@ -315,23 +318,23 @@ impl Session {
         takes_any && self.gate == Gate::Open
     }
 
-    /// Whether it waits between transactions, so that a governor that is being stopped may end it.
+    /// Whether it waits between transactions, so that a stopping governor may end it.
     pub fn is_idle(&self) -> bool {
         self.is_at_rest() && matches!(self.flow, Flow::Relay) && self.from_server.left == 0
     }
 
-    /// Whether it is amid a transaction that is not of low priority.
+    /// Whether it is in a transaction that is not of low priority.
     pub fn is_at_important_work(&self) -> bool {
         let priority = |class| self.settings.class(class).limits.priority;
         self.transaction.as_ref().is_some_and(|inside| priority(inside.class) > Priority::LOW)
     }
 
-    /// Whether it has asked to be ended: what was put out is to be sent, then both connections are closed.
+    /// Whether the session has asked to be ended: the caller sends the remaining output, then closes both connections.
     pub fn has_ended(&self) -> bool {
         matches!(self.flow, Flow::Ended { .. })
     }
 
-    /// Something that another thread asks.
+    /// Carries out another thread's command.
     pub fn on_command(&mut self, command: SessionCommand, now: Instant, out: &mut impl Outbox) {
         match command {
             SessionCommand::Admitted => self.on_admitted(now),
@@ -354,7 +357,7 @@ impl Session {
         self.go_on_rewinding(now, out);
     }
 
-    /// When [`on_time`](Self::on_time) is to be called next; `None` for not at all. Asked after every other call.
+    /// When [`on_time`](Self::on_time) must be called next; `None` for never. The caller asks after every other call.
     pub fn wakes_at(&self) -> Option<Instant> {
         let notice = match &self.flow {
             Flow::Queued(queued) if !queued.is_noticed => Some(queued.since + QUEUE_NOTICE_AFTER),
@@ -363,7 +366,7 @@ impl Session {
         [notice, self.rings_at, self.ends_at()].into_iter().flatten().min()
     }
 
-    /// When the client has thought within its transaction for as long as it may.
+    /// When the client's permitted think time within its transaction ends.
     fn ends_at(&self) -> Option<Instant> {
         let is_thinking = match &self.flow {
             Flow::Relay | Flow::Refusing(_) => !self.is_under_way(),
@@ -374,7 +377,7 @@ impl Session {
         timeout.filter(|_| is_thinking && self.transaction.is_some()).map(|timeout| self.since + timeout)
     }
 
-    /// The time has come.
+    /// Handles a timer; see [`wakes_at`](Self::wakes_at).
     pub fn on_time(&mut self, now: Instant, out: &mut impl Outbox) {
         self.notice_queued(now, out);
         if self.rings_at.is_some_and(|at| at <= now) {
@@ -398,14 +401,14 @@ impl Session {
         self.publish();
     }
 
-    /// One of the two connections is gone: it leaves queues and registry.
+    /// One of the two connections is closed: the session leaves queues and registry.
     pub fn close(&mut self, now: Instant) {
         self.give_up();
         let Flow::Ended { queued } = &mut self.flow else { unreachable!("it was given up") };
         if let Some(class) = queued.take()
             && self.governor.abandon_for_good(self.card.id) == Abandoned::Admitted
         {
-            // It was admitted in this moment, and has not been told yet.
+            // It was admitted just now, and has not received the command yet.
             self.governor.leave(class, now);
         }
         self.end_transaction(now);
@@ -413,7 +416,7 @@ impl Session {
         self.governor.registry.remove(self.card.id);
     }
 
-    /// Ends the session, and tells its client why if that can be said between two messages.
+    /// Ends the session. The client receives the reason if the session is between two messages.
     fn end(&mut self, sqlstate: &'static str, why: &str, out: &mut impl Outbox) {
         if !self.has_ended() && self.from_server.left == 0 {
             out.to_client(&error_response(&Notice::new("FATAL", sqlstate, why)));
@@ -421,7 +424,7 @@ impl Session {
         self.give_up();
     }
 
-    /// Nothing is taken any more.
+    /// Accepts no more messages.
     fn give_up(&mut self) {
         let queued = match &self.flow {
             Flow::Queued(queued) => Some(queued.class),
@@ -444,7 +447,7 @@ impl Session {
         }
     }
 
-    /// Whether there is no transaction and nothing under way.
+    /// Whether no transaction is open and nothing is under way.
     fn is_at_rest(&self) -> bool {
         self.status == Status::Idle && !self.is_under_way()
     }
@@ -454,10 +457,11 @@ impl Session {
         self.is_unit_open || !self.outstanding.is_empty()
     }
 
-    /// From now on the unit in flight may be late, and the watcher is told if somebody less important may be in its way.
+    /// From now on the unit in flight may be late. The watcher is notified if less important transactions may block it.
     ///
-    /// While nobody less important is inside nobody is, and a timer for each of many quick units is a twentieth of what the
-    /// relay does for them. So it is only seen now and then whether somebody has come.
+    /// Without less important transactions inside, nothing needs to be watched, and setting a timer for each of many
+    /// quick units costs a twentieth of the relay's work for them. So the session only checks occasionally whether one
+    /// has entered.
     fn expect_lateness(&mut self, now: Instant) {
         let preemption = &self.settings.preemption;
         let is_watched = preemption.policy.watches() || self.settings.cpu.inheritance;
@@ -467,7 +471,7 @@ impl Session {
         });
     }
 
-    /// What is counted of the classes that the transaction's own is more important than.
+    /// Statistics of the classes that are less important than the transaction's own.
     fn classes_below(&self) -> impl Iterator<Item = &ClassStatistics> {
         let own = self.transaction.as_ref().map(|inside| self.settings.class(inside.class).limits.priority);
         let classes = self.settings.classes.iter().zip(self.governor.statistics.classes());
@@ -475,9 +479,9 @@ impl Session {
         below.map(|(_, statistics)| statistics)
     }
 
-    /// Whether a transaction of theirs is inside.
+    /// Whether a transaction of these classes is inside.
     fn is_anybody_below(&self) -> bool {
-        // Relaxed: who comes a moment later is seen with the next unit.
+        // Relaxed: a transaction that enters a moment later is seen with the next unit.
         self.classes_below().any(|class| class.inside.load(Ordering::Relaxed) > 0)
     }
 
@@ -493,18 +497,19 @@ impl Session {
         self.governor.statistics.class(class)
     }
 
-    /// The transaction has ended, whichever way.
+    /// The transaction has ended, by commit or rollback.
     fn end_transaction(&mut self, now: Instant) {
         self.since = now;
         self.aborts = 0;
         let Some(mut inside) = self.transaction.take() else { return };
         (self.rollbacks, self.is_retry) = match inside.failure {
-            // Its client may try it again, and is rolled back no more often for that.
+            // Its client may retry it, and the retry continues the count, so that the bound on rollbacks holds for
+            // both.
             Some(_) => (self.rollbacks, true),
             None => (0, false),
         };
         if inside.changes_code {
-            // From now on others see it.
+            // Its changes are visible to others from now on.
             self.governor.effects.forget(&self.login.database);
         }
         if let Some(mut recording) = inside.recording.take() {
@@ -527,14 +532,14 @@ impl Session {
         }
     }
 
-    /// Says what became of a preemption.
+    /// Records the outcome of a preemption.
     fn settle(&self, event: Option<crate::governor::EventId>, outcome: Outcome) {
         if let Some(event) = event {
             self.governor.settle(event, outcome);
         }
     }
 
-    /// A cancel that has arrived and met nothing is over once every unit that it could have met has been answered.
+    /// A cancel that arrived and hit nothing is over once every unit that it could have hit has been answered.
     fn forget_cancels(&mut self) {
         if matches!(self.flow, Flow::Rewinding(_)) {
             return;
@@ -552,7 +557,7 @@ impl Session {
         self.settle(event, Outcome::TooLate);
     }
 
-    /// Tells everybody what this session is doing. The one place where that is derived.
+    /// Publishes what this session is doing. It is derived only here.
     fn publish(&mut self) {
         let (phase, since) = match &self.flow {
             Flow::Ungoverned => (Phase::Ungoverned, self.since),
@@ -566,7 +571,7 @@ impl Session {
             Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => (Phase::Idle, self.since),
         };
         let is_awaited = match &self.flow {
-            // What the server still does for a session that was ended is cancelled as it is for a client that has gone.
+            // If a session was ended, its statement on the server is cancelled, as for a client that disconnected.
             Flow::Relay | Flow::Refusing(_) | Flow::Ended { .. } => self.is_under_way(),
             Flow::Rewinding(rewind) => !rewind.is_unnoticed(),
             Flow::Ungoverned | Flow::Limiting(_) => true,

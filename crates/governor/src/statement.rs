@@ -1,11 +1,13 @@
-//! What the text of a query says, as far as a governor needs to know.
+//! The facts about a query's text that a governor needs.
 //!
-//! Nothing here understands SQL. A text is cut into pieces as PostgreSQL does it ([`Lexer`](plimsoll_notation::sql::Lexer)), and the first few of each
-//! statement say which command it is. That is enough, because whatever is read wrongly in a text that PostgreSQL cannot read
-//! either does no harm: it carries none of it out. What a function does, or a rule or trigger, cannot be seen from a text; only
-//! functions of PostgreSQL itself and its extensions are known by name.
+//! This is not an SQL parser. A text is split into tokens as PostgreSQL does it
+//! ([`Lexer`](plimsoll_notation::sql::Lexer)), and the first few tokens of each statement identify its command. That is
+//! enough, because misreading a text that PostgreSQL rejects is harmless: none of it is carried out. The effects of a
+//! function, rule or trigger are not visible in a text; only functions of PostgreSQL itself and its extensions are
+//! known by name.
 //!
-//! [`fingerprint`] is a number for all texts that differ only in their values, [`normalised`] what people see of it.
+//! [`fingerprint`] is a number shared by all texts that differ only in their values, [`normalised`] their readable
+//! form.
 
 mod comment;
 pub(crate) mod effect;
@@ -29,13 +31,13 @@ pub type Names<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 pub enum End {
     /// ROLLBACK or ABORT, but not to a savepoint.
     Rollback,
-    /// PREPARE TRANSACTION: it outlives its session.
+    /// PREPARE TRANSACTION: the transaction outlives its session.
     Prepare,
     /// COMMIT or END, and COMMIT PREPARED.
     Commit,
 }
 
-/// For how long a class is chosen.
+/// How long a chosen class lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// SET, SET SESSION and RESET.
@@ -44,27 +46,27 @@ pub enum Scope {
     Transaction,
 }
 
-/// A class is chosen by `SET plimsoll.class`, or no longer.
+/// A class is chosen by `SET plimsoll.class`, or the choice is undone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetClass<'a> {
-    /// For how long.
+    /// How long the choice lasts.
     pub scope: Scope,
-    /// Its name; `None` for that which the session began with (RESET, SET … TO DEFAULT, DISCARD ALL).
+    /// Its name; `None` restores the class that the session began with (RESET, SET … TO DEFAULT, DISCARD ALL).
     pub class: Option<Cow<'a, str>>,
 }
 
-/// What a text says. Of several statements each counts.
+/// The facts about a text. If it has several statements, each of them counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statement<'a> {
     /// It begins a transaction: BEGIN, START TRANSACTION, or COMMIT or ROLLBACK with AND CHAIN.
     pub begins: bool,
-    /// It is BEGIN or START TRANSACTION and nothing else.
+    /// It is only BEGIN or START TRANSACTION.
     pub is_bare_begin: bool,
-    /// How it ends one; of several ways that of which most is left: commit, prepare, rollback.
+    /// How it ends a transaction; of several ways the one that preserves most: commit, prepare, rollback.
     pub ends: Option<End>,
-    /// It ends one, and begins the next with the same options: AND CHAIN.
+    /// It ends a transaction, and begins the next with the same options: AND CHAIN.
     pub chains: bool,
-    /// It makes, releases or goes back to a savepoint.
+    /// It creates, releases or rolls back to a savepoint.
     pub savepoint: bool,
     /// It has more than one statement.
     pub several: bool,
@@ -72,9 +74,9 @@ pub struct Statement<'a> {
     pub set_class: Option<SetClass<'a>>,
     /// Why it must not be run twice in one transaction, the first reason if there are several.
     pub unreplayable: Option<Unsafe>,
-    /// It takes or releases an advisory lock, whatever else it does.
+    /// It takes or releases an advisory lock, in any of its statements.
     pub takes_advisory_lock: bool,
-    /// It copies.
+    /// It contains COPY.
     pub copy: bool,
     /// Cursors that it declares.
     pub declares: Names<'a>,
@@ -82,20 +84,20 @@ pub struct Statement<'a> {
     pub moves: Names<'a>,
     /// Prepared statements that it runs by EXECUTE.
     pub executes: Names<'a>,
-    /// It may change which code other statements run: it creates, alters or drops functions, triggers, views, types and the
-    /// like, but not merely tables, indexes, sequences or roles.
+    /// It may change the code that other statements run: it creates, alters or drops functions, triggers, views, types
+    /// and similar objects, but not merely tables, indexes, sequences or roles.
     pub changes_code: bool,
-    /// Event triggers may run for it.
+    /// It may fire event triggers.
     pub is_ddl: bool,
     /// It may change [`TextRules`], and so how later texts are read.
     pub changes_rules: bool,
-    /// The `class` of a comment as sqlcommenter writes them, `/*class='high'*/`, before everything else or after it; of
-    /// several the first.
+    /// The `class` of a comment in sqlcommenter's form, `/*class='high'*/`, at the beginning or end of the text; the
+    /// first of several.
     pub tag: Option<Cow<'a, str>>,
 }
 
 impl Statement<'_> {
-    /// It, without the text.
+    /// A copy that does not borrow the text.
     pub fn into_owned(self) -> Statement<'static> {
         let own = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
         let own_all = |names: Names<'_>| names.into_iter().map(|name| Cow::Owned(name.into_owned())).collect();
@@ -121,7 +123,8 @@ impl Statement<'_> {
     }
 }
 
-/// Reads a text, without its closing zero, where `standard_conforming_strings` is on and the text is UTF-8, as nearly always.
+/// Reads a text, without its closing zero, with `standard_conforming_strings` on and in UTF-8, the nearly universal
+/// case.
 ///
 /// ```
 /// use plimsoll_governor::statement::{End, read};

@@ -1,4 +1,4 @@
-//! Tables of `docs/governor.md` that come from the code. Written anew with `PLIMSOLL_BLESS=1`.
+//! Tables of `docs/governor.md` that are generated from the code. `PLIMSOLL_BLESS=1` rewrites them.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -14,7 +14,7 @@ use plimsoll_policy::NoReplay;
 
 const GUIDE: &str = "../../docs/governor.md";
 const SAFETY: &str = "../../docs/governor-safety.md";
-/// Rows of that document without a test, which only become fewer.
+/// Rows of that document without a test; the number may only decrease.
 const WITHOUT_A_TEST: usize = 0;
 
 fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
@@ -25,7 +25,7 @@ fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String 
     line(&heads) + &rule + &rows
 }
 
-/// The text between two marks replaced.
+/// Replaces the text between two marks.
 fn with_block(text: &str, name: &str, block: &str) -> String {
     let mark = format!("<!-- {name} -->\n");
     let start = text.find(&mark).unwrap_or_else(|| panic!("no mark {name}")) + mark.len();
@@ -83,7 +83,7 @@ fn rows<'t>(text: &'t str, heading: &str) -> Vec<Vec<&'t str>> {
     rows.skip(1).map(|row| row.split(" | ").collect()).collect()
 }
 
-/// Whether a crate has a function of that name, which is a test's.
+/// Whether a crate has a function, that is, a test, of the given name.
 fn has_function(folder: &Path, name: &str) -> bool {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).any(|path| {
         if path.is_dir() {
@@ -94,8 +94,8 @@ fn has_function(folder: &Path, name: &str) -> bool {
     })
 }
 
-/// Three tables say what the governor may do to a transaction. An operator reads a word in `SHOW PREEMPTIONS` and looks it up
-/// there: each word of the code has a row, each row a word of the code, and each promise a test.
+/// Three tables list what the governor may do to a transaction. An operator reads a word in `SHOW PREEMPTIONS` and
+/// looks it up there: each word in the code has a row, each row a word in the code, and each promise a test.
 #[test]
 fn every_reason_has_a_row_and_every_row_a_test() {
     let text = fs::read_to_string(SAFETY).unwrap();
@@ -135,7 +135,7 @@ fn every_reason_has_a_row_and_every_row_a_test() {
     assert_eq!(without.len(), WITHOUT_A_TEST, "rows without a test, of which there is another number now: {without:?}");
 }
 
-/// The list of pgbouncer's tests names ours that are about the same thing, and each of these exists.
+/// The list of pgbouncer's tests names our corresponding tests, each of which exists.
 #[test]
 fn the_list_of_pgbouncers_tests_names_tests_that_there_are() {
     let text = fs::read_to_string("tests/pgbouncer.md").unwrap();

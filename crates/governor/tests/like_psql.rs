@@ -1,8 +1,9 @@
-//! Texts are cut into statements where PostgreSQL cuts them: psql's lexer is the server's, and it sends one at a time.
+//! Texts are split into statements where PostgreSQL splits them: psql has the server's lexer, and sends one statement
+//! at a time.
 //!
-//! Where psql takes a semicolon for the end of a statement, so must we: a COMMIT after it is one. The other way round there may
-//! be a difference: psql counts parentheses and the words BEGIN, CASE and END wherever they stand, while we take a semicolon for
-//! part of a statement only where a rule or a function's body needs it.
+//! Where psql ends a statement at a semicolon, so must we, because a COMMIT after it is a statement. The converse may
+//! differ: psql counts parentheses and the words BEGIN, CASE and END everywhere, while we accept a semicolon within a
+//! statement only where a rule or a function's body needs it.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -17,17 +18,17 @@ use plimsoll_postgres::url::ServerUrl;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What matters to a lexer. Backslashes and colons are psql's own.
+/// Texts that affect a lexer. Backslashes and colons are special to psql.
 const PARTS: &[&str] = &[
     "'", "''", "\"", "$$", "$a$", "$1", "$", "/*", "*/", "--", "\n", " ", "E'", "b'", "n'", "u&'", "U&\"", "a", "é",
     "_", "1", ".", "+", "-", "*", "/", "@", "=", "(", ")", ",", " begin ", " end ", " case ", "0x", "1e",
 ];
 
-/// Within a function's body, semicolons end nothing.
+/// Within a function's body, semicolons do not end the statement.
 const BEGINNINGS: &[&str] =
     &["", "", "", "create function f() begin atomic ", "create or replace procedure p() ", "create rule r do also ("];
 
-/// How many statements psql sends: in a transaction that has failed each of them is an error.
+/// How many statements psql sends: in a failed transaction each of them is an error.
 fn sent_by_psql(server: &PrivateServer, sql: &str) -> usize {
     let mut psql = Command::new(server.installation().program("psql"));
     psql.arg("-h").arg(server.socket_folder()).args(["-p", &server.port().to_string(), "-U", server.user()]);
@@ -64,7 +65,8 @@ fn texts_have_several_statements_where_psql_sends_several() {
         let sql: String = [begin].into_iter().chain(rest).collect();
         let last = Lexer::new(sql.as_bytes(), Strings::Standard).last();
         let is_open = last.is_some_and(|token| token.kind == TokenKind::Comment && !token.text.ends_with(b"*/"));
-        // An open comment is nothing to us and an error to the server; what ends the transaction is no error.
+        // An open comment is ignored by us and an error to the server; a statement that ends the transaction is not an
+        // error.
         if is_open || read(sql.as_bytes()).ends.is_some() {
             continue;
         }
@@ -78,7 +80,7 @@ fn texts_have_several_statements_where_psql_sends_several() {
     assert!((20..100).contains(&several), "{several} texts of 120 had several statements");
 }
 
-/// Beginnings of texts that are statements as soon as what follows is.
+/// Beginnings of texts that are valid if the rest is.
 const OPENINGS: &[&str] = &[
     "select '",
     "select e'",
@@ -94,12 +96,12 @@ const OPENINGS: &[&str] = &[
     "create rule r as on insert to t do also (select 1; notify a); select '",
 ];
 
-/// What may hide an end, or seem to. The bytes of `Á` and `中` end with the first half of a character in SJIS, and in BIG5, GBK
-/// and GB18030; a backslash is then its second half.
+/// Texts that may hide an end, or resemble one. The bytes of `Á` and `中` end with the first half of a character in
+/// SJIS, and in BIG5, GBK and GB18030; a backslash is then its second half.
 const HIDING: &[&str] =
     &["Á", "中", "\\", "\\", "'", "''", "\"", "$a$", "*/", "/*", "\n", " ", "a", ";", "; commit; ", "; commit; ", "--"];
 
-/// Ends that make a text complete, whatever is open.
+/// Endings that complete a text, regardless of what is open.
 const CLOSINGS: &[&str] = &[
     "",
     "'",
@@ -116,8 +118,8 @@ const CLOSINGS: &[&str] = &[
     "中'; commit; --'",
 ];
 
-/// The client's encoding has characters whose second byte is a backslash, or backslashes escape, and a COMMIT that the server
-/// carries out looks like part of a literal. The governor did not see it and ran committed work again.
+/// The client's encoding has characters whose second byte is a backslash, or backslashes escape, and a COMMIT that the
+/// server carries out looks like part of a literal. The governor did not see it and replayed committed work.
 #[test]
 fn the_server_commits_nothing_unseen() {
     let server = server();
@@ -152,6 +154,6 @@ fn the_server_commits_nothing_unseen() {
         }
     }
     assert!(ended > 200, "the server ended {ended} of 4800 transactions");
-    // Without the session's rules some would be missed: the test can fail.
+    // Without the session's rules some would be missed, which shows that the test can fail.
     assert!(missed > 10, "of {ended} ends, {missed} are missed without the session's rules");
 }

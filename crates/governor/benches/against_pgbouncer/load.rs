@@ -1,4 +1,4 @@
-//! What is run through a proxy, and what it takes.
+//! The load that runs through a proxy, and its measurements.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -11,7 +11,7 @@ use crate::proxy::Proxy;
 use crate::report::median;
 use crate::server::Server;
 
-/// Which share of transactions has its latency written down: enough of them, at no cost worth speaking of.
+/// The share of transactions whose latency is logged: enough of them, at negligible cost.
 const SAMPLED: &str = "0.02";
 
 /// One run of `pgbench`.
@@ -20,22 +20,23 @@ pub struct Load {
     pub clients: u32,
     pub threads: u32,
     pub seconds: u32,
-    /// Statements of a transaction that wait for each other, between BEGIN and END; 1 for one without.
+    /// Statements of a transaction, each sent after the answer to the one before, between BEGIN and END; 1 for a
+    /// statement without a block.
     pub chain: usize,
-    /// Clients that compute without end meanwhile, by the same way.
+    /// Clients that compute endlessly during the run, on the same path.
     pub reports: u32,
 }
 
-/// What those clients call themselves.
+/// The application name of those clients.
 pub const REPORTS: &str = "reports";
 
-/// How long before the others they begin, so that their class is known and its processes are where they belong.
+/// How long before the others they start, so that their class is known and their processes are in place.
 const REPORTS_BEFORE: Duration = Duration::from_millis(500);
 
-/// What they run: a twentieth of a second of one core, and nobody's locks.
+/// Their statement: a twentieth of a second of one core, without locks.
 const REPORT: &str = "SELECT sum(number::numeric) FROM generate_series(1, 200000) AS number;\n";
 
-/// One statement of a chain, in the words of pgbench.
+/// One statement of a chain, as a pgbench script.
 const STATEMENT: &str = "\\set aid random(1, 100000)\nSELECT abalance FROM pgbench_accounts WHERE aid = :aid;\n";
 
 #[derive(Debug, Clone, Copy)]
@@ -43,14 +44,14 @@ pub struct Ran {
     pub per_s: f64,
     /// The median of latency, microseconds.
     pub p50_us: f64,
-    /// The proxy's processor time for a transaction, microseconds; 0 without one.
+    /// The proxy's CPU time per transaction, microseconds; 0 without a proxy.
     pub proxy_us: f64,
-    /// The server's and pgbench's, microseconds.
+    /// The server's and pgbench's CPU time per transaction, microseconds.
     pub others_us: f64,
 }
 
 impl Load {
-    /// Runs it by a way to the server: through a proxy, or straight.
+    /// Runs the load on a path to the server: through a proxy, or directly.
     pub fn run(self, server: &Server, way: Option<&Proxy>) -> Ran {
         let folder = tempfile::tempdir().unwrap();
         let mut command = server.pgbench(way.map_or(server.port, |proxy| proxy.port));
@@ -80,7 +81,7 @@ impl Load {
         };
         assert_eq!(figure("number of failed transactions: "), 0.0, "{said}");
         let transactions = figure("number of transactions actually processed: ");
-        // Sessions of the run have ended with what they used: the server's first process has it in its sum for children.
+        // Ended sessions of the run are included: the server's first process has their times in its sum for children.
         let others = server_after - server_before + children_us() - clients_before;
         Ran {
             per_s: figure("tps = "),
@@ -105,7 +106,7 @@ impl Load {
     }
 }
 
-/// The median of the latencies that pgbench has written into a folder, microseconds.
+/// The median of the latencies that pgbench has logged in a directory, microseconds.
 fn median_latency_us(folder: &std::path::Path) -> f64 {
     let mut latencies = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -122,13 +123,14 @@ fn median_latency_us(folder: &std::path::Path) -> f64 {
     median(&latencies)
 }
 
-/// What idle connections take of a proxy's memory.
+/// The memory that idle connections occupy in a proxy.
 pub struct Idle {
     pub before_mb: f64,
     pub with_mb: f64,
 }
 
-/// Opens so many connections through a proxy, and has each run one statement, so that each has one to the server.
+/// Opens the given number of connections through a proxy, and runs a statement on each, so that each has a connection
+/// to the server.
 pub fn idle(server: &Server, proxy: &Proxy, connections: usize) -> Idle {
     let before_mb = resident_mb(proxy.process());
     let url = server.url(proxy.port);
@@ -143,18 +145,18 @@ pub fn idle(server: &Server, proxy: &Proxy, connections: usize) -> Idle {
     Idle { before_mb, with_mb }
 }
 
-/// The processor time of a process and of its children that have ended, microseconds; `None` if it is gone.
+/// The CPU time of a process and of its children that have ended, microseconds; `None` if the process does not exist.
 pub fn processor_us(process: i32) -> Option<f64> {
     times_us(&fs::read_to_string(format!("/proc/{process}/stat")).ok()?, 11..=14)
 }
 
-/// Processor time of all processes that we have started and waited for, microseconds.
+/// The CPU time of all processes that we have started and waited for, microseconds.
 fn children_us() -> f64 {
     times_us(&fs::read_to_string("/proc/self/stat").unwrap(), 13..=14).unwrap()
 }
 
-/// The sum of some of the times of proc(5)'s stat, which are the fields 14 to 17: 11 to 14 behind the name, from 0; in hundredths
-/// of a second.
+/// The sum of some of the times in proc(5)'s stat, fields 14 to 17: counted from 0 after the name, 11 to 14; in
+/// hundredths of a second.
 fn times_us(stat: &str, places: std::ops::RangeInclusive<usize>) -> Option<f64> {
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
     places.map(|place| fields.get(place)?.parse::<f64>().ok()).sum::<Option<f64>>().map(|ticks| ticks * 1e4)
@@ -167,7 +169,7 @@ fn resident_mb(process: i32) -> f64 {
     line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0 / 1e6
 }
 
-/// A connection is a file here and two in a proxy, which inherits the limit.
+/// A connection is one file here and two in a proxy, which inherits the limit.
 pub fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }).unwrap();

@@ -1,21 +1,23 @@
-//! The governor as a proxy, against pgbouncer and against no proxy: `pgbench -S -M prepared` with 16 clients over TCP, in rounds
-//! that take turns, and what 2,000 idle connections take of memory.
+//! The governor as a proxy, compared with pgbouncer and with no proxy: `pgbench -S -M prepared` with 16 clients over
+//! TCP, in alternating rounds, and the memory for 2,000 idle connections.
 //!
-//! pgbouncer pools sessions, so that there, too, one connection of a client is one to the server. The governor has its levers: its
-//! only clients are of high priority, with an eye on each statement and nobody to be kept back. Both reach the server as the
-//! clients reach them, over TCP on this machine, and share its cores with clients and server. Each is measured with the server's Unix
-//! socket in place of TCP, too.
+//! pgbouncer pools sessions, so there, too, each client connection has one server connection. The governor has its
+//! levers enabled: its only clients are of high priority, so each statement is watched and none is held back. Both
+//! connect to the server over TCP on this machine, as the clients connect to them, and share its cores with clients and
+//! server. Each is also measured with the server's Unix socket instead of TCP.
 //!
-//! Told are medians over rounds with the least and the most, and ratios within rounds. Goals: at least 0.9 of pgbouncer's
-//! throughput with at most 1.1 of its processor time for a transaction, at most 40 us more than direct in the median of
-//! latency, and at most 150 MB for the connections. Where nobody waits for a core, one client at a time shows what a way
-//! through a proxy takes; with 16 on few cores latency is the inverse of throughput.
+//! The report shows medians over rounds with minimum and maximum, and ratios within rounds. Goals: at least 0.9 of
+//! pgbouncer's throughput with at most 1.1 of its CPU time per transaction, at most 40 us more than direct in the
+//! median of latency, and at most 150 MB for the connections. A single client shows the latency of a proxy, because no
+//! process waits for a core; with 16 clients on few cores latency is the inverse of throughput.
 //!
-//! A chain of 50 statements in a transaction shows what a hop costs where cores go to sleep in between; there the governor is
-//! measured with cores that sleep and with cores that it keeps awake. `-- --only chain --rounds 9 --seconds 3` measures that alone. `beside-reports` is the
-//! same chain beside four clients that compute without end, which are of a class with `cpu = "idle"` where the way has classes.
+//! A chain of 50 statements in a transaction shows the cost of a hop if cores go to sleep in between; there the
+//! governor is measured with cores that sleep and with cores that it keeps awake.
+//! `-- --only chain --rounds 9 --seconds 3` measures only that. `beside-reports` is the same chain beside four clients
+//! that compute endlessly, which belong to a class with `cpu = "idle"` if the path has classes.
 //!
-//! Under `cargo test` it runs for a moment and checks that everything is measured. Without pgbouncer the rest is measured.
+//! Under `cargo test` it runs briefly and checks that all figures are measured. If pgbouncer is missing, the rest is
+//! measured.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 mod load;
@@ -36,15 +38,16 @@ struct Extent {
     seconds: u32,
     scale: u32,
     idle_connections: usize,
-    /// The loads to measure, by name; all if there are none.
+    /// The loads to measure, by name; all if empty.
     only: Vec<String>,
 }
 
-/// What is run, by name: clients, threads of pgbench, statements of a transaction, clients that compute beside them.
+/// The loads by name: clients, threads of pgbench, statements of a transaction, computing clients beside them.
 const LOADS: [(&str, u32, u32, usize, u32); 4] =
     [("saturated", 16, 2, 1, 0), ("single", 1, 1, 1, 0), ("chain", 1, 1, 50, 0), ("beside-reports", 1, 1, 50, 4)];
 
-/// Governors with the settings of each: with cores that sleep, the default; one that keeps them awake; and one that reaches the server by its socket.
+/// Governors with their settings: the default, whose cores sleep; one that keeps them awake; and one that connects to
+/// the server's socket.
 const GOVERNORS: [(&str, Link, &str); 3] = [
     ("governor", Link::Tcp, ""),
     ("awake cores", Link::Tcp, "\n[cpu]\nawake = true"),
@@ -107,17 +110,17 @@ fn measure(extent: &Extent) {
     for proxy in proxies {
         let Idle { before_mb, with_mb } = load::idle(&server, &proxy, extent.idle_connections);
         println!("{:<26}{with_mb:>8.1} MB ({before_mb:.1} MB without)", proxy.name);
-        // A pool keeps its connections to the server until its end.
+        // A pool keeps its connections to the server until it ends.
         drop(proxy);
         server.wait_until_nearly_alone();
     }
 }
 
-/// Runs a load on every way to the server, round after round.
+/// Runs a load on every path to the server, round after round.
 fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
     let ways: Vec<Option<&Proxy>> = std::iter::once(None).chain(proxies.iter().map(Some)).collect();
     let mut ran: Vec<Vec<Ran>> = vec![Vec::new(); ways.len()];
-    // Everybody once before it counts: caches are filled, and connections to a pool are made.
+    // Each path runs once before the measurement, to fill caches and to open the connections of a pool.
     for way in &ways {
         load.run(server, *way);
     }
@@ -126,7 +129,8 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
         if let Some(left) = (began.elapsed() * (rounds - round) as u32).checked_div(round as u32) {
             eprintln!("{} clients: {round} of {rounds} rounds, about {} s left", load.clients, left.as_secs());
         }
-        // The order changes from round to round, and who comes after whom, so that a drift of the machine hits all alike.
+        // The order and the neighbours change from round to round, so that a drift of the machine affects all paths
+        // equally.
         for place in 0..ways.len() {
             let way = (place + round / 2) % ways.len();
             let way = if round % 2 == 0 { way } else { ways.len() - 1 - way };
@@ -150,7 +154,7 @@ fn compare(server: &Server, proxies: &[Proxy], load: Load, rounds: usize) {
     print_ratios(&ways, &ran);
 }
 
-/// Each proxy against no proxy and against those before it, within rounds.
+/// Each proxy compared with no proxy and with the earlier proxies, within rounds.
 fn print_ratios(ways: &[Option<&Proxy>], ran: &[Vec<Ran>]) {
     let name = |at: usize| ways[at].map_or("direct", |proxy| proxy.name);
     for (at, own) in ran.iter().enumerate().skip(1) {

@@ -1,4 +1,4 @@
-//! What stands between clients and server, each a process of its own.
+//! The proxies between clients and server, each a process of its own.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -12,10 +12,10 @@ use tempfile::TempDir;
 use crate::load::REPORTS;
 use crate::server::{Link, Server, free_port};
 
-/// Until a proxy lets clients in.
+/// How long a proxy may take until it accepts clients.
 const START_MAX: Duration = Duration::from_secs(20);
 
-/// The governor is this program in another process: it is started as `plimsoll` is.
+/// The governor is this program in another process, started as `plimsoll` is.
 pub fn govern_if_asked(arguments: &[String]) -> Option<ExitCode> {
     let [_, word, option, config] = arguments else { return None };
     if (word.as_str(), option.as_str()) != ("govern", "--config") {
@@ -34,12 +34,12 @@ pub struct Proxy {
     pub name: &'static str,
     pub port: u16,
     child: Child,
-    /// Where its configuration and its log are.
+    /// The directory of its configuration and its log.
     _folder: TempDir,
 }
 
 impl Proxy {
-    /// pgbouncer, pooling sessions; why there is none.
+    /// pgbouncer with session pooling, or why it is missing.
     pub fn pgbouncer(server: &Server, connections: usize, name: &'static str, link: Link) -> Result<Proxy, String> {
         let port = free_port();
         let (database, user) = (server.private.database(), server.private.user());
@@ -58,14 +58,14 @@ impl Proxy {
         let mut command = Command::new("pgbouncer");
         command.arg("-q");
         if rustix::process::geteuid().is_root() {
-            // It refuses to be root.
+            // It refuses to run as root.
             command.args(["-u", "postgres"]);
         }
         Proxy::start(name, server, port, "pgbouncer.ini", &config, command)
     }
 
-    /// The governor: everybody is high but [`REPORTS`], which get cores that nobody else wants; `listen` are lines of its settings. Why there is none: its event
-    /// loop may be one that this machine does not offer.
+    /// The governor: all clients are of high priority except [`REPORTS`], which get only cores that are otherwise idle;
+    /// `listen` contains lines of its settings. Or why it is missing: this machine may not offer its event loop.
     pub fn governor(
         server: &Server,
         connections: usize,
@@ -75,7 +75,7 @@ impl Proxy {
     ) -> Result<Proxy, String> {
         let port = free_port();
         let url = server.url_by(link);
-        // The server takes everybody who comes by its socket.
+        // The server trusts all clients on its socket.
         let trusts = link == Link::Socket;
         let config = format!(
             "server = \"{url}\"\ncontrol = \"{url}\"\ntrust_clients = {trusts}\ndefault_class = \"high\"\n\
@@ -90,14 +90,15 @@ impl Proxy {
         Proxy::govern(name, server, port, &config)
     }
 
-    /// Starts this program as a governor with these settings. Why there is none.
+    /// Starts this program as a governor with these settings, or returns why it does not run.
     pub fn govern(name: &'static str, server: &Server, port: u16, config: &str) -> Result<Proxy, String> {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["govern", "--config"]);
         Proxy::start(name, server, port, "plimsoll.toml", config, command)
     }
 
-    /// Writes a configuration, starts a command with its path as the last argument, and waits until a client gets through.
+    /// Writes a configuration, starts a command with its path as the last argument, and waits until a client can
+    /// connect.
     fn start(
         name: &'static str,
         server: &Server,
@@ -107,7 +108,7 @@ impl Proxy {
         mut command: Command,
     ) -> Result<Proxy, String> {
         let folder = tempfile::tempdir().unwrap();
-        // Read by the account that a proxy may change to.
+        // The proxy may change to another account, which must be able to read it.
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         std::fs::write(folder.path().join(file), config).unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-/// Median, least and most of some figures: `12.3 (11.9-12.8)`.
+/// Median, minimum and maximum of some figures: `12.3 (11.9-12.8)`.
 pub fn spread(figures: impl Iterator<Item = f64>, decimals: usize) -> String {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);
@@ -15,7 +15,7 @@ pub fn median(sorted: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-/// Columns as wide as what stands in them.
+/// A table whose columns are as wide as their contents.
 pub struct Table<const COLUMNS: usize> {
     rows: Vec<[String; COLUMNS]>,
 }
@@ -39,7 +39,7 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
     }
 }
 
-/// On what machine and of which commit this is.
+/// Prints the machine and the commit.
 pub fn print_place() {
     let facts = plimsoll_machine::MachineFacts::read();
     let git = |arguments: &[&str]| {

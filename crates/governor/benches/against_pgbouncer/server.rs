@@ -9,13 +9,13 @@ use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::{ServerHost, ServerUrl};
 
-/// Until the server has noticed that its clients have gone.
+/// How long the server may take to notice that its clients have disconnected.
 const LEAVE_MAX: Duration = Duration::from_secs(60);
 
-/// More connections than proxies have beside those that are counted: their own, and those that a pool has kept from the loads before.
+/// The most additional connections of proxies: their own, and those that a pool has kept from earlier loads.
 const OTHERS_MAX: usize = 60;
 
-/// How a proxy reaches the server.
+/// How a proxy connects to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Link {
     /// Over TCP on this machine, as clients reach the proxy.
@@ -29,10 +29,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one with room for so many connections, and fills it.
+    /// Starts a server with room for the given number of connections, and fills it.
     pub fn start(connections: usize, scale: u32) -> Server {
         let mut settings = ServerSettings::for_this_machine();
-        // Only reads are measured; what waits for the disk is making the tables.
+        // Only reads are measured; only creating the tables would wait for the disk.
         for (name, value) in [("fsync", "off"), ("shared_buffers", "512MB"), ("max_connections", "50")] {
             settings.set(name, value).unwrap();
         }
@@ -44,7 +44,7 @@ impl Server {
             connection.run(&format!("ALTER SYSTEM SET {name} = '{value}'")).unwrap();
         }
         drop(connection);
-        // Restarted for the number of connections, it begins to listen.
+        // After the restart for the number of connections, it listens.
         settings.set("max_connections", &(connections + 2 * OTHERS_MAX).to_string()).unwrap();
         private.apply(settings).unwrap();
         let server = Server { private, port };
@@ -55,7 +55,7 @@ impl Server {
         server
     }
 
-    /// `pgbench` over TCP, by the port of the server or of a proxy.
+    /// `pgbench` over TCP, on the port of the server or of a proxy.
     pub fn pgbench(&self, port: u16) -> Command {
         let program: PathBuf = self.private.installation().bin_folder.join("pgbench");
         let mut command = Command::new(program);
@@ -63,7 +63,7 @@ impl Server {
         command
     }
 
-    /// The way in that a proxy takes.
+    /// The server's URL for a proxy.
     pub fn url_by(&self, link: Link) -> ServerUrl {
         let private = &self.private;
         match link {
@@ -74,7 +74,7 @@ impl Server {
         }
     }
 
-    /// The way in over TCP by a port.
+    /// The URL for a TCP port.
     pub fn url(&self, port: u16) -> ServerUrl {
         let private = &self.private;
         ServerUrl {
@@ -83,7 +83,7 @@ impl Server {
         }
     }
 
-    /// Waits until the connections that a pool has kept are gone. Those of other proxies stay.
+    /// Waits until the connections that a pool has kept are closed. Those of other proxies remain.
     pub fn wait_until_nearly_alone(&self) {
         let began = Instant::now();
         let mut connection = Connection::open(&self.url(self.port)).unwrap();
@@ -96,13 +96,13 @@ impl Server {
         }
     }
 
-    /// The processor time of its processes, microseconds.
+    /// The CPU time of its processes, microseconds.
     pub fn processor_us(&self) -> f64 {
         self.private.processes().iter().filter_map(|process| crate::load::processor_us(*process)).sum()
     }
 }
 
-/// A port of this machine that nobody listens at.
+/// A port of this machine on which no process listens.
 pub fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }

@@ -1,20 +1,21 @@
-//! What a governor does for important work, and what it costs, where clients in closed loops keep every core busy: TPC-B of pgbench,
-//! 4 sessions of priority high and 12 of priority low, without think time, over TCP, on the cores of the server.
+//! The governor's benefit for important work, and its cost, when clients in closed loops keep every core busy: TPC-B of
+//! pgbench, 4 sessions of priority high and 12 of priority low, without think time, over TCP, on the cores of the
+//! server.
 //!
-//! In rounds that take turns: straight to the server (`direct`), through a governor that pulls no lever (`off`), through one with the
-//! defaults and a policy that acts (`on`), and with one beside the server (`beside`). `--way NAME`, repeated, measures others of
-//! [`WAYS`], too: `on` without one of its levers. Each run has a governor of its own, and what it has learned before the window
-//! opens belongs to the warm-up.
+//! Alternating rounds measure: directly to the server (`direct`), through a governor that uses no lever (`off`),
+//! through one with the defaults and a policy that acts (`on`), and with one beside the server (`beside`).
+//! `--way NAME`, repeated, measures others of [`WAYS`], too: `on` without one of its levers. Each run has a governor of
+//! its own, which learns during the warm-up, before the window opens.
 //!
 //! ```text
 //! cargo bench -p plimsoll-governor --bench saturated -- --rounds 3 --seconds 5 --warmup 12 --metrics
 //! ```
 //!
-//! `--tags` has 16 sessions, each of whose transactions is high with a probability of a quarter and says so by a tag; beside a server
-//! nobody sees tags. `--metrics` prints what the governor has counted in the windows, per second.
+//! `--tags` has 16 sessions, each of whose transactions is high with a probability of a quarter, by a tag; a governor
+//! beside a server sees no tags. `--metrics` prints the governor's counts in the windows, per second.
 //!
-//! Goals: the 95th percentile of high at most half of `direct`'s, and both together at least 0.9 of its throughput.
-//! Under `cargo test` it runs for a moment and checks that everything is measured.
+//! Goals: the 95th percentile of high at most half of `direct`'s, and the throughput of both together at least 0.9 of
+//! its. Under `cargo test` it runs briefly and checks that all figures are measured.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 #[path = "../against_pgbouncer/load.rs"]
@@ -37,8 +38,8 @@ use report::{Table, spread};
 use server::Server;
 use trial::{Ran, Trial};
 
-/// The ways to the server, and what each governor's settings say beyond the classes; `None` without one. The first four are measured
-/// unless others are asked for.
+/// The paths to the server, and each governor's settings beyond the classes; `None` without a governor. The first four
+/// are measured by default.
 const WAYS: [(&str, Option<&str>); 8] = [
     ("direct", None),
     ("off", Some(OFF)),
@@ -84,7 +85,7 @@ fn main() -> ExitCode {
     let mut ran: Vec<Vec<Ran>> = ways.iter().map(|_| Vec::new()).collect();
     for round in 0..rounds as usize {
         for place in 0..ways.len() {
-            // The order changes from round to round, so that a drift of the machine hits all alike.
+            // The order changes from round to round, so that a drift of the machine affects all paths equally.
             let way = (place + round) % ways.len();
             let way = if round % 2 == 0 { way } else { ways.len() - 1 - way };
             let (name, settings) = ways[way];
@@ -99,7 +100,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Every way, and its figures as shares of those of the first within rounds.
+/// Prints every path, and its figures relative to the first path's within rounds.
 fn print(trial: &Trial, ways: &[(&str, Option<&str>)], ran: &[Vec<Ran>]) {
     println!(
         "\n{}, {} s after {} s of warm-up, {} rounds, median (least-most):",
@@ -143,7 +144,7 @@ fn print(trial: &Trial, ways: &[(&str, Option<&str>)], ran: &[Vec<Ran>]) {
     table.print();
 }
 
-/// What governors have counted, per second of a window, means over rounds.
+/// The governors' counts per second of a window, means over rounds.
 fn print_metrics(ways: &[(&str, Option<&str>)], ran: &[Vec<Ran>]) {
     for ((name, _), ran) in ways.iter().zip(ran) {
         let mut sums: BTreeMap<&str, f64> = BTreeMap::new();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::proxy::Proxy;
 use crate::server::{Server, free_port};
 
-/// Sessions of each class; together as many as there are where transactions have tags.
+/// Sessions of each class; if transactions have tags, their sum is the number of sessions.
 const HIGH: u32 = 4;
 const LOW: u32 = 12;
 
@@ -28,21 +28,21 @@ const SCRIPT: &str = "\\set aid random(1, 100000 * :scale)\n\\set bid random(1, 
 pub struct Trial {
     pub warmup_s: u64,
     pub seconds: u64,
-    /// Whether transactions have tags, and not sessions their class.
+    /// Whether transactions carry tags, instead of sessions having a class.
     pub has_tags: bool,
 }
 
-/// What a window has shown.
+/// The measurements of a window.
 pub struct Ran {
     pub high_per_s: f64,
     pub low_per_s: f64,
     pub high_p95_ms: f64,
     pub high_mean_ms: f64,
-    /// Processor time of the governor.
+    /// The governor's CPU time, in cores.
     pub governor_cores: f64,
-    /// How many of low may run at once when the window closes; `None` for any number.
+    /// The mpl of low when the window closes; `None` for unlimited.
     pub low_mpl: Option<f64>,
-    /// What the governor has counted, per second.
+    /// The governor's counts, per second.
     pub counted: BTreeMap<String, f64>,
 }
 
@@ -52,14 +52,14 @@ impl Ran {
     }
 }
 
-/// A governor and where it tells what it has counted.
+/// A governor, and the port of its metrics.
 struct Governor {
     process: Proxy,
     metrics: u16,
 }
 
 impl Trial {
-    /// One run by a way, which has a governor with these settings, if any.
+    /// One run on a path, with a governor that has these settings, if any.
     pub fn run(&self, server: &Server, name: &'static str, settings: Option<&str>) -> Ran {
         let governor = settings.map(|settings| Governor::start(server, name, settings));
         let port = governor.as_ref().map_or(server.port, |governor| governor.process.port);
@@ -127,8 +127,9 @@ impl Trial {
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The transactions that ended within a window of the clock on the wall. pgbench logs of each, with other figures, its third word, how long
-    /// it took in microseconds, the number of its script, and the second and microsecond at which it ended.
+    /// The transactions that ended within a window of wall-clock time. A line of pgbench's log contains, among other
+    /// figures: in the third place the latency in microseconds, then the number of the script, and the second and
+    /// microsecond of the end.
     fn times(&self, folder: &Path, (from, to): (Duration, Duration)) -> Times {
         let mut times = Times { high_ms: Vec::new(), low: 0 };
         for entry in fs::read_dir(folder).unwrap().flatten() {
@@ -153,13 +154,13 @@ impl Trial {
     }
 }
 
-/// What ended in a window.
+/// The transactions that ended in a window.
 struct Times {
     high_ms: Vec<f64>,
     low: u64,
 }
 
-/// Names under which the governor tells its processor time in seconds, and the mpl of low.
+/// The names of the governor's metrics for its CPU time in seconds, and for the mpl of low.
 const PROCESSOR: &str = "process_cpu_seconds_total";
 const LOW_MPL: &str = "class_mpl{class=\"low\"}";
 
@@ -168,7 +169,7 @@ impl Governor {
         let (port, metrics) = (free_port(), free_port());
         let url = server.url(server.port);
         let is_beside = settings.contains("proxy = false");
-        // Where it listens for clients is where they come, beside a server at that.
+        // Clients connect to the governor's listening address, or to the server if the governor is beside it.
         let listen = format!("addresses = [\"127.0.0.1:{port}\"]\n");
         let (place, port) = match settings.strip_prefix("[listen]\n") {
             _ if is_beside => (settings.to_owned(), server.port),
@@ -193,7 +194,7 @@ impl Governor {
         governor
     }
 
-    /// What it has counted so far; no buckets.
+    /// Its counts so far, without buckets.
     fn look(&self) -> BTreeMap<String, f64> {
         let text = self.text().unwrap();
         let lines = text.lines().filter(|line| line.starts_with("plimsoll_") && !line.contains("_bucket"));

@@ -1,4 +1,4 @@
-//! Control groups of version 1 for the bench: how much memory and how much of its disk the server has.
+//! Control groups of version 1 for the bench: they limit the server's memory and disk throughput.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use plimsoll_machine::cgroup::Cgroups;
 use plimsoll_machine::host::Host;
 
-/// A group of ours, which goes when it is empty.
+/// A group of ours, removed on drop.
 #[derive(Debug)]
 pub struct Group(pub PathBuf);
 
 impl Group {
-    /// Makes one below our own, with that controller; in words why it cannot be.
+    /// Creates a group below our own, with the given controller, or returns why that is impossible.
     pub fn make(controller: &str, name: &str) -> Result<Group, String> {
         let own = Cgroups::read(&Host::real());
         let parent = own.version_1_folder(controller);
@@ -27,7 +27,7 @@ impl Group {
         fs::write(&path, text).map_err(|error| format!("{text:?} cannot be written to {}: {error}", path.display()))
     }
 
-    /// What may be read from a disk, bytes per second.
+    /// Limits reads from a disk, bytes per second.
     pub fn limit_reading(&self, disk: &str, bytes_per_s: u64) -> Result<(), String> {
         self.set("blkio.throttle.read_bps_device", &format!("{disk} {bytes_per_s}"))
     }

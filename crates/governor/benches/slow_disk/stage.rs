@@ -1,4 +1,4 @@
-//! The server within its limits, the governors before it, and pgbench.
+//! The server within its limits, the governors in front of it, and pgbench.
 
 use std::fs;
 use std::io::Read;
@@ -19,12 +19,12 @@ use crate::groups::{Group, disk_below};
 /// pgbench's scale: 1.3 GB.
 const SCALE: &str = "100";
 const MEMORY_BYTES: u64 = 400 << 20;
-/// What the disk gives, and the part of it that scans have where they are in a group.
+/// The disk's throughput, and the part for scans in a group.
 const DISK_BYTES_PER_S: u64 = 125_000_000;
 const SCANS_BYTES_PER_S: u64 = 65_000_000;
-/// What a scan reads, in pages of 8 KiB.
+/// The length of a scan, in pages of 8 KiB.
 const SCAN_PAGES: u64 = 4000;
-/// The pages of the table, about.
+/// The approximate number of pages of the table.
 const TABLE_PAGES: u64 = 163_000;
 const BYTES_PER_SCAN: f64 = SCAN_PAGES as f64 * 8192.0;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -36,7 +36,7 @@ pub struct Measured {
     pub scans_mb_s: f64,
 }
 
-/// Everything that stays from round to round. What comes first ends first: groups go when they are empty.
+/// Everything that is kept between rounds. Fields are dropped in order: groups are removed when they are empty.
 pub struct Stage {
     governed: Governor,
     with_groups: Governor,
@@ -63,7 +63,7 @@ impl Drop for Governor {
 }
 
 impl Stage {
-    /// Starts everything; in words why it cannot be.
+    /// Starts everything, or returns why that is impossible.
     pub fn set() -> Result<Stage, String> {
         let (all, scans) = (Group::make("blkio", "all")?, Group::make("blkio", "scans")?);
         let idle = Group::make("cpu", "scans")?;
@@ -76,7 +76,7 @@ impl Stage {
         let server = PrivateServer::start(settings).unwrap();
         let disk = disk_below(server.data_folder())?;
         let folder = tempfile::tempdir().unwrap();
-        // Before the table is made, so that what the system keeps of it in memory is counted as the server's.
+        // Before the table is created, so that its pages in the page cache are charged to the server.
         for process in server.processes() {
             all.set("cgroup.procs", &process.to_string())?;
             memory.set("cgroup.procs", &process.to_string())?;
@@ -155,7 +155,7 @@ impl Stage {
 }
 
 impl Governor {
-    /// One with shares of the cores and one scan at a time, and what else is said of class low and of everything.
+    /// Starts a governor with CPU shares and one scan at a time, and further settings for class low and in general.
     fn start(server: &PrivateServer, folder: &Path, low: &str, all: &str) -> Governor {
         let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
         let socket = format!("host={}&port={}", server.socket_folder().display(), server.port());
@@ -179,7 +179,7 @@ impl Governor {
     }
 }
 
-/// Ends this process when whoever has started it lets go of its input.
+/// Ends this process when its parent closes our standard input.
 pub fn end_with_parent() {
     std::thread::spawn(|| {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
@@ -192,13 +192,13 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The number after these words.
+/// The number after the given words.
 fn figure(said: &str, before: &str) -> f64 {
     let rest = said.split(before).nth(1).unwrap_or_else(|| panic!("no `{before}` in {said}"));
     rest.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap()
 }
 
-/// The times that pgbench has logged for the reads: the third word of each line, microseconds.
+/// The latencies of the reads in pgbench's log: the third word of each line, microseconds.
 fn times_ms(folder: &Path) -> Vec<f64> {
     let files = fs::read_dir(folder).unwrap().flatten();
     let logs = files.filter(|file| file.file_name().to_string_lossy().starts_with("reads"));

@@ -1,13 +1,16 @@
-//! The part of the last-level cache that server processes may fill, by the class of the transaction that each works for.
+//! The part of the last-level cache that server processes may fill, by the class of the transaction that each works
+//! for.
 //!
-//! Processes of classes with a part of the cache (`cache = "polluting"`) belong in groups of resctrl ([`ClassGroups`]). All others stay
-//! in the server's own group, which is never changed; a class with the whole cache needs no group. A move takes the kernel some tens of
-//! microseconds, so the agent does it itself, and only if a process is to be elsewhere. A process is confined once its session has served
-//! its class for [`SETTLED`], or has just begun, and is freed at once, so sessions that change their class with each transaction keep the
-//! whole cache. So does a holder that a more important transaction waits for.
+//! Processes of classes with a part of the cache (`cache = "polluting"`) belong in groups of resctrl ([`ClassGroups`]).
+//! All others stay in the server's own group, which is never changed; a class with the whole cache needs no group. A
+//! move takes the kernel some tens of microseconds, so the agent does it itself, and only if the group changes. A
+//! process is confined once its session has served its class for [`SETTLED`], or has just begun, and is freed at once,
+//! so sessions that change their class with each transaction keep the whole cache. A holder that blocks a more
+//! important transaction is freed, too.
 //!
-//! The groups are made for the first session that needs one, for the kernel has few, and removed when no class does. Every [`LOOK_EVERY`]
-//! they are read back: another process may have changed or removed them, moved one of ours elsewhere, or changed the ways of the server.
+//! The groups are created for the first session that needs one, because the kernel has few, and removed when no class
+//! needs them. Every [`LOOK_EVERY`] they are read back: another process may have changed or removed them, moved one of
+//! our processes, or changed the ways of the server.
 
 mod made;
 
@@ -38,24 +41,23 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(2);
 pub(super) struct Cache {
     host: Host,
     state: PathBuf,
-    /// The server's first process; in words why it is not known.
+    /// The server's first process, or why it is unknown.
     server: Result<ProcessIdentity, String>,
-    /// What there is to share out, as it was seen last.
+    /// The cache and the server's ways, as last read.
     home: Option<CacheHome>,
-    /// Why there are no groups, and until when nothing is tried.
+    /// Why no groups exist, and until when creating them is not tried.
     refused: Option<(String, Instant)>,
     made: Option<Made>,
-    /// The classes that are to be confined, as they were at the last walk.
+    /// The classes to be confined, as of the last walk.
     wanted: Vec<(String, CacheUse)>,
-    /// By number.
+    /// By process ID.
     members: BTreeMap<i32, Member>,
-    /// Threads that others have put elsewhere; looked up once in a walk, if a process is met.
+    /// Threads that other processes have moved to groups of their own; read at most once per walk, for new members.
     strangers: Option<BTreeMap<i32, String>>,
     next_look: Instant,
-    /// Why groups are not in force though they were made.
+    /// Why existing groups are not in force.
     faults: Vec<String>,
-    /// Whether the list of processes that are not where they should be differs from the reported one, and whether what is said of the lever
-    /// does.
+    /// Whether the list of misplaced processes, or the state of the lever, has changed since it was reported.
     is_list_new: bool,
     is_lever_new: bool,
 }
@@ -64,14 +66,14 @@ pub(super) struct Cache {
 #[derive(Debug)]
 struct Member {
     identity: ProcessIdentity,
-    /// What its session's class may fill, and since when.
+    /// The part that its session's class may fill, and since when.
     part: CacheUse,
     since: Instant,
-    /// Where it was moved; `None` for the server's own group.
+    /// The group where it was moved; `None` for the server's own.
     place: Option<usize>,
     /// Why it is not there.
     trouble: Option<String>,
-    /// Whether another process has moved it, so that it is left where it is.
+    /// Whether another process has moved it, so that it is left there.
     is_left: bool,
 }
 
@@ -94,7 +96,7 @@ impl Cache {
         }
     }
 
-    /// The server has become known, or is not known any more. What killed governors have left was put back before.
+    /// The server has become known or unknown. Changes of killed governors have been undone before.
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
         self.server.clone_from(server);
@@ -102,7 +104,7 @@ impl Cache {
         self.probe(Instant::now());
     }
 
-    /// Finds out what there is to share out.
+    /// Reads the cache and the ways that can be divided.
     fn probe(&mut self, now: Instant) {
         let Ok(postmaster) = self.server else { return };
         match CacheHome::of(&self.host, &ClassSubject::server(postmaster.id)) {
@@ -111,7 +113,7 @@ impl Cache {
         }
     }
 
-    /// Whether it has anything to do.
+    /// Whether it has work to do.
     pub(super) fn is_wanted(&self, settings: &Settings) -> bool {
         self.made.is_some() || self.server.is_ok() && !settings.cache_confined().is_empty()
     }
@@ -121,13 +123,13 @@ impl Cache {
         !self.members.is_empty()
     }
 
-    /// Makes the groups that classes need, reads them back, and removes them when no class needs them.
+    /// Creates the groups that classes need, reads them back, and removes them when no class needs them.
     pub(super) fn tend(&mut self, governor: &Governor, settings: &Settings, now: Instant) {
         self.strangers = None;
         let wanted = settings.cache_confined();
         if self.wanted != wanted {
             self.put_back();
-            // What was not possible may be now.
+            // An earlier failure may not recur.
             self.refused.iter_mut().for_each(|(_, until)| *until = now);
             (self.wanted, self.is_lever_new) = (wanted, true);
         }
@@ -161,7 +163,7 @@ impl Cache {
         (self.next_look, self.is_lever_new) = (now + LOOK_EVERY, true);
     }
 
-    /// Reads everything back.
+    /// Reads the groups back.
     fn look(&mut self, now: Instant) {
         let Some(made) = &self.made else { return };
         let (home, faults) = (made.groups.home(), made.groups.faults());
@@ -194,7 +196,7 @@ impl Cache {
         self.faults = faults;
     }
 
-    /// A group is gone, or nothing can be shared out any more: everything is put back, and tried again later.
+    /// A group has disappeared, or the cache can no longer be divided: everything is undone, and tried again later.
     fn lose(&mut self, why: String, now: Instant) {
         tracing::warn!(why, "classes are not confined to their parts of the cache any more");
         self.put_back();
@@ -202,7 +204,7 @@ impl Cache {
         self.refused = Some((format!("{why}; tried again within a minute"), now + REFUSED_FOR));
     }
 
-    /// Where a process should be that serves a class with this part of the cache.
+    /// Requests the group for a process that serves a class with this part of the cache.
     pub(super) fn wish(&mut self, process: i32, part: CacheUse, postmaster: ProcessIdentity, now: Instant) {
         let Some(made) = &self.made else { return };
         let place = made.places.get(&part).copied().flatten();
@@ -222,7 +224,7 @@ impl Cache {
         self.bring(process, place, now);
     }
 
-    /// A parallel worker should be where its leader is.
+    /// Puts a parallel worker in its leader's group.
     pub(super) fn follow(&mut self, worker: i32, leader: i32, postmaster: ProcessIdentity, now: Instant) {
         let Some(leader) = self.members.get(&leader).filter(|leader| leader.trouble.is_none()) else { return };
         let (place, part) = (leader.place, leader.part);
@@ -231,16 +233,16 @@ impl Cache {
         }
     }
 
-    /// Gets to know a process; `false` if it is none of the server's.
+    /// Adds a process; `false` if it does not belong to the server.
     fn meet(&mut self, process: i32, part: CacheUse, postmaster: ProcessIdentity, now: Instant) -> bool {
         let facts = ProcessFacts::of(&self.host, process);
-        // It has ended, or its number belongs to another process by now.
+        // It has ended, or another process has its number now.
         let facts = facts.filter(|facts| facts.parent == postmaster.id && is_postgres(facts));
         let (Some(facts), Some(made)) = (facts, &self.made) else { return false };
         let strangers = self.strangers.get_or_insert_with(|| made.groups.strangers());
         let elsewhere = strangers.get(&process);
         if elsewhere.is_some_and(|folder| is_of_plimsoll(folder)) {
-            // Another governor is about to end, and sends it home.
+            // Another governor is about to end, and will move it back.
             return false;
         }
         let elsewhere = elsewhere.map(|folder| {
@@ -253,7 +255,7 @@ impl Cache {
         true
     }
 
-    /// Moves a process, unless it is there.
+    /// Moves a process, unless it is in that group already.
     fn bring(&mut self, process: i32, place: Option<usize>, now: Instant) {
         let (Some(made), Some(member)) = (&self.made, self.members.get_mut(&process)) else { return };
         if member.is_left || member.place == place {
@@ -273,7 +275,7 @@ impl Cache {
         }
     }
 
-    /// Forgets processes that have gone. One that still runs is not governed any more, and goes home.
+    /// Drops processes for which `is_there` is false. A running one is no longer governed, and is moved back.
     pub(super) fn keep(&mut self, is_there: impl Fn(i32) -> bool) {
         let Cache { host, made, members, is_list_new, .. } = self;
         members.retain(|process, member| {
@@ -286,10 +288,10 @@ impl Cache {
         });
     }
 
-    /// Puts everything back: processes go home, and the groups go.
+    /// Undoes everything: processes are moved back, and the groups are removed.
     pub(super) fn put_back(&mut self) {
         if let Some(made) = self.made.take() {
-            // Those in a group that is gone are not in the journal's way home any more.
+            // The journal cannot move back processes whose group has disappeared.
             self.members.iter().for_each(|(process, member)| send_home(&self.host, &made.groups, *process, member));
         }
         self.is_list_new |= self.members.values().any(|member| member.trouble.is_some());
@@ -302,22 +304,22 @@ impl Cache {
         self.members.values().filter(|member| member.place.is_some() && member.trouble.is_none()).count()
     }
 
-    /// Whether what is said of the lever has changed.
+    /// Whether the state of the lever has changed.
     pub(super) fn take_lever_news(&mut self) -> bool {
         std::mem::take(&mut self.is_lever_new)
     }
 
-    /// Whether the list of those who are not where they should be has changed.
+    /// Whether the list of misplaced processes has changed.
     pub(super) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.is_list_new)
     }
 
-    /// Those who are not where they should be, and why.
+    /// The misplaced processes, and the reasons.
     pub(super) fn troubles(&self) -> Vec<(i32, String)> {
         self.members.iter().filter_map(|(process, member)| Some((*process, member.trouble.clone()?))).collect()
     }
 
-    /// Says whether classes have their parts of the cache, and which.
+    /// Reports whether classes are confined to parts of the cache, and how.
     pub(super) fn tell(&self, governor: &Governor, settings: &Settings) {
         levers::set(governor, levers::CACHE, self.words(settings));
     }

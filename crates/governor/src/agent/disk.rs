@@ -1,11 +1,13 @@
-//! Limits on what classes that yield read from the server's disk while others wait for it.
+//! Limits on the disk reads of yielding classes while other sessions wait for the server's disk.
 //!
-//! Every walk checks which server processes of important sessions wait for a disk. Every [`WINDOW`], these waits, the activity of
-//! the disk, and the reads for sessions that yield go to [`DiskShare`], which decides on a limit. While a limit is in force,
-//! those sessions' processes belong in a control group of ours ([`DiskGroup`]), to which `groups` moves them. When it is lifted
-//! they return, and the empty group is removed. While no session that yields is at work, nothing is checked.
+//! Every walk checks which server processes of important sessions wait for a disk. Every [`WINDOW`], these waits, the
+//! activity of the disk, and the reads for yielding sessions go to [`DiskShare`], which decides on a limit. While a
+//! limit is in force, those sessions' processes belong in a control group of ours ([`DiskGroup`]), to which `groups`
+//! moves them. When it is lifted they return, and the empty group is removed. While no yielding session is active,
+//! nothing is checked.
 //!
-//! A target of a class above may allow them less ([`Settings::disk_held`]): the lower of the two limits is in force.
+//! A target of a more important class may set a lower limit ([`Settings::disk_held`]): the lower of the two is in
+//! force.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -30,56 +32,56 @@ use crate::registry::Phase;
 use crate::settings::{CpuShare, Settings};
 use crate::watch::levers;
 
-/// From one decision to the next.
+/// The interval between decisions.
 pub(super) const WINDOW: Duration = Duration::from_millis(200);
 
-/// Processes of which is asked, in one look, whether they wait.
+/// The most processes that one look checks for waiting.
 const LOOKS_MAX: usize = 32;
 
-/// Processes of which is asked, in one window, what was read for them; those at work come first.
+/// The most processes whose reads are measured in one window; active ones come first.
 const READERS_MAX: usize = 128;
 
-/// A limit that has changed by less than this share is left: the kernel starts counting again with each change of a limit.
+/// A limit that would change by less than this share is kept: the kernel restarts its accounting with each change.
 const CHANGE_LEAST: f64 = 0.05;
 
-/// The floor of a limit is at least so many windows of the kernel's read-ahead per second: a page that is being read ahead within
-/// the limit keeps every session waiting that wants it.
+/// The lowest limit, in windows of the kernel's read-ahead per second: a page that is being read ahead within the limit
+/// blocks every session that needs it.
 const READ_AHEADS_PER_S: u64 = 4;
 
-/// And at least that, bytes per second.
+/// The lowest limit in bytes per second, if that is more.
 const FLOOR_LEAST: u64 = 1_000_000;
 
 #[derive(Debug)]
 pub(super) struct Disk {
     host: Host,
     state: PathBuf,
-    /// The server's first process and its disk; in words why it cannot be limited.
+    /// The server's first process and its disk, or why the disk cannot be limited.
     server: Result<(ProcessIdentity, DiskWatch, String), String>,
     share: DiskShare,
-    /// What those who yield may read, bytes per second; `None` for any amount.
+    /// What yielding sessions may read together, in bytes per second; `None` for unlimited.
     limit: Option<u64>,
     count: Option<Count>,
     group: Option<DiskGroup>,
-    /// What the group's processes get of the cores, in version 2.
+    /// The CPU floor of the group's processes, in version 2.
     floor: Floor,
-    /// Where processes that yield are to be.
+    /// The group for yielding processes.
     folders: Folders,
-    /// What the kernel has refused, and until when nothing is tried.
+    /// The kernel's refusal, and until when no limit is tried.
     refused: Option<(String, Instant)>,
-    /// What was reported last.
+    /// The last reported state.
     told: Option<Told>,
 }
 
-/// The limit in force and why there is that one.
+/// The limit in force, and the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Told {
     limit: Option<u64>,
     word: DiskWord,
-    /// It is that of a target.
+    /// It was set by a target.
     is_held: bool,
 }
 
-/// What is counted in a window.
+/// The measurements of a window.
 #[derive(Debug)]
 struct Count {
     began: Instant,
@@ -88,18 +90,18 @@ struct Count {
     important: f64,
     waiting: f64,
     ended: u64,
-    /// What had been read for each process that yields.
+    /// Bytes read so far for each yielding process.
     read: HashMap<i32, u64>,
 }
 
-/// What one look at the sessions has seen.
+/// The result of one look at the sessions.
 #[derive(Debug, Default)]
 struct Look {
     important: usize,
-    /// Important processes that were asked for, and those of them that waited.
+    /// Important processes that were checked, and how many of them were waiting.
     asked: usize,
     waiting: usize,
-    /// Processes that yield, those at work first.
+    /// Yielding processes, active ones first.
     yielding: Vec<i32>,
     is_yielding_at_work: bool,
 }
@@ -122,7 +124,7 @@ impl Disk {
         }
     }
 
-    /// The server has become known, or is not known any more.
+    /// The server has become known or unknown.
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
         self.server = server.clone().and_then(|postmaster| {
@@ -132,39 +134,39 @@ impl Disk {
         (self.refused, self.told) = (None, None);
     }
 
-    /// Whether it has anything to do.
+    /// Whether it has work to do.
     pub(super) fn is_wanted(&self, settings: &Settings) -> bool {
         self.group.is_some() || self.server.is_ok() && has_yielders(settings)
     }
 
-    /// Whether processes are being counted, their workers with them.
+    /// Whether the reads of processes and their workers are being measured.
     pub(super) fn is_counting(&self) -> bool {
         self.count.is_some()
     }
 
-    /// Whether processes of a class belong into the group, and which that is.
+    /// The group for processes of the class, if they belong in it.
     pub(super) fn folders(&self, settings: &Settings, class: ClassIndex) -> Option<&Folders> {
         (!self.folders.is_empty() && settings.yields_disk(class)).then_some(&self.folders)
     }
 
-    /// Whether a class gets idle time of the cores instead of its nice value, because its reads are limited: an important read that has
-    /// come back from the disk would wait for the end of a scan's slice.
+    /// Whether a class gets idle time instead of its nice value while its reads are limited: otherwise an important
+    /// process would wait for the end of a scan's time slice when its read has completed.
     pub(super) fn makes_idle(&self, settings: &Settings, class: ClassIndex) -> bool {
         self.folders(settings, class).is_some() && matches!(settings.share_of(class), CpuShare::Nice(_))
     }
 
-    /// The classes of which that is true that need a group for the cores, and what they get at least, percent of all cores. In version 2
-    /// the group with the limit is that group.
+    /// The classes for which [`makes_idle`](Self::makes_idle) holds and that need a CPU group, with their floors in
+    /// percent of all cores. In version 2 the group with the limit serves as that group.
     pub(super) fn idle_classes(&self, settings: &Settings) -> Floors {
         let is_unified = self.group.as_ref().is_some_and(DiskGroup::is_unified);
         let idle = settings.indexed().filter(|(class, _)| !is_unified && self.makes_idle(settings, *class));
         idle.map(|(class, _)| (class, LIMITED_FLOOR_PERCENT)).collect()
     }
 
-    /// Looks, and decides when it is time.
+    /// Takes a look, and decides when a window has ended.
     pub(super) fn tend(&mut self, governor: &Governor, settings: &Settings, workers: &Workers, now: Instant) {
         if self.folders.is_empty() && self.group.as_ref().is_some_and(DiskGroup::is_empty) {
-            // No process belongs in the group any more, and none is there: it is removed.
+            // No process belongs in the group any more, and it is empty: it is removed.
             self.group = None;
         }
         let is_barred = self.refused.as_ref().is_some_and(|(_, until)| now < *until);
@@ -182,7 +184,7 @@ impl Disk {
         }
         let look = self.look(governor, settings);
         if !look.is_yielding_at_work && self.share.limit().is_none() {
-            // What a target leaves them stays in force until it leaves them more.
+            // A limit set by a target stays in force until the target lifts it.
             self.rest(governor, settings);
             return;
         }
@@ -221,7 +223,7 @@ impl Disk {
         }
     }
 
-    /// No session that yields is at work, and none waits for what they read.
+    /// No yielding session is active, and no limit of our own is in force.
     fn rest(&mut self, governor: &Governor, settings: &Settings) {
         self.count = None;
         publish(governor, self.share.least().map(|least| DiskReading { read_bytes_per_s: 0, least }));
@@ -248,7 +250,7 @@ impl Disk {
         }
         look.important = important.len();
         look.is_yielding_at_work = !look.yielding.is_empty();
-        // A read of `/proc` for each of them is a waste while there is nothing to decide.
+        // Reading `/proc` for each of them is a waste while there is nothing to decide.
         if look.is_yielding_at_work || self.share.limit().is_some() {
             important.truncate(LOOKS_MAX);
             look.asked = important.len();
@@ -269,7 +271,8 @@ impl Disk {
         match (&mut self.group, &self.server) {
             (Some(group), _) => {
                 let now = group.in_force().unwrap_or(0) as f64;
-                // A limit that is divided with the server's own is looked at each time: others may have changed that.
+                // A limit that is divided with the server's own is checked each time, because another process may have
+                // changed the server's.
                 if (limit as f64 - now).abs() >= CHANGE_LEAST * now || group.is_dividing() {
                     group.limit(limit)?;
                 }
@@ -290,7 +293,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Ends the limit; processes go home in the same walk.
+    /// Lifts the limit; processes are moved back in the same walk.
     fn lift(&mut self, governor: &Governor, settings: &Settings) {
         (self.count, self.folders) = (None, Folders::default());
         publish(governor, None);
@@ -300,7 +303,7 @@ impl Disk {
         }
     }
 
-    /// Puts everything back at once. Processes that are in the group have been sent home before.
+    /// Undoes everything at once. Processes in the group have been moved back before.
     pub(super) fn put_back(&mut self) {
         (self.group, self.count, self.folders, self.told) = (None, None, Folders::default(), None);
         (self.share, self.limit) = (nobody_limited(), None);
@@ -321,7 +324,7 @@ impl Disk {
         self.tell(governor, settings);
     }
 
-    /// Says whether limits work, and which is in force.
+    /// Reports whether limits work, and the one in force.
     pub(super) fn tell(&self, governor: &Governor, settings: &Settings) {
         let told = self.told.unwrap_or(Told { limit: None, word: DiskWord::Calm, is_held: false });
         governor.health.lock().disk_limit = told.limit;
@@ -352,12 +355,12 @@ impl Told {
     }
 }
 
-/// Lets targets know what can be limited.
+/// Publishes the measured reads and the lowest limit, for targets.
 pub(super) fn publish(governor: &Governor, reading: Option<DiskReading>) {
     governor.health.lock().disk_reading = reading;
 }
 
-/// Its bounds come with the first decision.
+/// Its bounds are set at the first decision.
 fn nobody_limited() -> DiskShare {
     DiskShare::new(DiskBounds { floor_share: 0.5, floor_bytes_per_s: FLOOR_LEAST })
 }
@@ -374,18 +377,18 @@ fn bounds(settings: &Settings, watch: &DiskWatch) -> DiskBounds {
     }
 }
 
-/// Statements of important transactions that have ended so far.
+/// The number of statements of important transactions that have ended so far.
 fn ended(governor: &Governor, settings: &Settings) -> u64 {
     let classes = (0..).map(ClassIndex).zip(governor.statistics.classes());
     let important = classes.filter(|(place, _)| {
         // A class that a reload has just added counts from the next window on.
         usize::from(place.0) < settings.classes.len() && !settings.yields_disk(*place)
     });
-    // Relaxed: a figure of a moment ago is as good.
+    // Relaxed: a slightly outdated count is good enough.
     important.map(|(_, class)| class.units.load(Ordering::Relaxed)).sum()
 }
 
-/// What has been read so far for processes that yield, and for their parallel workers.
+/// The bytes read so far for yielding processes and their parallel workers.
 fn read(host: &Host, yielding: &[i32], workers: &Workers) -> HashMap<i32, u64> {
     let all = yielding.iter().flat_map(|process| workers.of(*process).chain([*process]));
     all.filter_map(|process| Some((process, read_bytes(host, process)?))).collect()
@@ -400,7 +403,7 @@ impl Count {
         }
     }
 
-    /// What was seen from this count's beginning until the next one's; `None` without looks.
+    /// The measurements from the beginning of this count to that of the next; `None` without looks.
     fn until(&self, next: &Count, leaders: &[i32]) -> Option<DiskSight> {
         let window = next.began.saturating_duration_since(self.began);
         if self.looks == 0 || window.is_zero() {
@@ -408,7 +411,7 @@ impl Count {
         }
         let new = |(process, read): (&i32, &u64)| match self.read.get(process) {
             Some(before) => read.saturating_sub(*before),
-            // A worker began within the window; a session may have begun long ago and served another class.
+            // A worker began within the window; a session may be older and have served another class.
             None if leaders.contains(process) => 0,
             None => *read,
         };

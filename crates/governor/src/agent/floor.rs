@@ -1,4 +1,4 @@
-//! The weight with which the processes of a group that gets idle time of the cores keep a floor of them ([`CpuFloor`]).
+//! The weight that guarantees the processes of an idle-time group a floor of the cores ([`CpuFloor`]).
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use plimsoll_policy::{CpuFloor, CpuSeen};
 
 use super::REFUSED_FOR;
 
-/// For how long the group's processes are watched before its weight may change.
+/// How long the group's processes are measured before its weight may change.
 const WINDOW: Duration = Duration::from_millis(250);
 
-/// For how long each process, by its number, has been on a core, and for how long it has waited for one.
+/// How long each process, by its ID, has run on a core, and how long it has waited for one.
 type Times = BTreeMap<i32, (Duration, Duration)>;
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ pub(super) struct Floor {
     window: Option<Window>,
 }
 
-/// When a window began, and what the times were then.
+/// When a window began, and the times at that point.
 #[derive(Debug)]
 struct Window {
     began: Instant,
@@ -32,7 +32,7 @@ struct Window {
 }
 
 impl Floor {
-    /// Gives the group the weight with which its processes have `percent` of all cores at least while they want that much.
+    /// Sets the group's weight so that its processes get at least `percent` of all cores if they need that much.
     pub(super) fn tend(&mut self, group: GroupCores<'_>, percent: u32, cores: Option<u32>, now: Instant) {
         let before = self.control.weight();
         let is_barred = self.no_weight_until.is_some_and(|until| now < until);
@@ -54,7 +54,7 @@ impl Floor {
                 let window = now.saturating_duration_since(earlier.began);
                 let (ran, waited) = spent(&earlier.times, &times, window);
                 let busy = processors.zip(earlier.processors).and_then(|(now, then)| {
-                    // Idle time of cores that the server may not use is no use to it.
+                    // The server cannot use the idle time of cores that it is not allowed on.
                     let is_all = u32::try_from(now.cores) == Ok(cores);
                     now.since(&then).busy_share().filter(|_| is_all)
                 });
@@ -70,7 +70,7 @@ impl Floor {
             Ok(()) => tracing::debug!(?weight, "the weight of a group that gets idle time of the cores"),
             Err(error) => {
                 tracing::warn!(%error, "processes that get idle time of the cores may get less than their floor");
-                // Half a change would be more than they are to have.
+                // After half a change they could get more than intended.
                 if let Err(error) = group.give(None) {
                     tracing::warn!(%error, "their group may not be idle");
                 }
@@ -80,12 +80,12 @@ impl Floor {
     }
 }
 
-/// How long processes were on a core and waited for one within a window. One that has come counts from its beginning, but at most for
-/// the length of the window, because it may have served another class before; what one did that has ended since the last look is lost, so
-/// that the others get a little more than their floor.
+/// How long processes ran and waited within a window. A new process counts from its beginning, but at most for the
+/// length of the window, because it may have served another class before. The times of a process that has ended since
+/// the last look are lost, so the others get a little more than their floor.
 fn spent(earlier: &Times, now: &Times, window: Duration) -> (Duration, Duration) {
     now.iter().fold((Duration::ZERO, Duration::ZERO), |(ran, waited), (process, (on, off))| {
-        // A number that is another process's now has less than it had.
+        // If another process has the number now, its times are lower.
         let (on_before, off_before) =
             earlier.get(process).filter(|before| before.0 <= *on).copied().unwrap_or_default();
         (ran + (*on - on_before).min(window), waited + off.saturating_sub(off_before).min(window))

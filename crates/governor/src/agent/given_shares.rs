@@ -9,30 +9,31 @@ use plimsoll_machine::process_share::{ProcessFacts, ProcessShare, ShareError};
 use super::server::is_postgres;
 use crate::settings::CpuShare;
 
-/// Gives processes their shares, and puts back those that they had.
+/// Sets the shares of processes, and restores their original ones.
 #[derive(Debug)]
 pub(super) struct GivenShares {
     pub(super) host: Host,
-    /// What is held of each process, by its number.
+    /// The known state of each process, by its ID.
     held: BTreeMap<i32, Held>,
-    /// The processes that were asked for since the walk began.
+    /// The processes that were requested since the walk began.
     asked: BTreeSet<i32>,
-    /// What every process of the server had when it began, where that is known: beside a server, whose processes may have shares
-    /// that a governor gave them which was killed. Otherwise a process is taken to have had what it has when it is first seen.
+    /// The original share of every process of the server, if it is known. Beside a server, processes may have shares
+    /// that a killed governor set. Otherwise the share that a process has when it is first seen is taken as its
+    /// original.
     pub(super) first: Option<ProcessShare>,
     /// Whether the list of processes that cannot be changed differs from the reported one.
     is_list_new: bool,
 }
 
-/// What is known of a process that was to be given a share.
+/// The state of a process whose share was to be set.
 #[derive(Debug)]
 struct Held {
     identity: ProcessIdentity,
-    /// What it had.
+    /// Its original share.
     before: ProcessShare,
-    /// What it was to be given last.
+    /// The last share requested for it.
     share: CpuShare,
-    /// Why it does not have that.
+    /// Why it does not have that share.
     trouble: Option<String>,
 }
 
@@ -46,18 +47,18 @@ impl GivenShares {
         self.asked.clear();
     }
 
-    /// Whether a process was asked for since the walk began.
+    /// Whether a process was requested since the walk began.
     pub(super) fn was_asked_for(&self, process: i32) -> bool {
         self.asked.contains(&process)
     }
 
-    /// A walk has ended: who was not asked for has gone, or, beside a server, is not governed any more.
+    /// A walk has ended: processes that were not requested have ended or, beside a server, are no longer governed.
     pub(super) fn end(&mut self) {
         let GivenShares { host, held, asked, first, is_list_new } = self;
         held.retain(|process, held| {
             let stays = asked.contains(process);
             if !stays && first.is_some() && held.share != CpuShare::Untouched {
-                // Of those who have ended nothing is left to be put back.
+                // Processes that have ended have nothing to restore.
                 let _ = held.before.give(host, held.identity);
             }
             *is_list_new |= !stays && held.trouble.is_some();
@@ -65,12 +66,12 @@ impl GivenShares {
         });
     }
 
-    /// The shares that processes have by us.
+    /// The shares that we have set.
     pub(super) fn shares(&self) -> impl Iterator<Item = (i32, CpuShare)> {
         self.held.iter().map(|(process, held)| (*process, held.share))
     }
 
-    /// Brings a process of the server to a share, unless it has it.
+    /// Sets the share of a server process, unless it has that share.
     pub(super) fn bring(&mut self, process: i32, share: CpuShare, postmaster: ProcessIdentity) {
         self.asked.insert(process);
         match self.held.get(&process) {
@@ -78,7 +79,7 @@ impl GivenShares {
             None if share == CpuShare::Untouched && self.first.is_none() => return,
             _ => {}
         }
-        // That a known process is still the same one is seen before anything is given to it.
+        // Setting a share first verifies that a known process is still the same one.
         let known = self.held.get(&process).map(|held| (held.identity, held.before));
         let Some((identity, before)) = known.or_else(|| self.meet(process, postmaster)) else { return };
         let wanted = match share {
@@ -91,7 +92,7 @@ impl GivenShares {
         self.is_list_new |= given.is_err() || self.held.get(&process).is_some_and(|held| held.trouble.is_some());
         match given {
             Err(ShareError::Ended(_)) => drop(self.held.remove(&process)),
-            // Tried again in the next walk; until then it is as it was.
+            // The next walk tries again; until then its share is unchanged.
             Err(error) if error.is_passing() => {}
             given => {
                 let trouble = given.err().map(|error| error.to_string());
@@ -100,22 +101,22 @@ impl GivenShares {
         }
     }
 
-    /// Which process a number is and with which share it began; `None` if it is none of the server's: it has ended, or the number
-    /// belongs to another process by now, and the session will end, too.
+    /// The identity and the original share of a process; `None` if it does not belong to the server: it has ended, or
+    /// another process has its number now, and its session will end, too.
     fn meet(&self, process: i32, postmaster: ProcessIdentity) -> Option<(ProcessIdentity, ProcessShare)> {
         let facts = ProcessFacts::of(&self.host, process)?;
         if facts.parent != postmaster.id || !is_postgres(&facts) {
             return None;
         }
         let before = self.first.map_or(facts.share, |first| ProcessShare {
-            // Each process of a server is a session of its own, and so is its autogroup.
+            // Each server process leads a session of its own, and so has an autogroup of its own.
             autogroup: facts.share.autogroup.map(|_| 0),
             ..first
         });
         Some((facts.identity, before))
     }
 
-    /// Gives all processes back what they had. Those that have ended need nothing.
+    /// Restores the shares of all processes. Processes that have ended need nothing.
     pub(super) fn put_back(&mut self) {
         for held in self.held.values().filter(|held| held.share != CpuShare::Untouched) {
             match held.before.give(&self.host, held.identity) {
@@ -130,12 +131,12 @@ impl GivenShares {
         self.held.clear();
     }
 
-    /// Whether the list of those who cannot be touched has changed.
+    /// Whether the list of processes that cannot be changed has changed.
     pub(super) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.is_list_new)
     }
 
-    /// Those who do not have what they should, and why.
+    /// The processes without the requested share, and the reasons.
     pub(super) fn untouchable(&self) -> Vec<(i32, String)> {
         self.held.iter().filter_map(|(process, held)| Some((*process, held.trouble.clone()?))).collect()
     }

@@ -1,9 +1,9 @@
 //! The control groups of classes: which ones each server process should be in, and a thread that moves it.
 //!
-//! A move takes the kernel 10 to 20 ms (version 1), so a separate thread does it and the agent does not wait. Moves are therefore
-//! too expensive for sessions whose transactions change their class: a process is moved to the groups of a class once its session
-//! has served it for [`SETTLED`], or has just begun. Until then it stays where its server had put it, so a limit that was made
-//! for others does not hold back important work.
+//! A move takes the kernel 10 to 20 ms (version 1), so a separate thread does it and the agent does not wait. Moves are
+//! therefore too expensive for sessions whose transactions change their class: a process is moved to the groups of a
+//! class once its session has served it for [`SETTLED`], or has just begun. Until then it stays in the server's group,
+//! so that a limit meant for others does not hold back important work.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -22,33 +22,33 @@ use plimsoll_policy::ClassIndex;
 use super::server::is_postgres;
 use crate::settings::Settings;
 
-/// For how long a session has to serve a class before its process is moved to that class's groups.
+/// How long a session must serve a class before its process is moved to that class's groups.
 pub(super) const SETTLED: Duration = Duration::from_secs(1);
 
 /// Folders of control groups, one for each hierarchy.
 pub(super) type Folders = Arc<[PathBuf]>;
 
-/// Who should be where.
+/// Requests groups for processes.
 #[derive(Debug)]
 pub(super) struct Groups {
     host: Host,
     wishes: BTreeMap<i32, Wish>,
     mover: Option<Mover>,
     troubles: Troubles,
-    /// Whether processes may be in groups of classes because a governor was killed that had moved them.
+    /// Whether a killed governor may have left processes in groups of classes.
     pub(super) may_be_left: bool,
-    /// The groups of all classes, if so.
+    /// The groups of all classes, in that case.
     of_classes: Folders,
 }
 
-/// What a process's session asks for.
+/// The groups that a process's session requests.
 #[derive(Debug)]
 struct Wish {
     folders: Folders,
-    /// Which class it serves, and since when.
+    /// The class that it serves, and since when.
     class: ClassIndex,
     since: Instant,
-    /// The group to which the mover should move it.
+    /// The groups last sent to the mover.
     told: Folders,
 }
 
@@ -58,17 +58,18 @@ struct Mover {
     thread: JoinHandle<()>,
 }
 
-/// Where a process is to be; nowhere is where it was before.
+/// Where a process must be moved; without folders, to its original groups.
 #[derive(Debug)]
 struct Order {
     process: i32,
     postmaster: ProcessIdentity,
     folders: Folders,
-    /// Groups of classes that it is to leave for those of the server's first process, whichever governor moved it there.
+    /// Groups of classes that it must leave for those of the server's first process, even if another governor moved it
+    /// there.
     leaves: Folders,
 }
 
-/// Why processes are not where they should be, by number, and whether that has changed since it was reported.
+/// Why processes are misplaced, by process ID, and whether that has changed since it was reported.
 #[derive(Debug, Clone, Default)]
 struct Troubles(Arc<Mutex<(BTreeMap<i32, String>, bool)>>);
 
@@ -84,7 +85,7 @@ impl Groups {
         }
     }
 
-    /// The classes, whose groups processes may have to leave.
+    /// The groups of all classes, which processes may have to leave.
     pub(super) fn of_classes(&mut self, settings: &Settings) {
         if self.may_be_left {
             let folders = settings.classes.iter().flat_map(|class| class.control_groups.iter().cloned());
@@ -97,7 +98,7 @@ impl Groups {
         !self.wishes.is_empty()
     }
 
-    /// Where a process that serves a class should be.
+    /// Requests the groups for a process that serves a class.
     pub(super) fn wish(
         &mut self,
         process: i32,
@@ -127,26 +128,26 @@ impl Groups {
             let leaves = Folders::clone(&self.of_classes);
             let order = Order { process, postmaster, folders: Folders::clone(place), leaves };
             let mover = self.mover.get_or_insert_with(|| Mover::start(self.host.clone(), self.troubles.clone()));
-            // A mover that could not be started has reported it.
+            // If the mover could not be started, it has reported that.
             let _ = mover.orders.send(order);
         }
     }
 
-    /// A parallel worker should be where its leader is.
+    /// Puts a parallel worker in its leader's groups.
     pub(super) fn follow(&mut self, worker: i32, leader: i32, postmaster: ProcessIdentity, now: Instant) {
-        // The place of workers does not matter if their leader has none.
+        // Workers need no group if their leader has none.
         let Some(wish) = self.wishes.get(&leader) else { return };
         let (class, folders) = (wish.class, Folders::clone(&wish.told));
         self.wish(worker, class, &folders, postmaster, now);
     }
 
-    /// Forgets processes that have gone.
+    /// Drops processes for which `is_there` is false.
     pub(super) fn keep(&mut self, is_there: impl Fn(i32) -> bool) {
         self.wishes.retain(|process, _| is_there(*process));
         self.troubles.change(|troubles| troubles.retain(|process, _| is_there(*process)));
     }
 
-    /// Moves all processes back to where they were, and waits for that.
+    /// Moves all processes back to their original groups, and waits for that.
     pub(super) fn put_back(&mut self) {
         self.wishes.clear();
         if let Some(Mover { orders, thread }) = self.mover.take() {
@@ -158,12 +159,12 @@ impl Groups {
         self.troubles.change(BTreeMap::clear);
     }
 
-    /// Whether the list of those who are not where they should be has changed.
+    /// Whether the list of misplaced processes has changed.
     pub(super) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.troubles.0.lock().1)
     }
 
-    /// Those who are not where they should be, and why.
+    /// The misplaced processes, and the reasons.
     pub(super) fn troubles(&self) -> Vec<(i32, String)> {
         self.troubles.0.lock().0.iter().map(|(process, why)| (*process, why.clone())).collect()
     }
@@ -190,18 +191,18 @@ impl Mover {
     }
 }
 
-/// What the mover knows.
+/// The state of the mover.
 struct Moves {
     host: Host,
     troubles: Troubles,
-    /// Where those were that it has moved, in each hierarchy.
+    /// The original group of each moved process, in each hierarchy.
     homes: HashMap<ProcessIdentity, Vec<GroupFolder>>,
 }
 
 impl Moves {
     fn run(mut self, orders: &Receiver<Order>) {
         while let Ok(order) = orders.recv() {
-            // While one was moved others may have come, of which the last for each process counts.
+            // During a move more orders may have arrived; only the last for each process counts.
             let mut last: BTreeMap<i32, Order> = BTreeMap::from([(order.process, order)]);
             last.extend(orders.try_iter().map(|order| (order.process, order)));
             for order in last.into_values() {
@@ -218,7 +219,7 @@ impl Moves {
     fn carry_out(&mut self, order: &Order) {
         let facts = ProcessFacts::of(&self.host, order.process);
         let facts = facts.filter(|facts| facts.parent == order.postmaster.id && is_postgres(facts));
-        // It has ended, or its number belongs to another process by now.
+        // It has ended, or another process has its number now.
         let Some(process) = facts.map(|facts| facts.identity) else { return };
         if let Some(homes) = self.homes.remove(&process) {
             self.send_home(process, &homes);
@@ -238,7 +239,7 @@ impl Moves {
         });
     }
 
-    /// Moves a process out of groups in which a governor has left it that was killed.
+    /// Moves a process out of groups in which a killed governor has left it.
     fn leave(&self, process: ProcessIdentity, order: &Order) {
         for folder in order.leaves.iter() {
             let Ok(group) = GroupFolder::at(&self.host, folder.clone()) else { continue };
@@ -251,7 +252,7 @@ impl Moves {
     fn place(&mut self, process: ProcessIdentity, folder: PathBuf) -> Result<(), GroupError> {
         let group = GroupFolder::at(&self.host, folder)?;
         let Some(home) = group.beside(&self.host, process) else { return Err(GroupError::Ended(process.id)) };
-        // Noted first: whatever comes of the move, it is undone.
+        // Noted first, so that even a failed move is undone.
         self.homes.entry(process).or_default().push(home);
         group.take(&self.host, process)
     }

@@ -1,11 +1,12 @@
-//! The control group of classes with `cpu = "idle"`: a process with `SCHED_IDLE` alone keeps its core for milliseconds now and then.
+//! The control group of classes with `cpu = "idle"`: a process with only `SCHED_IDLE` now and then keeps its core for
+//! milliseconds.
 //!
-//! Processes that serve such a class belong in a group of ours that is idle itself ([`IdleGroup`]), to which `groups` moves them
-//! once they have settled in the class. They also get `SCHED_IDLE` at once. So do processes of classes with a nice value while their
-//! reads are limited (`disk`).
+//! Processes that serve such a class belong in a group of ours that is itself idle ([`IdleGroup`]), to which `groups`
+//! moves them once they have settled in the class. They also get `SCHED_IDLE` at once. So do processes of classes with
+//! a nice value while their reads are limited (`disk`).
 //!
-//! Where a class has a floor (`cpu_floor_percent`), the group has a weight as long as its processes get less than that as idle
-//! ones ([`Floor`]).
+//! If a class has a floor (`cpu_floor_percent`), the group has a weight as long as its processes would get less than
+//! that as idle ones ([`Floor`]).
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -24,24 +25,24 @@ use super::groups::Folders;
 use crate::governor::Governor;
 use crate::settings::{CpuShare, Settings};
 
-/// Classes whose processes get idle time of the cores only, and what they get at least, percent of all cores.
+/// Classes whose processes run only in idle time, and their floors in percent of all cores.
 pub(super) type Floors = BTreeMap<ClassIndex, u32>;
 
-/// What a class with a nice value gets of the cores at least while its reads are limited, percent of all cores.
+/// The floor of a class with a nice value while its reads are limited, in percent of all cores.
 pub(super) const LIMITED_FLOOR_PERCENT: u32 = 10;
 
 #[derive(Debug)]
 pub(super) struct Idle {
     host: Host,
     state: PathBuf,
-    /// The server's first process and how groups are made for it; in words why none is, or need be.
+    /// The server's first process and how its groups are created, or why none is possible or needed.
     server: Result<(ProcessIdentity, String), String>,
     group: Option<IdleGroup>,
-    /// Where processes are to be.
+    /// The group for processes of these classes.
     folders: Folders,
-    /// What the kernel has refused, and until when nothing is tried.
+    /// The kernel's refusal, and until when no group is tried.
     refused: Option<(String, Instant)>,
-    /// Which classes get idle time at present.
+    /// The classes that run in idle time at present.
     classes: Floors,
     floor: Floor,
 }
@@ -62,7 +63,7 @@ impl Idle {
         }
     }
 
-    /// The server has become known, or is not known any more. What killed governors have left was put back before.
+    /// The server has become known or unknown. Changes of killed governors have been undone before.
     pub(super) fn server(&mut self, server: &Result<ProcessIdentity, String>) {
         self.put_back();
         let server = server.clone();
@@ -70,8 +71,8 @@ impl Idle {
         self.refused = None;
     }
 
-    /// Makes the group for the first session of these classes, and removes it when there is none of them and it is empty. Whether people
-    /// are to be told.
+    /// Creates the group for the first session of these classes, and removes it when no class needs it and it is empty.
+    /// Returns whether the lever's report must be updated.
     pub(super) fn tend(&mut self, governor: &Governor, classes: Floors, now: Instant) -> bool {
         self.classes = classes;
         let Ok((postmaster, _)) = &self.server else { return false };
@@ -108,22 +109,22 @@ impl Idle {
         true
     }
 
-    /// Whether processes of a class belong into the group, and which that is.
+    /// The group for processes of the class, if they belong in it.
     pub(super) fn folders(&self, class: ClassIndex) -> Option<&Folders> {
         (!self.folders.is_empty() && self.classes.contains_key(&class)).then_some(&self.folders)
     }
 
-    /// Whether the group is of version 2, where a process is in one group only.
+    /// Whether the group is of version 2, where a process is in only one group.
     pub(super) fn is_unified(&self) -> bool {
         self.group.as_ref().is_some_and(IdleGroup::is_unified)
     }
 
-    /// Puts everything back at once. Processes that are in the group have been sent home before.
+    /// Undoes everything at once. Processes in the group have been moved back before.
     pub(super) fn put_back(&mut self) {
         (self.group, self.folders, self.floor) = (None, Folders::default(), Floor::default());
     }
 
-    /// How classes give way, for people; why by `SCHED_IDLE` alone.
+    /// How classes yield, for the console; or why only `SCHED_IDLE` is used.
     pub(super) fn how(&self) -> Result<&str, &str> {
         match (&self.server, &self.refused) {
             (Err(why), _) | (Ok(_), Some((why, _))) => Err(why),
@@ -132,7 +133,8 @@ impl Idle {
     }
 }
 
-/// What the classes with `cpu = "idle"` get at least, percent of all cores, each. A class whose control groups an operator has named stays in those.
+/// The floor of each class with `cpu = "idle"`, in percent of all cores. A class for which an operator has named
+/// control groups stays in those.
 pub(super) fn floors_set(settings: &Settings) -> Floors {
     let idle = settings
         .indexed()
@@ -140,7 +142,7 @@ pub(super) fn floors_set(settings: &Settings) -> Floors {
     idle.map(|(class, own)| (class, own.cpu_floor_percent.map_or(0, u32::from))).collect()
 }
 
-/// What the classes that yield and have less than others of the cores get at least, percent of all cores.
+/// The floors of the yielding classes with a smaller CPU share, in percent of all cores.
 pub(super) fn floors_limited(settings: &Settings) -> Floors {
     let yielding = settings.indexed().filter(|(class, _)| settings.yields_disk(*class));
     let floors = yielding.filter_map(|(class, own)| match settings.share_of(class) {
@@ -151,12 +153,12 @@ pub(super) fn floors_limited(settings: &Settings) -> Floors {
     floors.collect()
 }
 
-/// Whether all classes that yield have less than others of the cores, so that their group may.
+/// Whether all yielding classes have a smaller CPU share, so that their group may have one.
 pub(super) fn yielding_are_idle(settings: &Settings) -> bool {
     floors_limited(settings).len() == settings.disk_yielders().len()
 }
 
-/// What classes get at least together, percent of all cores.
+/// The sum of the floors, in percent of all cores.
 pub(super) fn sum(floors: &Floors) -> u32 {
     floors.values().sum::<u32>().min(100)
 }

@@ -1,4 +1,4 @@
-//! Whether the server's processes are processes of this machine whose CPU shares can be changed.
+//! Whether the server's processes run on this machine, and their CPU shares can be changed.
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::limiter::default_state_folder;
@@ -6,22 +6,22 @@ use plimsoll_machine::own_group;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_machine::process_share::{ProcessFacts, began_at, namespaced_numbers};
 
-/// How far apart the server's word on when a process began and the kernel's may be, seconds: the kernel's clock ticks, and
-/// the server looks at its clock a moment after the process began.
+/// The largest difference in seconds between the start times of a process that the server and the kernel report: the
+/// kernel counts in ticks, and the server reads its clock a moment after the process began.
 const BEGAN_APART_MAX: u64 = 3;
 
-/// A server that is reached without leaving this machine, as the control connection knows it.
+/// A server that is reached without leaving this machine, as seen by the control connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerHere {
-    /// The number that the server gives the process behind the control connection.
+    /// The process ID that the server reports for the control connection.
     pub backend: i32,
-    /// When that process began by the server's word, seconds since 1970.
+    /// When that process began according to the server, in seconds since 1970.
     pub backend_began: u64,
 }
 
-/// The server's first process, if its processes can be given shares and have them taken back; otherwise why not.
+/// The server's first process, if the shares of its processes can be set and restored; otherwise why not.
 ///
-/// A server in a container has its own process numbers, so a number that it reports may be that of any process here. The
+/// A server in a container has its own process IDs, so an ID that it reports may be that of any process here. The
 /// process behind the control connection has begun just now, so its start time identifies it.
 pub(crate) fn find(host: &Host, here: &ServerHere) -> Result<ProcessIdentity, String> {
     let elsewhere = || {
@@ -40,7 +40,7 @@ pub(crate) fn find(host: &Host, here: &ServerHere) -> Result<ProcessIdentity, St
     Ok(postmaster.identity)
 }
 
-/// Puts back what governors have left in control groups that were killed.
+/// Restores processes that killed governors have left in control groups.
 pub(super) fn restore_left_over(host: &Host) {
     for restored in own_group::restore_left_over(host, &host.path(default_state_folder())) {
         match restored {
@@ -50,13 +50,13 @@ pub(super) fn restore_left_over(host: &Host) {
     }
 }
 
-/// Whether it calls itself a PostgreSQL server, or a part of one.
+/// Whether the program is a PostgreSQL server, or part of one.
 pub(super) fn is_postgres(facts: &ProcessFacts) -> bool {
     facts.program.starts_with("postgres") || facts.program.starts_with("postmaster")
 }
 
-/// Gives the control connection's own process a little less, and then its old share back: if that is allowed, it is allowed for the others
-/// of the same server.
+/// Lowers the share of the control connection's own process, and restores it: if that is permitted, it is permitted for
+/// all processes of the server.
 fn try_out(host: &Host, backend: &ProcessFacts) -> Result<(), String> {
     let nice = if backend.share.nice < 19 { backend.share.nice + 1 } else { 18 };
     let given = backend.share.with_nice(nice).give(host, backend.identity);

@@ -1,4 +1,4 @@
-//! The agent on a made-up machine, and on this one with a real server.
+//! The agent on a simulated machine, and on this one with a real server.
 
 mod beside;
 mod cached;

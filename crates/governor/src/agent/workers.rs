@@ -1,4 +1,4 @@
-//! Parallel workers get the share of the process that they work for, its groups and its part of the cache.
+//! Parallel workers receive the share, the groups and the part of the cache of their leader.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use super::given_shares::GivenShares;
 use super::groups::Groups;
 use crate::settings::CpuShare;
 
-/// What gives workers what their leaders have.
+/// The settings that workers receive from their leaders.
 #[derive(Debug)]
 pub(super) struct Followers<'a> {
     pub(super) given_shares: &'a mut GivenShares,
@@ -28,9 +28,9 @@ impl Workers {
         self.0.of(leader)
     }
 
-    /// Brings every worker to its leader's share, to its groups and to its part of the cache.
-    /// Even if no class has a share or a group, they are looked for if they `count`. A walk lists children whether or not a process has begun,
-    /// and so forgets those that have ended.
+    /// Updates the share, the groups and the part of the cache of every worker. If workers `count`, they are looked for
+    /// even if no class has a share or a group. A walk lists children even if no process has begun, and so drops those
+    /// that have ended.
     pub(super) fn tend(
         &mut self,
         followers: Followers<'_>,

@@ -55,7 +55,7 @@ pub(super) struct Found {
     pub uses_cursors: bool,
 }
 
-/// Adds the names and facts of a text to `found`. `is_known` tells names that need not be added.
+/// Adds the names and facts of a text to `found`. `is_known` returns true for names that need not be added.
 pub(super) fn read(
     text: &[u8],
     rules: TextRules,
@@ -64,7 +64,7 @@ pub(super) fn read(
     found: &mut Found,
 ) -> Result<(), Unsafe> {
     read_once(text, rules, language, &is_known, found)?;
-    // The function may run while `standard_conforming_strings` has another value than now: both readings count.
+    // The function may run while `standard_conforming_strings` has another value: both readings count.
     if language != Language::Expression && memchr::memchr(b'\\', text).is_some() {
         let strings = if rules.strings == Strings::Standard { Strings::Escaped } else { Strings::Standard };
         read_once(text, TextRules { strings, ..rules }, language, &is_known, found)?;

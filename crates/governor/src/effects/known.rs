@@ -5,7 +5,7 @@ use plimsoll_policy::Unsafe;
 use super::body::Language;
 use crate::statement::effect::effect_of_name;
 
-/// Objects that PostgreSQL does not bring along have numbers from here on.
+/// Objects that PostgreSQL does not provide have numbers from here on.
 const FIRST_OWN: u32 = 16384;
 
 /// Volatile C functions of PostgreSQL's extensions whose effects end with their transaction: they generate a value, read, or

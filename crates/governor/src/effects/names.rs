@@ -8,14 +8,14 @@ use plimsoll_policy::Unsafe;
 use crate::statement::name::folded;
 use crate::statement::{Encoding, TextRules};
 
-/// Key words that are reserved in every version. They are names only in quotes or after a dot. Leaving
-/// them out keeps questions short.
+/// Key words that are reserved in every version. They are names only in quotes or after a dot. Leaving them out keeps
+/// questions short.
 const RESERVED: &str = "all and any array as asc both case cast check collate column constraint create default deferrable desc \
     distinct do else end except false fetch for foreign from grant group having in initially intersect into \
     lateral leading limit not null offset on only or order placing primary references returning select some \
     symmetric table then to trailing true union unique user using variadic when where window with";
 
-/// Adds the name that a piece stands for, unless it is known. Adds two where the server may fold letters in two ways.
+/// Adds the name that a token denotes, unless it is known. Adds two if the server may fold letters in two ways.
 pub(super) fn add(
     token: &Token<'_>,
     is_after_dot: bool,

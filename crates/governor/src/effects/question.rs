@@ -4,10 +4,10 @@
 //! finds first. The questions therefore qualify every table, function, type and operator. They avoid `IN`, `BETWEEN`,
 //! `NULLIF`, `USING` and `IS DISTINCT FROM`, because these look up an operator without a schema.
 //!
-//! The questions are not recursive; [`Inquiry`](super::Inquiry) asks again instead. The planner overestimates a recursive
-//! query so much that the server would compile it (`jit`).
+//! The questions are not recursive; [`Inquiry`](super::Inquiry) asks again instead. The planner overestimates the cost
+//! of a recursive query so far that the server would compile it (`jit`).
 //!
-//! Objects that PostgreSQL does not bring along have numbers from 16384 on.
+//! Objects that PostgreSQL does not provide have numbers from 16384 on.
 
 /// The texts of prepared statements, by name.
 pub(super) const PREPARED: &str = "select p.name, p.statement from pg_catalog.pg_prepared_statements p \
@@ -175,7 +175,7 @@ const DETAILS: &str = details!(
   case when p.prosqlbody is null then 'text' else 'parsed' end"
 );
 
-/// The question about properties, for a server of that version.
+/// The question about properties, for a server of the given version.
 pub(super) fn details(server_version_num: u32) -> &'static str {
     if server_version_num < 140_000 { DETAILS_BEFORE_14 } else { DETAILS }
 }

@@ -1,4 +1,5 @@
-//! Against a real server: adversaries hide what must not be run twice, and ordinary transactions are found safe.
+//! Against a real server: adversaries hide statements that must not run twice, and ordinary transactions are found
+//! safe.
 
 mod hostile;
 mod tables;
@@ -11,12 +12,12 @@ use plimsoll_postgres::url::ServerUrl;
 
 use super::*;
 
-/// Of a transaction of one text.
+/// An inquiry into a transaction of one text.
 pub(super) fn inquiry(text: &str) -> Inquiry {
     Inquiry::new([text.as_bytes()], TextRules::default(), [], &[], 150_000)
 }
 
-/// One server for all tests, each of which has a database of its own. It ends with the last of them.
+/// One server for all tests, each of which has a database of its own. It ends with the last test.
 fn server() -> Arc<PrivateServer> {
     static SHARED: Mutex<Weak<PrivateServer>> = Mutex::new(Weak::new());
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
@@ -37,7 +38,7 @@ struct Client {
     rules: TextRules,
     executed: Vec<&'static str>,
     allowed: Vec<String>,
-    /// The server's version, for which questions are written.
+    /// The server's version, which determines the questions.
     version: u32,
     /// How many questions the last verdict took.
     questions: u32,
@@ -45,7 +46,7 @@ struct Client {
 }
 
 impl Client {
-    /// A client in a new database of that name, after some statements.
+    /// A client in a new database, after the given statements.
     fn new(database: &str, setup: &[&str]) -> Client {
         let server = server();
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
@@ -63,7 +64,7 @@ impl Client {
         self.connection.run(sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
     }
 
-    /// The verdict on some texts.
+    /// The verdict on the given texts.
     fn verdict(&mut self, texts: &[&str]) -> Result<(), Unsafe> {
         let texts = texts.iter().map(|text| text.as_bytes());
         let executed = self.executed.iter().map(|name| name.as_bytes());
@@ -104,7 +105,7 @@ impl Client {
     }
 }
 
-/// A function that takes a lock of the session when it is called for a row.
+/// A function that takes a session lock when it is called for a row.
 const LOCKER: &str = "create function locker(int) returns bool language plpgsql volatile as \
     $$ begin perform pg_advisory_lock($1); return true; end $$";
 
@@ -151,8 +152,8 @@ fn what_pgbench_and_tpcc_do_is_safe() {
     }
 }
 
-/// A transaction calls a function that takes an advisory lock, or that runs what a text says. The governor saw the name of the
-/// function only and ran the transaction again, and the lock was held twice.
+/// A transaction calls a function that takes an advisory lock, or that runs a text. The governor saw only the name of
+/// the function and replayed the transaction, and the lock was held twice.
 #[test]
 fn functions_are_followed() {
     let mut client = Client::new(
@@ -245,7 +246,8 @@ fn what_runs_without_a_name_is_followed() {
     client.is_safe("insert into t values (1)");
 }
 
-/// Of a transaction that binds one older statement, which the server says was prepared with that text.
+/// An inquiry into a transaction that binds one older statement, which according to the server was prepared with the
+/// given text.
 fn prepared(name: &str, sql: &str) -> Inquiry {
     let mut inquiry = Inquiry::new([&b"select 1"[..]], TextRules::default(), [name.as_bytes()], &[], 150_000);
     assert!(matches!(inquiry.next(), Next::Ask(_)));
@@ -254,7 +256,7 @@ fn prepared(name: &str, sql: &str) -> Inquiry {
     inquiry
 }
 
-/// A client runs by EXECUTE, or by a Bind, what it has prepared before its transaction.
+/// A client runs by EXECUTE, or by a Bind, a statement that it has prepared before its transaction.
 #[test]
 fn prepared_statements_are_read() {
     let mut client = Client::new(
@@ -277,13 +279,14 @@ fn prepared_statements_are_read() {
     client.run("prepare hiding as select '\\'' || locker(1) || '\\''");
     client.run("set standard_conforming_strings = on");
     client.is_unsafe("execute hiding", Unsafe::SessionLock);
-    // A statement that was prepared by Parse may be any; PREPARE takes queries only.
+    // Parse can prepare any statement; PREPARE accepts only queries.
     for (name, sql) in
         [("ending", "commit"), ("dropping", "deallocate safe"), ("setting", "set client_encoding = sjis")]
     {
         assert_eq!(prepared(name, sql).next(), Next::Known(Err(Unsafe::PreparedStatement)), "{sql}");
     }
-    // pgbench and JDBC drivers keep a prepared BEGIN. While that was taken for unsafe, nothing of theirs was replayed.
+    // pgbench and JDBC drivers keep a prepared BEGIN. While that counted as unsafe, none of their transactions were
+    // replayed.
     for sql in ["begin", "start transaction isolation level serializable read write"] {
         assert!(matches!(prepared("b", sql).next(), Next::Ask(_)), "what it runs is asked for next: {sql}");
     }
@@ -295,7 +298,7 @@ fn prepared_statements_are_read() {
     client.is_unsafe("select 1", Unsafe::PreparedStatement);
 }
 
-/// A cursor WITH HOLD of an earlier transaction is moved by a function, under a name that is made up.
+/// A function moves a cursor WITH HOLD of an earlier transaction, under a computed name.
 #[test]
 fn older_cursors_are_seen() {
     let mut client = Client::new(
@@ -324,7 +327,7 @@ fn older_servers_are_asked_in_their_way() {
     client.is_safe("select lower('A')");
 }
 
-/// What takes too long to read is not read: a verdict costs the client's time.
+/// An inquiry stops when reading takes too long: a verdict costs the client's time.
 #[test]
 fn large_transactions_are_not_inquired_about() {
     let words: Vec<String> = (0..NAMES_MAX + 10).map(|number| format!("w{number}")).collect();
@@ -341,7 +344,7 @@ fn large_transactions_are_not_inquired_about() {
     assert_eq!(inquiry.next(), Next::Known(Err(Unsafe::Function)));
 }
 
-/// The server has no answer: a right was taken away, a time ran out. Nothing is known then, so nothing is proved.
+/// The server does not answer: a right was revoked, or a time-out expired. Nothing is known then, so nothing is proved.
 #[test]
 fn without_an_answer_nothing_is_proved() {
     for sql in ["select 1", "fetch c"] {

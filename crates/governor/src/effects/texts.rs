@@ -12,7 +12,7 @@ impl Inquiry {
     pub(super) fn read_text(&mut self, sql: &[u8]) {
         self.count_bytes(sql.len());
         let read = statement::read_with(sql, self.rules);
-        // The rules for reading later texts are not known after a change of rules.
+        // After a change of the rules, how to read later texts is unknown.
         let is_unknown = read.changes_code || read.changes_rules;
         if let Some(because) = read.unreplayable.or(is_unknown.then_some(Unsafe::Function)) {
             self.is_unsafe(because);
@@ -34,7 +34,7 @@ impl Inquiry {
             // The text includes PREPARE itself, which does not run again.
             let is_done = pieces.next().is_some_and(|first| first.is_word("prepare"));
             let because = read.unreplayable.filter(|because| !(is_done && *because == Unsafe::PreparedStatement));
-            // A replay begins its transaction as the client did: by a BEGIN that drivers keep prepared, too.
+            // A replay begins its transaction as the client did, possibly by a BEGIN that a driver keeps prepared.
             let is_control = read.ends.is_some() || read.savepoint;
             let is_unknown = is_control || read.changes_code || read.changes_rules;
             if let Some(because) = because.or(is_unknown.then_some(Unsafe::PreparedStatement)) {

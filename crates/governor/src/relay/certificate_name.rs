@@ -1,4 +1,4 @@
-//! Whom a client's certificate names: the common name of its subject, as PostgreSQL's `cert` takes it.
+//! The name in a client's certificate: the common name of its subject, as for PostgreSQL's `cert`.
 
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
@@ -14,7 +14,8 @@ const IA5: u8 = 0x16;
 /// The number of the attribute `commonName`, 2.5.4.3.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// The common name, if there is exactly one and it is a text without a zero: of several, another program may take another.
+/// The common name, if there is exactly one and its text has no zero byte: programs differ in which of several names
+/// they use.
 pub(super) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = EndEntityCert::try_from(certificate).ok()?;
     let mut names = Vec::new();
@@ -35,7 +36,7 @@ pub(super) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     is_whole.then(|| String::from_utf8(text.to_vec()).ok()).flatten()
 }
 
-/// The contents of the next element, which must have that tag.
+/// The contents of the next element, which must have the given tag.
 fn element<'a>(rest: &mut &'a [u8], tag: u8) -> Option<&'a [u8]> {
     let (head, after) = rest.split_first_chunk::<2>()?;
     if head[0] != tag {
@@ -76,7 +77,7 @@ mod tests {
         assert_eq!(named("/O=shop/CN=ann").as_deref(), Some("ann"));
         assert_eq!(named("/CN=änn/OU=ann").as_deref(), Some("änn"));
         assert_eq!(named("/O=ann"), None);
-        // The database that is asked as one of them may not be the one that was meant.
+        // The server may use the other name.
         assert_eq!(named("/CN=ann/CN=root"), None);
         let long = "x".repeat(60);
         assert_eq!(named(&format!("/O={long}/CN={long}")), Some(long));

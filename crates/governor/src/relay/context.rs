@@ -18,23 +18,23 @@ use crate::governor::Governor;
 use crate::registry::{SessionCard, SessionId};
 use crate::settings::Settings;
 
-/// Something for a worker from another thread of the relay.
+/// A message to a worker from another thread of the relay.
 #[derive(Debug)]
 pub(super) enum Note {
-    /// A client that it is to serve.
+    /// A client that the worker must serve.
     Client(Visitor),
-    /// A client that has said nothing gives way to a newcomer: the number of its place.
+    /// The silent client with this place number must be closed, to make room for a new one.
     GiveWay(u64),
-    /// The addresses of the server, for that pair.
+    /// The server's addresses, for the given pair.
     Addresses(u64, io::Result<Vec<SocketAddr>>),
 }
 
-/// A client that has just come.
+/// A client that has just connected.
 #[derive(Debug)]
 pub(super) struct Visitor {
     pub(super) socket: Socket,
     pub(super) peer: Peer,
-    /// It is one of the silent connections that there may be.
+    /// Its place among the silent connections.
     pub(super) place: SilentPlace,
 }
 
@@ -44,24 +44,24 @@ pub(super) struct Context {
     pub(super) governor: Arc<Governor>,
     pub(super) shared: Arc<Shared>,
     pub(super) worker: usize,
-    /// Where sockets are watched.
+    /// Registers sockets for events.
     pub(super) poll: mio::Registry,
     pub(super) inbox: WorkerInbox,
-    /// What is read; taken out by whoever reads, and put back.
+    /// The read buffer. The reader takes it out and puts it back.
     pub(super) buffer: Box<[u8]>,
     pub(super) joined: Joined,
     pub(super) spare: Spare,
-    /// Which pair a session is.
+    /// The pair of each session.
     pub(super) sessions: HashMap<SessionId, u64>,
-    /// Cancels for sessions whose clients have gone, to be sent.
+    /// Cancels to be sent for sessions whose clients have disconnected.
     pub(super) cancels: Vec<Aimed>,
-    /// A session waits, perhaps for admission: somebody should look when that has taken too long.
+    /// A session waits, perhaps for admission: the worker must check for time-outs.
     pub(super) may_expire: bool,
     /// The governor is being stopped.
     pub(super) is_draining: bool,
-    /// Another governor takes clients; those who are in are served until they leave.
+    /// Another governor accepts new clients; existing clients are served until they leave.
     pub(super) is_retiring: bool,
-    /// How TLS is spoken with the server of those settings.
+    /// The TLS configuration for the server in the given settings.
     tls: Option<(Arc<Settings>, Arc<ClientConfig>)>,
 }
 
@@ -85,7 +85,7 @@ impl Context {
         }
     }
 
-    /// After a step that came to no end: nothing of it is left for others.
+    /// Discards the state of a step that panicked.
     pub(super) fn restore(&mut self) {
         self.joined.clear();
         if self.buffer.is_empty() {
@@ -93,23 +93,24 @@ impl Context {
         }
     }
 
-    /// Ends what a session does whose client has gone.
+    /// Cancels the statement of a session whose client has disconnected.
     pub(super) fn cancel_for_the_gone(&mut self, card: Option<&Arc<SessionCard>>) {
         self.cancels.extend(card.and_then(|card| Aimed::at(&self.governor, Arc::clone(card), None)));
     }
 
-    /// Looks up a name; the pair is told.
+    /// Looks up a name; the pair receives the addresses.
     pub(super) fn resolve(&self, pair: u64, host: &str, port: u16) {
         let WorkerInbox { notes, waker } = self.inbox.clone();
         self.shared.resolver.ask(host, port, move |addresses| {
-            // A worker that has ended has no pairs that wait.
+            // A worker that has ended has no waiting pairs.
             if notes.send(Note::Addresses(pair, addresses)).is_ok() {
                 let _ = waker.wake();
             }
         });
     }
 
-    /// How TLS is spoken with the server; made once for each state of the settings, for files are read for it.
+    /// The TLS configuration for the server; it is built once for each version of the settings, because that reads
+    /// files.
     pub(super) fn client_tls(&mut self, settings: &Arc<Settings>) -> io::Result<Arc<ClientConfig>> {
         match &self.tls {
             Some((known, tls)) if Arc::ptr_eq(known, settings) => Ok(Arc::clone(tls)),

@@ -1,4 +1,4 @@
-//! Clients are let in and dealt out to the workers.
+//! Accepts clients and distributes them among the workers.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,37 +15,37 @@ use super::silent::GivesWay;
 use super::socket::Socket;
 use crate::statistics::count;
 
-/// The tokens of listeners end at this one, that of the first.
+/// The token of the first listener; the others count down from it.
 const FIRST: usize = usize::MAX - 1;
 
-/// More listeners than anybody has.
+/// More listeners than any configuration has.
 const LISTENERS_MAX: usize = 1 << 16;
 
-/// Clients let in before sessions get their turn.
+/// How many clients are accepted before sessions are served again.
 const ACCEPTED_MAX: usize = 64;
 
-/// When there are no more file descriptors, or no memory, this passes before the next try.
+/// How long to wait before the next attempt when file descriptors or memory are exhausted.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often the log says that there is no room.
+/// How often exhausted resources are logged at most.
 const COMPLAINTS_EVERY: Duration = Duration::from_secs(10);
 
-/// Where clients come in, and who serves them.
+/// The listeners, and the workers that serve the clients.
 #[derive(Debug)]
 pub(super) struct Door {
     listeners: Vec<Listener>,
     workers: Vec<WorkerInbox>,
     next: usize,
-    /// Listeners at which more may wait.
+    /// Listeners that may have more waiting clients.
     ready: Vec<usize>,
     opens_at: Option<Instant>,
-    /// A file that can be given up for a client that is turned away.
+    /// A spare file, closed to make room for a client that is turned away.
     kept: Option<File>,
-    /// When it was logged last that there is no room.
+    /// When exhausted resources were logged last.
     complained_at: Option<Instant>,
 }
 
-/// `None` if there is none to be had.
+/// `None` if no file descriptor is free.
 fn keep_a_file() -> Option<File> {
     File::open("/dev/null").ok()
 }
@@ -70,8 +70,8 @@ impl Door {
         })
     }
 
-    /// Closes it. Who still waits is let in by the governor that has the same sockets: that is why they have to be taken from what is
-    /// watched, which closing them does not do.
+    /// Closes it. Another governor with the same sockets accepts the waiting clients. The sockets must therefore be
+    /// deregistered: closing our descriptors does not stop the events.
     pub(super) fn close(mut self, poll: &mio::Registry) {
         for listener in &mut self.listeners {
             if let Err(error) = listener.deregister(poll) {
@@ -80,17 +80,18 @@ impl Door {
         }
     }
 
-    /// Whether a token is a listener's.
+    /// Whether a token belongs to a listener.
     pub(super) fn is_its(token: Token) -> bool {
         (FIRST - LISTENERS_MAX..=FIRST).contains(&token.0)
     }
 
-    /// When it should be looked at again though nothing was told.
+    /// When to call [`accept`](Self::accept) again without an event.
     pub(super) fn opens_at(&self) -> Option<Instant> {
         self.opens_at
     }
 
-    /// Lets in who waits at a listener, or at those at which somebody may still wait; returns those who are the caller's.
+    /// Accepts clients of the listener, and of those that may have more; returns the clients that the calling worker
+    /// serves.
     pub(super) fn accept(&mut self, token: Option<Token>, context: &Context, now: Instant) -> Vec<Visitor> {
         if let Some(Token(token)) = token
             && !self.ready.contains(&(FIRST - token))
@@ -117,11 +118,11 @@ impl Door {
                         return own;
                     }
                 }
-                // A client that went before it was let in.
+                // A client that disconnected before it was accepted.
                 Some(Err(_)) => {}
             }
         }
-        // The others' turn; there may be more.
+        // Sessions are served first; more clients may be waiting.
         self.opens_at = Some(now);
         own
     }
@@ -133,7 +134,7 @@ impl Door {
         }
     }
 
-    /// Gives a client to the next worker; returns it if that is the one who asks.
+    /// Gives a client to the next worker; returns it if that is the calling worker.
     fn deal(&mut self, socket: Socket, peer: Peer, context: &Context) -> Option<Visitor> {
         count(&context.governor.statistics.clients);
         self.next = (self.next + 1) % self.workers.len();
@@ -152,14 +153,15 @@ impl Door {
 
     fn tell(&self, worker: usize, note: Note) {
         let worker = &self.workers[worker];
-        // A worker that has ended serves nobody.
+        // A worker that has ended serves no clients.
         if worker.notes.send(note).is_ok() {
             let _ = worker.waker.wake();
         }
     }
 
-    /// No file is left for a client. One is kept for this: it takes the client's connection for as long as it takes to tell the
-    /// client so. Whether there was a client, and who of them is the caller's: if files have come free meanwhile, it is let in.
+    /// No file descriptor is left for a client. A spare file is closed, and the client receives the error on the
+    /// descriptor that this frees. Returns whether a client was waiting, and the client if the calling worker serves
+    /// it: it is accepted if another descriptor became free.
     fn turn_away(&mut self, place: usize, context: &Context) -> (bool, Option<Visitor>) {
         drop(self.kept.take());
         let Some(Ok((mut socket, peer))) = self.listeners.get(place).map(Listener::accept) else {
@@ -173,7 +175,7 @@ impl Door {
         count(&context.governor.statistics.clients);
         count(&context.governor.statistics.clients_refused);
         tracing::debug!(%peer, "client refused: no file is left for it");
-        // Into the empty buffer of a new connection, which takes it all or is gone.
+        // The buffer of a new connection is empty: it accepts the whole message, or the client is gone.
         let _ = socket.write(&no_files().bytes());
         socket.shut_down(Shutdown::Write);
         drop(socket);

@@ -1,8 +1,8 @@
 //! Keeps clients whose login failed over TLS from logging in without it.
 //!
-//! A client that connects with `sslmode=prefer`, libpq's default, tries again in plain text after every login that fails, and
-//! tells nobody. Where a login fails because of channel binding, which plain text does not have, it would succeed
-//! then: what was to be encrypted would not be.
+//! A client that connects with `sslmode=prefer`, libpq's default, silently tries again in plain text after every failed
+//! login. If the login failed because of channel binding, which plain text does not have, the second attempt would
+//! succeed: a session that should be encrypted would not be.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// How soon a client tries again at the latest; libpq does so at once.
+/// The longest time until a client tries again; libpq does so at once.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// Beyond that many the oldest are forgotten.
+/// Beyond this number the oldest are forgotten.
 const KEPT_MAX: usize = 1024;
 
-/// Whose login over TLS has failed lately because of channel binding, and when: address and user.
+/// Address and user of logins over TLS that recently failed because of channel binding, and when.
 #[derive(Debug, Default)]
 pub(super) struct Fallbacks(Mutex<HashMap<(IpAddr, String), Instant>>);
 
@@ -33,10 +33,10 @@ impl Fallbacks {
         failed.insert((address, user.to_owned()), now);
     }
 
-    /// Whether a login in plain text is most likely the second attempt of such a client.
+    /// Whether a login in plain text is probably the second attempt of such a client.
     pub(super) fn is_one(&self, address: IpAddr, user: &str, now: Instant) -> bool {
         let failed = self.0.lock();
-        // Nearly always nobody is remembered.
+        // The map is nearly always empty.
         !failed.is_empty()
             && failed.get(&(address, user.to_owned())).is_some_and(|at| now.saturating_duration_since(*at) < REMEMBERED)
     }

@@ -1,7 +1,7 @@
-//! Where clients come in: TCP addresses and Unix sockets.
+//! Listening sockets: TCP addresses and Unix sockets.
 //!
-//! One worker takes all of them and deals them out in turn. Sessions stay where they are dealt, so turns spread them
-//! evenly, whatever the kernel would have done; and accepting is too rare to be shared.
+//! One worker accepts all clients and distributes them in turn. Sessions stay with their worker, so this spreads them
+//! evenly, regardless of the kernel; and accepting is too rare to need more than one worker.
 
 use std::fmt;
 use std::fs::{self, Permissions};
@@ -27,10 +27,10 @@ use crate::settings::Listen;
 /// Connections that the kernel keeps while they wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// The port in the name of a socket where no address has one.
+/// The port in the name of a Unix socket if no address has one.
 const PORT_DEFAULT: u16 = 6432;
 
-/// Where clients come in.
+/// An address to listen at.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     /// A TCP address.
@@ -51,17 +51,17 @@ impl fmt::Display for Address {
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener, SocketAddr),
-    /// A Unix socket; its file goes with it.
+    /// A Unix socket; its file is removed with it.
     Unix(UnixListener, SocketFile),
 }
 
-/// The file of a socket, removed with this if it is still the same.
+/// The file of a socket, removed on drop if it is still the same file.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
-    /// Device and number.
+    /// Device and inode number.
     identity: (u64, u64),
-    /// Whether it is this process's to remove: another may serve at it.
+    /// Whether this process must remove it: another process may serve it.
     is_owned: Arc<AtomicBool>,
 }
 
@@ -75,7 +75,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Opens everything that is asked for, or nothing. What another governor hands over is open already.
+/// Opens all configured sockets, or none. Sockets from another governor are already open.
 pub(super) fn open(
     listen: &Listen,
     inherited: &mut Inherited,
@@ -112,7 +112,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
-        // So that 0.0.0.0 and :: can both be asked for, as with PostgreSQL.
+        // This allows both 0.0.0.0 and ::, as PostgreSQL does.
         socket.set_only_v6(true)?;
     }
     socket.bind(&address.into())?;
@@ -121,8 +121,8 @@ fn bind_tcp(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(TcpListener::from_std(socket.into()))
 }
 
-/// Binds a Unix socket that everybody may connect to: its folder says who may (mode 0700, say). A file that is left from
-/// a governor that has gone is taken over; one at which somebody listens is not.
+/// Binds a Unix socket that all users may connect to: the mode of its directory (such as 0700) restricts access. A file
+/// left by a governor that has ended is replaced; a socket on which a process listens is not.
 fn bind_socket(path: &Path) -> io::Result<UnixListener> {
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse && is_abandoned(path)? => {
@@ -167,7 +167,7 @@ impl Listener {
         }
     }
 
-    /// Who comes in there, and another descriptor of it.
+    /// Its address, and a duplicate of its descriptor.
     pub(super) fn place(&self) -> io::Result<(SocketRole, OwnedFd)> {
         let descriptor = match self {
             Listener::Tcp(listener, _) => another(listener),
@@ -191,16 +191,16 @@ impl Listener {
     }
 }
 
-/// Where a client comes from.
+/// The address of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Peer {
     Tcp(SocketAddr),
-    /// By a Unix socket.
+    /// A client on a Unix socket.
     Local,
 }
 
 impl Peer {
-    /// Its IP address, if it comes by TCP.
+    /// Its IP address, if it is a TCP client.
     pub(super) fn ip(self) -> Option<IpAddr> {
         match self {
             Peer::Tcp(address) => Some(address.ip()),
@@ -218,7 +218,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Whether an error of accepting means that there is no room, which waiting may cure.
+/// Whether an error of `accept` means that resources are exhausted, so that waiting may help.
 pub(super) fn is_out_of_room(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let room = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
@@ -233,7 +233,7 @@ mod tests {
     fn sockets_left_behind_are_taken_over_and_live_ones_are_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(".s.PGSQL.6432");
-        // The standard library leaves the file of a listener that has gone.
+        // The standard library does not remove the file of a closed listener.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let live = bind_socket(&path).unwrap();
@@ -252,7 +252,7 @@ mod tests {
         let path = folder.path().join(".s.PGSQL.6432");
         let _live = bind_socket(&path).unwrap();
         let file = SocketFile::at(&path, &Arc::new(AtomicBool::new(true))).unwrap();
-        // Both exist at once, so that the successor's number is another.
+        // Both exist at once, so the successor's inode number differs.
         let aside = folder.path().join("aside");
         fs::rename(&path, &aside).unwrap();
         let _successor = bind_socket(&path).unwrap();

@@ -1,17 +1,17 @@
-//! From a start-up message that was passed on to the server's first ReadyForQuery: a state machine without sockets.
+//! From a forwarded start-up message to the server's first ReadyForQuery: a state machine without sockets.
 //!
-//! The server asks for proofs and the client gives them; the governor knows no password and passes everything on, but
-//! for two things.
+//! The server asks for proofs and the client gives them; the governor knows no passwords and passes everything on, with
+//! two exceptions.
 //!
-//! SCRAM-SHA-256-PLUS ties a proof to the certificate of the connection that it is given on, and there are two connections
-//! here. Where the governor shows clients the server's own certificate ([`Terms::binding_holds`]) the proof holds for both, and
-//! everything passes. Elsewhere that mechanism is taken out of what the server offers. A client that could have used it says so,
-//! within what it signs, and a server that offered it must refuse that (RFC 5802, section 6): it looks like an attack. The
-//! governor refuses first, in words that help.
+//! SCRAM-SHA-256-PLUS binds a proof to the certificate of its connection, and there are two connections here. If the
+//! governor presents the server's own certificate to clients ([`Terms::binding_holds`]), the proof is valid on both,
+//! and everything is passed on. Otherwise that mechanism is removed from the server's offer. A client that could have
+//! used it says so in the data that it signs, and a server that offered it must refuse such a login as an attack (RFC
+//! 5802, section 6). The governor refuses first, with a more helpful message.
 //!
-//! A server that asks for nothing lets in the governor, not the client: by `peer` the role of the governor's account, by
-//! `cert` the role that the governor's certificate names, by `trust` for 127.0.0.1 everybody. So the client must have come by a way that is trusted as much
-//! ([`Terms::must_be_asked`]), or the settings must say otherwise.
+//! A server that does not ask for a proof authenticates the governor, not the client: `peer` accepts the role of the
+//! governor's account, `cert` the role in the governor's certificate, `trust` for 127.0.0.1 every role. So the client's
+//! own connection must be trusted as much ([`Terms::must_be_asked`]), or the settings must permit it.
 
 use crate::registry::BackendKey;
 use crate::session::{Outbox, Reported};
@@ -19,7 +19,7 @@ use crate::session::{Outbox, Reported};
 use super::refusal::Refusal;
 use super::startup::CLASS;
 
-/// The longest message during a login; libpq takes no longer ones, either.
+/// The longest message during a login; libpq accepts no longer ones, either.
 const MESSAGE_MAX: usize = 64 << 10;
 
 /// Tag and length.
@@ -28,10 +28,10 @@ const HEAD_BYTES: usize = 5;
 /// The mechanism that binds to a certificate.
 const BINDING_MECHANISM: &[u8] = b"SCRAM-SHA-256-PLUS";
 
-/// The error of a server that is not ready, or no longer.
+/// The error of a server that does not accept connections yet, or no longer.
 const CANNOT_CONNECT_NOW: &[u8] = b"57P03";
 
-/// What a login depends on beside its messages.
+/// The conditions of a login besides its messages.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Terms {
     /// Client and server see the same certificate.
@@ -42,26 +42,26 @@ pub(super) struct Terms {
     pub(super) is_class_announced: bool,
 }
 
-/// How far a login is.
+/// The state of a login.
 #[derive(Debug, Default)]
 pub(super) struct Login {
     pub(super) terms: Terms,
     /// The server has asked for a proof.
     is_asked: bool,
-    /// The server is satisfied with the client's proof; the client's bytes from now on are the session's.
+    /// The server has accepted the client's proof; from now on the client's bytes belong to the session.
     is_proven: bool,
-    /// The server has offered to bind, which the client was not told.
+    /// The server has offered channel binding, and the offer was removed.
     is_binding_hidden: bool,
     /// The client's next message chooses a mechanism.
     is_mechanism_due: bool,
     pub(super) has_heard_server: bool,
     pub(super) key: Option<BackendKey>,
     pub(super) reported: Reported,
-    /// Why the server refuses every client for now.
+    /// Why the server currently refuses every client.
     pub(super) not_ready: Option<String>,
 }
 
-/// What a step of a login has come to.
+/// The result of a step of a login.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stepped {
     pub(super) taken: usize,
@@ -74,7 +74,8 @@ impl Login {
         Login { terms, ..Login::default() }
     }
 
-    /// Bytes from the client. What comes before the server has let it in is a proof; what comes early is left.
+    /// Handles bytes from the client. Until the server has accepted the client they are proofs; bytes that arrive too
+    /// early are left.
     pub(super) fn on_client(&mut self, bytes: &[u8], out: &mut impl Outbox) -> Result<usize, Refusal> {
         let mut taken = 0;
         while let Some(message) = message(&bytes[taken..])? {
@@ -155,7 +156,7 @@ impl Login {
     }
 }
 
-/// The first message, if it is whole.
+/// The first message, if it is complete.
 fn message(bytes: &[u8]) -> Result<Option<&[u8]>, Refusal> {
     let Some(head) = bytes.get(..HEAD_BYTES) else { return Ok(None) };
     let length = u32::from_be_bytes(head[1..].try_into().expect("four bytes")) as usize;
@@ -166,7 +167,7 @@ fn message(bytes: &[u8]) -> Result<Option<&[u8]>, Refusal> {
     Ok(bytes.get(..length + 1))
 }
 
-/// AuthenticationSASL without the mechanism that binds; `None` if it offers no such.
+/// AuthenticationSASL without the binding mechanism; `None` if it does not offer it.
 fn without_binding(message: &[u8]) -> Option<Vec<u8>> {
     let mechanisms = message[HEAD_BYTES + 4..].split(|byte| *byte == 0).take_while(|name| !name.is_empty());
     if !mechanisms.clone().any(|name| name == BINDING_MECHANISM) {
@@ -183,7 +184,7 @@ fn without_binding(message: &[u8]) -> Option<Vec<u8>> {
     Some(offer)
 }
 
-/// Whether a SASLInitialResponse says that its client would bind, and takes the server for one that cannot (`y`).
+/// Whether a SASLInitialResponse says that its client supports binding, and believes that the server does not (`y`).
 fn expects_binding(message: &[u8]) -> bool {
     let body = &message[HEAD_BYTES..];
     memchr::memchr(0, body).and_then(|end| body.get(end + 5)) == Some(&b'y')

@@ -1,6 +1,6 @@
-//! Clients that are logging in, counted by address: one address cannot take all places with logins that come to no end.
+//! Clients that are logging in, counted by address: one address cannot occupy all places with logins that never finish.
 //!
-//! Clients that are let in do not count, so a pooler has as many connections as it likes.
+//! Clients that have logged in do not count, so a pooler may have any number of connections.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// How many of each address are logging in.
+/// How many clients of each address are logging in.
 #[derive(Debug, Default)]
 pub(super) struct Logins(Mutex<HashMap<IpAddr, u32>>);
 
-/// One of them, until this is dropped.
+/// The place of one login, until this is dropped.
 #[derive(Debug)]
 pub(super) struct LoginPlace {
     logins: Arc<Logins>,
@@ -21,9 +21,9 @@ pub(super) struct LoginPlace {
 }
 
 impl Logins {
-    /// Counts one more; `None` if there are that many already.
+    /// Counts one more login; `None` if the address already has `max` of them.
     pub(super) fn enter(self: &Arc<Self>, address: IpAddr, max: u32) -> Option<LoginPlace> {
-        // IPv4 through an IPv6 socket is the same address.
+        // An IPv4 client of an IPv6 socket has the same address.
         let address = address.to_canonical();
         let mut logins = self.0.lock();
         let count = logins.entry(address).or_default();

@@ -6,7 +6,8 @@
 //! (who is there?) │   (the server)       └─> Raw ───────┤
 //!                 └─> Dialling ─> Cancel ───────────────┘
 //! ```
-//! Sockets tell of changes once (edges), so what they have told is kept as flags in [`Side`], and [`Pair::advance`] does what can be done until nothing can. Whoever changes anything calls it afterwards.
+//! Sockets report changes once (edge-triggered), so the reports are kept as flags in [`Side`], and [`Pair::advance`]
+//! makes all possible progress. Every method that changes the state is followed by a call of it.
 
 mod cancel;
 mod dial;
@@ -38,21 +39,21 @@ use crate::governor::{Repeated, SessionCommand};
 use crate::registry::SessionCard;
 use crate::session::Session;
 
-/// What is read at once.
+/// The most bytes of a single read.
 pub(super) const READ_MAX: usize = 64 << 10;
 
 /// The longest part of a message that waits for its rest: 64 KiB and a head, with a little room.
 pub(super) const HELD_MAX: usize = 66 << 10;
 
-/// Reads before others get their turn: 1 MiB.
+/// How many reads before other pairs are served: 1 MiB.
 const TURNS_MAX: usize = 16;
 
-/// The token of a connection's socket: its number, and which of the two it is.
+/// The token of a connection's socket: the pair's ID, and which end it is.
 pub(super) fn token(pair: u64, end: End) -> Token {
     Token((pair << 1 | end as u64) as usize)
 }
 
-/// What a token says.
+/// The pair and the end that a token denotes.
 pub(super) fn whose(token: Token) -> (u64, End) {
     (token.0 as u64 >> 1, if token.0 & 1 == 0 { End::Client } else { End::Server })
 }
@@ -66,7 +67,7 @@ pub(super) enum End {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PairProgress {
     Waits,
-    /// It could go on, and it is the others' turn.
+    /// It could continue, but other pairs are served first.
     Again,
     Over,
 }
@@ -79,39 +80,39 @@ pub(super) struct Pair {
     client: Option<Side>,
     server: Option<Side>,
     card: Option<Arc<SessionCard>>,
-    /// When the phase has taken too long.
+    /// When the phase times out.
     deadline: Option<Instant>,
-    /// The moment for which it is in the heap of timers.
+    /// The time of its entry in the heap of timers.
     pub(super) timer: Option<Instant>,
-    /// It is one of those that have not said what they want.
+    /// Its place among the silent clients.
     silent_place: Option<SilentPlace>,
-    /// It is one of the connections that there may be; of the clients that may; and of its address's logins.
+    /// Its place among the connections; among the clients; among the logins of its address.
     connection_permit: Option<Permit>,
     client_permit: Option<Permit>,
     login_place: Option<LoginPlace>,
-    /// The last that its client has sent was Terminate.
+    /// The client's last message was Terminate.
     has_said_goodbye: bool,
 }
 
 #[derive(Debug)]
 enum Phase {
-    /// The client has not said what it wants.
+    /// The client is silent, or is negotiating encryption.
     Greeting(Greeting),
-    /// The server is being reached.
+    /// The connection to the server is being made.
     Dialling(Box<Dial>),
-    /// The client proves who it is, to the server.
+    /// The client authenticates to the server.
     Login(Box<Login>, Conduct),
     /// Governed.
     Session(Box<Session>),
-    /// Ungoverned: everything is passed on as it comes.
+    /// Ungoverned: all bytes are passed on unread.
     Raw,
-    /// The client speaks to the governor itself.
+    /// The client uses the governor's console.
     Console(Box<Console>),
-    /// The server has been sent a cancel; it closes when that was carried out.
+    /// A cancel was sent to the server, which closes the connection when it has carried out the cancel.
     Cancel {
         _held: Aimed,
     },
-    /// What is left is sent.
+    /// The remaining bytes are sent.
     Closing {
         is_finished: bool,
     },
@@ -126,7 +127,7 @@ enum Conduct {
 }
 
 impl Pair {
-    /// A client that has just come.
+    /// A client that has just connected.
     pub(super) fn new(id: u64, peer: Peer, client: Side, place: SilentPlace, deadline: Instant) -> Self {
         Pair { client: Some(client), deadline: Some(deadline), silent_place: Some(place), ..Pair::empty(id, peer) }
     }
@@ -149,7 +150,7 @@ impl Pair {
         }
     }
 
-    /// Notes what a socket has told.
+    /// Records the event of a socket.
     pub(super) fn on_event(&mut self, end: End, event: &Event, context: &mut Context, now: Instant) {
         let Some(side) = self.side(end) else { return };
         let is_over = event.is_read_closed() || event.is_write_closed() || event.is_error();
@@ -181,7 +182,7 @@ impl Pair {
         }
     }
 
-    /// Takes bytes of one end once; whether there were any.
+    /// Reads from one end once; returns whether bytes were read or offered.
     fn step(&mut self, end: End, context: &mut Context, now: Instant) -> bool {
         if !self.takes(end) {
             return false;
@@ -215,7 +216,7 @@ impl Pair {
         true
     }
 
-    /// Offers bytes to the phase, and keeps what it does not take.
+    /// Offers bytes to the phase, and keeps those that it does not accept.
     fn offer(&mut self, end: End, bytes: &[u8], context: &mut Context, now: Instant) {
         let phase = mem::discriminant(&self.phase);
         let taken = match end {
@@ -236,7 +237,7 @@ impl Pair {
         }
     }
 
-    /// Whether the phase takes bytes of that end now.
+    /// Whether the phase accepts bytes of that end now.
     fn takes(&self, end: End) -> bool {
         match (&self.phase, end) {
             (Phase::Session(session), End::Client) => session.takes_client_bytes(),
@@ -249,7 +250,7 @@ impl Pair {
     }
 
     fn read_max(&self) -> usize {
-        // What follows the answer to a request for TLS in plain text was not said by the server.
+        // Plain text after the answer to a TLS request was not sent by the server.
         if matches!(self.phase, Phase::Dialling(_)) { 1 } else { READ_MAX }
     }
 
@@ -260,13 +261,13 @@ impl Pair {
         }
     }
 
-    /// What a phase puts out goes there.
+    /// Where a phase writes its output.
     fn out<'a>(client: &'a mut Option<Side>, server: &'a mut Option<Side>, context: &'a mut Context) -> Out<'a> {
         let (joined, spare) = (&mut context.joined, &mut context.spare);
         Out { client: client.as_mut(), server: server.as_mut(), joined, spare }
     }
 
-    /// Something that another thread asks of the session.
+    /// Carries out another thread's command.
     pub(super) fn on_command(&mut self, command: SessionCommand, context: &mut Context, now: Instant) {
         match &mut self.phase {
             Phase::Session(session) => {
@@ -284,7 +285,7 @@ impl Pair {
         }
     }
 
-    /// The governor is being stopped: whoever waits is ended, whoever works when that is done.
+    /// The governor is stopping: idle and connecting sessions are ended now, working ones when their transactions end.
     pub(super) fn drain(&mut self, context: &mut Context, now: Instant) {
         let what = "the governor is shutting down";
         match &mut self.phase {
@@ -293,14 +294,14 @@ impl Pair {
             }
             Phase::Dialling(dial) if !dial.is_for_session() => {}
             Phase::Dialling(_) | Phase::Login(..) => self.refuse(&Refusal::new("57P03", what), context, now),
-            // Operators may still come, and look at what is waited for.
+            // Operators may still connect, to see what the drain waits for.
             Phase::Greeting(_) | Phase::Console(_) => {}
-            // Nobody knows where their transactions end.
+            // The ends of their transactions are unknown here.
             Phase::Session(_) | Phase::Raw | Phase::Cancel { .. } | Phase::Closing { .. } | Phase::Over => {}
         }
     }
 
-    /// Whether a governor that is being stopped waits for it.
+    /// Whether a stopping governor waits for it.
     pub(super) fn is_waited_for(&self) -> bool {
         !matches!(self.phase, Phase::Greeting(_) | Phase::Console(_))
     }
@@ -309,30 +310,30 @@ impl Pair {
         matches!(&self.phase, Phase::Session(session) if session.is_at_important_work())
     }
 
-    /// Whether an operator looks on, for whom nobody waits.
+    /// Whether it is an operator's console, for which no drain waits.
     pub(super) fn is_console(&self) -> bool {
         matches!(self.phase, Phase::Console(_))
     }
 
-    /// Its worker ends: an operator at the console is told.
+    /// Its worker ends: an operator at the console receives an error.
     pub(super) fn dismiss(&mut self, context: &mut Context, now: Instant) {
         if matches!(self.phase, Phase::Console(_)) {
             self.refuse(&Refusal::new("57P01", "the governor has ended"), context, now);
         }
     }
 
-    /// Whether it has that place among those that have not said what they want.
+    /// Whether it is a silent client with that place number.
     pub(super) fn is_silent_at(&self, place: u64) -> bool {
         self.silent_place.as_ref().is_some_and(|own| own.number == place)
     }
 
-    /// It has not said what it wants, and is closed for the sake of a newcomer.
+    /// Closes a silent client to make room for a new one.
     pub(super) fn give_way(&mut self) {
         tracing::debug!(peer = %self.peer, "a client that has said nothing gives way to another");
         self.phase = Phase::Over;
     }
 
-    /// Ends it with an error that its client is told.
+    /// Sends an error to the client, then closes the connection.
     fn refuse(&mut self, refusal: &Refusal, context: &mut Context, now: Instant) {
         if context.governor.logs(Repeated::ClientRefused) {
             tracing::info!(peer = %self.peer, code = refusal.code, "client refused: {}", refusal.message);
@@ -346,10 +347,10 @@ impl Pair {
         self.close(context, now);
     }
 
-    /// Sends what is left, then ends.
+    /// Sends the remaining bytes, then ends.
     fn close(&mut self, context: &mut Context, now: Instant) {
         if matches!(self.phase, Phase::Session(_) | Phase::Raw) && self.server.is_some() && !self.has_said_goodbye {
-            // The server would notice only when it has something to send, and holds its locks until then.
+            // The server would notice only when it sends, and would hold its locks until then.
             context.cancel_for_the_gone(self.card.as_ref());
         }
         self.leave(context, now);
@@ -361,7 +362,7 @@ impl Pair {
         }
     }
 
-    /// Gives up its part in what all share: places, queues, registry.
+    /// Leaves all shared structures: places, queues, registry.
     pub(super) fn leave(&mut self, context: &mut Context, now: Instant) {
         if let Phase::Session(session) = &mut self.phase {
             session.close(now);
@@ -374,7 +375,7 @@ impl Pair {
         }
     }
 
-    /// Has sockets watched for what is awaited of them.
+    /// Registers the sockets for the events that are needed.
     fn watch(&mut self, context: &mut Context) -> PairProgress {
         for side in [&mut self.client, &mut self.server].into_iter().flatten() {
             if let Err(error) = side.watch(&context.poll) {

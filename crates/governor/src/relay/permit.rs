@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One that is taken.
+/// A permit that is taken.
 #[derive(Debug)]
 pub(super) struct Permit(Arc<AtomicUsize>);
 
 impl Permit {
-    /// Takes one, if fewer than that many are taken.
+    /// Takes a permit, if fewer than `max` are taken.
     pub(super) fn take(taken: &Arc<AtomicUsize>, max: usize) -> Option<Self> {
         // Relaxed: the count orders nothing else.
         let before = taken.fetch_add(1, Ordering::Relaxed);

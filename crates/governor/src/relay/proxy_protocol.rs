@@ -1,6 +1,6 @@
-//! The PROXY protocol, version 2: a header before everything else that says from where a client comes.
+//! The PROXY protocol, version 2: a header before all other bytes that contains the client's address.
 //!
-//! Sent to servers that understand it, taken from proxies that the settings list. Only its addresses are used.
+//! Sent to servers that support it, accepted from proxies that the settings list. Only its addresses are used.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -9,7 +9,7 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, command, family, length.
 const HEAD_BYTES: usize = 16;
 
-/// The longest header that is taken; what proxies add to the addresses is short.
+/// The longest header that is accepted; the fields that proxies add to the addresses are short.
 const LENGTH_MAX: usize = 2048;
 
 const LOCAL: u8 = 0x20;
@@ -18,8 +18,8 @@ const UNKNOWN: u8 = 0x00;
 const TCP4: u8 = 0x11;
 const TCP6: u8 = 0x21;
 
-/// A header that names the two ends of a client's connection; without them, one that says that the connection is the sender's
-/// own.
+/// A header with the two addresses of a client's connection; without them, one that says that the connection is the
+/// sender's own.
 pub(super) fn header(ends: Option<(SocketAddr, SocketAddr)>) -> Vec<u8> {
     let mut header = SIGNATURE.to_vec();
     let Some((client, local)) = ends else {
@@ -47,12 +47,12 @@ fn as_v6(address: IpAddr) -> Ipv6Addr {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// The client, if the header names one.
+    /// The client's address, if the header has one.
     pub(super) client: Option<SocketAddr>,
     pub(super) length: usize,
 }
 
-/// The header at the beginning, `None` while it is not whole; an error says what is wrong with it.
+/// The header at the beginning, `None` while it is incomplete; the error describes the defect.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<Header>, String> {
     let signature = SIGNATURE.len().min(bytes.len());
     if bytes[..signature] != SIGNATURE[..signature] {
@@ -77,7 +77,7 @@ fn client(family: u8, body: &[u8]) -> Result<Option<SocketAddr>, String> {
     let client = match family {
         TCP4 => body.first_chunk::<4>().map(|octets| IpAddr::from(Ipv4Addr::from(*octets))).zip(port(8)),
         TCP6 => body.first_chunk::<16>().map(|octets| IpAddr::from(Ipv6Addr::from(*octets))).zip(port(32)),
-        // Unix sockets, or a proxy that does not know.
+        // Unix sockets, or a proxy that does not know the addresses.
         _ => return Ok(None),
     };
     let client =

@@ -1,4 +1,4 @@
-//! Whether the server could be reached when it was last tried, for those who ask whether the governor is of any use.
+//! Whether the last attempt to connect to the server succeeded, for health checks.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// The outcome of the last attempt to reach the server.
 #[derive(Debug, Default)]
 pub struct Reach {
-    /// Spares each login the lock.
+    /// Lets logins skip the lock.
     has_failed: AtomicBool,
     failure: Mutex<Option<Failure>>,
 }
@@ -16,31 +16,32 @@ pub struct Reach {
 #[derive(Debug)]
 struct Failure {
     why: String,
-    /// When it was seen, or somebody went to look again.
+    /// When it failed, or when a caller last took on a new check.
     at: Instant,
 }
 
 impl Reach {
     /// The server answered.
     pub fn succeeded(&self) {
-        // Relaxed: whoever asks a moment later sees it.
+        // Relaxed: a caller that asks a moment later sees it.
         if self.has_failed.swap(false, Ordering::Relaxed) {
             *self.failure.lock() = None;
         }
     }
 
-    /// It did not, and why.
+    /// The attempt failed for the given reason.
     pub fn failed(&self, why: &str) {
         *self.failure.lock() = Some(Failure { why: why.to_owned(), at: Instant::now() });
         self.has_failed.store(true, Ordering::Relaxed);
     }
 
-    /// Why the last attempt failed; `None` if it did not, or there was none.
+    /// Why the last attempt failed; `None` if it succeeded, or no attempt was made.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().as_ref().map(|failure| failure.why.clone())
     }
 
-    /// Whether the failure is that old, so that somebody should look again; whoever asks does, and nobody else for that long.
+    /// Whether the failure is older than `after`, so that the caller should check again; no other caller is asked to
+    /// within that time.
     pub fn is_due(&self, after: Duration) -> bool {
         let mut failure = self.failure.lock();
         let due = failure.as_mut().filter(|failure| failure.at.elapsed() >= after);

@@ -1,4 +1,4 @@
-//! What clients are told before they have a session, in PostgreSQL's own form.
+//! Errors for clients that have no session yet, in PostgreSQL's own form.
 
 use crate::session::{Notice, error_response};
 
@@ -8,12 +8,12 @@ pub(super) struct Refusal {
     /// SQLSTATE.
     pub(super) code: &'static str,
     pub(super) message: String,
-    /// What to do; empty if there is nothing to say.
+    /// The hint; empty if there is none.
     pub(super) hint: String,
 }
 
 impl Refusal {
-    /// With nothing to do about it.
+    /// An error without a hint.
     pub(super) fn new(code: &'static str, message: impl Into<String>) -> Self {
         Refusal { code, message: message.into(), hint: String::new() }
     }
@@ -29,7 +29,7 @@ impl Refusal {
     }
 }
 
-/// For clients for which there is no file descriptor.
+/// For clients for which no file descriptor is left.
 pub(super) fn no_files() -> Refusal {
     let what = "the governor has no file descriptor left for another client";
     Refusal::new("53300", what).hint("Close sessions, or raise the governor's limit of open files (LimitNOFILE).")

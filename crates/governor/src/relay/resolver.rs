@@ -1,4 +1,4 @@
-//! Names of servers, looked up by a thread of its own: looking up may take seconds, and no session waits for another's.
+//! Name lookup for servers in a thread of its own: a lookup may take seconds, and no session must wait for another's.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// For how long an answer is used again; a name whose server has moved is found within that time.
+/// How long an answer is reused, and so how soon a server's new address is found.
 const KEPT: Duration = Duration::from_secs(15);
 
 struct Question {
@@ -16,7 +16,7 @@ struct Question {
     answer: Box<dyn FnOnce(io::Result<Vec<SocketAddr>>) + Send>,
 }
 
-/// How to ask. The thread ends with the last of these.
+/// Sends questions to the thread, which ends with the last of these.
 #[derive(Clone)]
 pub(super) struct Resolver(Sender<Question>);
 
@@ -41,7 +41,7 @@ impl Resolver {
         Ok(Resolver(sender))
     }
 
-    /// Asks; the answer is given by the resolver's thread.
+    /// Asks; the resolver's thread calls `answer`.
     pub(super) fn ask(&self, host: &str, port: u16, answer: impl FnOnce(io::Result<Vec<SocketAddr>>) + Send + 'static) {
         let question = Question { host: host.to_owned(), port, answer: Box::new(answer) };
         self.0.send(question).expect("the thread lives as long as somebody may ask");

@@ -1,4 +1,4 @@
-//! One of the two connections of a pair: what is to be sent to it, what of its bytes waits.
+//! One of the two connections of a pair: bytes to be sent on it, and received bytes that wait.
 
 use std::io;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use mio::{Interest, Registry, Token};
 use super::wire::{Taken, Wire};
 use crate::session::Outbox;
 
-/// Bytes that may wait for a peer that takes none; above it nothing more is read from the other peer.
+/// How many bytes may wait for a slow peer; above this limit the other peer is not read.
 pub(super) const PENDING_MAX: usize = 256 << 10;
 
-/// What is joined into one write at most; longer pieces are written as they are.
+/// The largest joined write; longer pieces are written by themselves.
 const JOINED_MAX: usize = 16 << 10;
 
-/// How long a peer may take for its last bytes.
+/// How long a peer may take to receive its last bytes.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Spare buffers that a worker keeps.
@@ -25,28 +25,29 @@ const SPARE_MAX: usize = 16;
 pub(super) struct Side {
     wire: Wire,
     token: Token,
-    /// What it has not taken yet, from `sent` on.
+    /// Bytes still to be sent, from index `sent` on.
     pending: Vec<u8>,
     sent: usize,
-    /// What it has sent and nobody has taken yet.
+    /// Received bytes that no phase has accepted yet.
     pub(super) held: Vec<u8>,
-    /// Bytes are held although they could be understood: they are offered again when that may have changed.
+    /// Complete messages are held, because the phase does not accept them now: they are offered again when that may
+    /// have changed.
     pub(super) is_blocked: bool,
-    /// Something may be there to be read.
+    /// The socket may have bytes to read.
     pub(super) is_readable: bool,
-    /// The peer has said that nothing more will come, or is gone.
+    /// The peer has closed its direction, or is gone.
     pub(super) is_hung_up: bool,
-    /// It has ended: nothing more can be read.
+    /// The end was read: no more bytes can be read.
     pub(super) is_at_end: bool,
-    /// Nothing more can be sent.
+    /// Sending has failed: no more bytes can be sent.
     pub(super) is_deaf: bool,
     is_watched_for_room: bool,
-    /// The connection is still being made: room in it says that it stands.
+    /// The connection is still being made: the socket becomes writable when it is established.
     pub(super) is_connecting: bool,
 }
 
 impl Side {
-    /// Watches a connection. One that is still being made is watched for standing.
+    /// Watches a connection. One that is still being made is also watched for its completion.
     pub(super) fn new(mut wire: Wire, token: Token, registry: &Registry, is_connecting: bool) -> io::Result<Self> {
         let interest = if is_connecting { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
         registry.register(&mut wire, token, interest)?;
@@ -70,12 +71,12 @@ impl Side {
         &mut self.wire
     }
 
-    /// Reads; `None` if nothing is there.
+    /// Reads; `None` if no bytes are available.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         match self.wire.read(buffer) {
             Ok(Taken { bytes, is_drained }) => {
                 self.is_at_end = bytes == 0;
-                // After a hang-up there is no further event: it is read to the end.
+                // No event follows a hang-up, so the socket is read to its end.
                 self.is_readable = bytes > 0 && (!is_drained || self.is_hung_up);
                 Ok(Some(bytes))
             }
@@ -90,7 +91,7 @@ impl Side {
         }
     }
 
-    /// Sends, or keeps what is not taken now.
+    /// Sends bytes, and keeps those that the socket does not accept now.
     pub(super) fn send(&mut self, bytes: &[u8], spare: &mut Spare) {
         if self.is_deaf || bytes.is_empty() {
             return;
@@ -99,7 +100,7 @@ impl Side {
         if self.pending.is_empty() {
             match self.wire.write(bytes) {
                 Ok(taken) => written = taken,
-                // Whoever has gone is noticed by reading: its last words may be there.
+                // A disconnect is noticed by reading, since the peer's last bytes may still be unread.
                 Err(_) => return self.turn_deaf(spare),
             }
         }
@@ -107,8 +108,8 @@ impl Side {
             if self.pending.capacity() == 0 {
                 self.pending = spare.take();
             }
-            // What was sent is given up before it is more than what waits, or a peer that is never quite up to date
-            // would have its whole history kept.
+            // Sent bytes are discarded before they outnumber the waiting ones, or the buffer of a peer that never
+            // catches up would grow without limit.
             if self.sent > self.pending.len() / 2 {
                 self.pending.drain(..std::mem::take(&mut self.sent));
             }
@@ -116,7 +117,7 @@ impl Side {
         }
     }
 
-    /// Sends what was kept.
+    /// Sends the kept bytes.
     pub(super) fn flush(&mut self, spare: &mut Spare) {
         if self.is_deaf || self.wire.flush().is_err() {
             return self.turn_deaf(spare);
@@ -141,7 +142,7 @@ impl Side {
         spare.put(std::mem::take(&mut self.pending));
     }
 
-    /// Keeps bytes that nobody takes yet.
+    /// Keeps received bytes that no phase accepts yet.
     pub(super) fn hold(&mut self, bytes: &[u8], spare: &mut Spare) {
         if self.held.capacity() == 0 && !bytes.is_empty() {
             self.held = spare.take();
@@ -153,12 +154,12 @@ impl Side {
         spare.put(std::mem::take(&mut self.held));
     }
 
-    /// Bytes that it has not taken yet.
+    /// How many bytes are still to be sent.
     pub(super) fn pending_len(&self) -> usize {
         self.pending.len() - self.sent
     }
 
-    /// Whether the other peer's bytes must wait.
+    /// Whether reading from the other peer must wait.
     pub(super) fn is_full(&self) -> bool {
         self.pending_len() > PENDING_MAX
     }
@@ -167,7 +168,7 @@ impl Side {
         self.is_deaf || (self.pending.is_empty() && !self.wire.has_unsent())
     }
 
-    /// Asks to be told of room if something waits for it, and only then: Unix sockets tell with every read of the peer.
+    /// Asks for writable events only while bytes are waiting: a Unix socket reports one with every read of its peer.
     pub(super) fn watch(&mut self, registry: &Registry) -> io::Result<()> {
         let for_room = self.is_connecting || !self.is_flushed();
         if for_room == self.is_watched_for_room {
@@ -179,7 +180,7 @@ impl Side {
     }
 }
 
-/// Buffers to be used again, so that nothing is allocated while traffic flows.
+/// Buffers for reuse, so that flowing traffic allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct Spare(Vec<Vec<u8>>);
 
@@ -196,7 +197,7 @@ impl Spare {
     }
 }
 
-/// Pieces that are sent together: what a step puts out for a peer is one write.
+/// Pieces that are sent together: a step's output for a peer is one write.
 #[derive(Debug, Default)]
 pub(super) struct Joined {
     client: Vec<u8>,
@@ -204,14 +205,14 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Forgets what a step has put out that came to no end.
+    /// Discards the output of a step that panicked.
     pub(super) fn clear(&mut self) {
         self.client.clear();
         self.server.clear();
     }
 }
 
-/// Where a step puts what it sends.
+/// Receives a step's output.
 pub(super) struct Out<'a> {
     pub(super) client: Option<&'a mut Side>,
     pub(super) server: Option<&'a mut Side>,
@@ -220,7 +221,7 @@ pub(super) struct Out<'a> {
 }
 
 impl Out<'_> {
-    /// Sends what was joined.
+    /// Sends the joined pieces.
     pub(super) fn finish(mut self) {
         deliver(self.server.as_deref_mut(), &mut self.joined.server, self.spare);
         deliver(self.client.as_deref_mut(), &mut self.joined.client, self.spare);

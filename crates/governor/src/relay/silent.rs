@@ -1,17 +1,18 @@
-//! Clients that have not said what they want: a bounded number, of which the oldest gives way to a newcomer.
+//! Silent clients, which have sent neither a start-up message nor a cancel request: a bounded number, of which the
+//! oldest is closed to make room for a new one.
 //!
-//! They take none of the places of those who have spoken, so whoever connects and says nothing keeps nobody out: neither
-//! clients nor operators. A client that means it speaks at once, long before as many others have come after it.
+//! They do not occupy the places of other clients, so connecting and sending nothing keeps out neither clients nor
+//! operators. A genuine client sends its message at once, long before that many others have connected after it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// How many there may be; more than come at once where a whole pool connects anew.
+/// The bound; more than connect at once when a whole pool reconnects.
 const SILENT_MAX: usize = 500;
 
-/// All of them.
+/// All silent clients.
 #[derive(Debug, Default)]
 pub(super) struct Silent(Mutex<Waiting>);
 
@@ -22,15 +23,15 @@ struct Waiting {
     workers: BTreeMap<u64, usize>,
 }
 
-/// One of them, until this is dropped.
+/// The place of a silent client, until this is dropped.
 #[derive(Debug)]
 pub(super) struct SilentPlace {
     silent: Arc<Silent>,
-    /// Counts newcomers.
+    /// The sequence number of the client.
     pub(super) number: u64,
 }
 
-/// One that is to be closed.
+/// A client that must be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct GivesWay {
     pub(super) worker: usize,
@@ -39,7 +40,7 @@ pub(super) struct GivesWay {
 }
 
 impl Silent {
-    /// Takes in a newcomer that this worker will serve, and says who gives way to it.
+    /// Adds a new client that the given worker will serve, and returns the client to close for it.
     pub(super) fn enter(self: &Arc<Self>, worker: usize) -> (SilentPlace, Option<GivesWay>) {
         let mut waiting = self.0.lock();
         let number = waiting.next;
@@ -66,7 +67,7 @@ mod tests {
         let silent = Arc::new(Silent::default());
         let mut places: Vec<_> = (0..SILENT_MAX).map(|worker| silent.enter(worker)).collect();
         assert!(places.iter().all(|(_, gives_way)| gives_way.is_none()));
-        // The first has spoken, so there is room for another.
+        // The first is no longer silent, so there is room for another.
         places.remove(0);
         let (_room, gives_way) = silent.enter(7);
         assert_eq!(gives_way, None);

@@ -12,8 +12,8 @@ use rustix::net::sockopt::socket_peercred;
 use rustix::process::Uid;
 use socket2::{SockRef, TcpKeepalive};
 
-/// Silence after which the kernel asks whether a peer is still there, and how often it asks again. A peer that has
-/// vanished without a word holds its session, and with it locks, for about three minutes instead of two hours.
+/// Idle time after which the kernel probes whether a peer is alive, and the interval between probes. A peer that has
+/// vanished silently keeps its session, and its locks, for about three minutes instead of two hours.
 const KEEP_ALIVE: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(15));
 
 #[derive(Debug)]
@@ -23,17 +23,17 @@ pub(super) enum Socket {
 }
 
 impl Socket {
-    /// Small messages are sent at once, and peers that vanish are noticed.
+    /// Sends small messages at once, and detects peers that vanish.
     pub(super) fn tune(&self) {
         if let Socket::Tcp(stream) = self {
             let keep_alive = TcpKeepalive::new().with_time(KEEP_ALIVE.0).with_interval(KEEP_ALIVE.1);
-            // A socket without these still works; one that is gone already says so when it is read.
+            // A socket without these options still works; a closed one reports so when it is read.
             let _ = stream.set_nodelay(true);
             let _ = SockRef::from(stream).set_tcp_keepalive(&keep_alive);
         }
     }
 
-    /// Whether a connection that was begun stands; an error if it failed.
+    /// Whether the connection is established; an error if it failed.
     pub(super) fn is_connected(&self) -> io::Result<bool> {
         let (error, peer) = match self {
             Socket::Tcp(stream) => (stream.take_error()?, stream.peer_addr().map(drop)),
@@ -71,7 +71,7 @@ impl Socket {
         }
     }
 
-    /// Ends it in one direction or both. Whoever has gone already need not be told.
+    /// Closes one direction or both. Errors of a peer that is gone are ignored.
     pub(super) fn shut_down(&self, how: Shutdown) {
         let _ = match self {
             Socket::Tcp(stream) => stream.shutdown(how),

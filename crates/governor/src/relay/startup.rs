@@ -1,12 +1,12 @@
-//! The first packet of a client: what it asks for, and who it says it is.
+//! The first packet of a client: its request, and the identity that it claims.
 
 use plimsoll_policy::Login;
 
-/// The longest packet that is taken, length included, as PostgreSQL has it (`MAX_STARTUP_PACKET_LENGTH`).
+/// The longest packet that is accepted, length included, as in PostgreSQL (`MAX_STARTUP_PACKET_LENGTH`).
 pub(super) const PACKET_MAX: usize = 10_000;
 
-/// The longest name of a user or database in bytes: the server cuts longer ones there (`NAMEDATALEN` - 1), even within a
-/// letter.
+/// The longest name of a user or database in bytes: the server truncates longer ones there (`NAMEDATALEN` - 1), even
+/// within a character.
 const NAME_MAX: usize = 63;
 
 /// The secret that cancels: 4 bytes with protocol 3.0, up to 256 with 3.2.
@@ -20,13 +20,13 @@ const fn code(high: u32, low: u32) -> u32 {
     high << 16 | low
 }
 
-/// What a first packet asks for.
+/// The request of a first packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Packet {
     Tls,
     /// Encryption by Kerberos.
     Gss,
-    /// Cancelling what a session does.
+    /// Cancelling a session's statement.
     Cancel {
         process: i32,
         secret: Box<[u8]>,
@@ -34,21 +34,21 @@ pub(super) enum Packet {
     Session(Startup),
 }
 
-/// Who wants a session, and of what kind.
+/// The login and the options of a requested session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Startup {
     /// User, database and application.
     pub(super) login: Login,
     /// Whether it speaks the replication protocol.
     pub(super) is_replication: bool,
-    /// The class that it asks for, by the parameter or within `options`.
+    /// The class that it requests, by the parameter or within `options`.
     pub(super) class: Option<String>,
 }
 
 /// The parameter with a session's class.
 pub(super) const CLASS: &str = "plimsoll.class";
 
-/// Adds the class to a start-up message that asks for none; one that has no room for it stays as it is.
+/// Adds the class to a start-up message that does not request one; if it does not fit, the message is unchanged.
 pub(super) fn announce(packet: &mut Vec<u8>, class: &str) {
     let length = packet.len() + CLASS.len() + class.len() + 2;
     if length > PACKET_MAX || class.contains('\0') {
@@ -67,7 +67,7 @@ pub(super) fn announce(packet: &mut Vec<u8>, class: &str) {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refused(pub(super) &'static str, pub(super) String);
 
-/// The first packet, if it is whole, and its length.
+/// The first packet and its length, if it is complete.
 pub(super) fn read(bytes: &[u8]) -> Result<Option<(Packet, usize)>, Refused> {
     let Some(length) = number(bytes, 0) else { return Ok(None) };
     let length = length as usize;
@@ -162,7 +162,7 @@ fn class_in_options(options: &[u8]) -> Option<String> {
     class
 }
 
-/// Words between blanks; a backslash keeps what follows it (`pg_split_opts`).
+/// Words between spaces; a backslash keeps the following character (`pg_split_opts`).
 fn split_options(options: &[u8]) -> Vec<String> {
     let (mut words, mut word) = (Vec::new(), None::<Vec<u8>>);
     let mut bytes = options.iter();
@@ -177,7 +177,7 @@ fn split_options(options: &[u8]) -> Vec<String> {
     words.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// The next text, which a zero ends.
+/// The next text, up to its terminating zero.
 fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let end = memchr::memchr(0, rest)?;
     let text = &rest[..end];
@@ -185,7 +185,7 @@ fn text<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(text)
 }
 
-/// `database`, or a truth value as PostgreSQL reads it: any beginning of the word that is no other's.
+/// `database`, or a Boolean as PostgreSQL reads it: any unique prefix of a value.
 fn asks_for_replication(value: &[u8]) -> Result<bool, Refused> {
     let value = value.to_ascii_lowercase();
     let begins = |word: &[u8], at_least: usize| value.len() >= at_least && word.starts_with(&value);

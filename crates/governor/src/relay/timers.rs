@@ -1,11 +1,11 @@
-//! When sessions are to be looked at though nothing has come for them.
+//! When sessions must be checked even if no event arrives.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::{Duration, Instant};
 
-/// Moments, each with the connection that waits for it. What is no longer waited for stays until its moment comes, and is
-/// left out by whoever asks: a connection knows its own moment.
+/// Times, each with the connection that waits for it. An obsolete entry stays until its time comes, and the caller
+/// ignores it: a connection knows its own time.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     moments: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -24,7 +24,7 @@ impl Timers {
         self.moments.pop().map(|Reverse(moment)| moment)
     }
 
-    /// How long until the next; `None` if there is none.
+    /// The time until the next entry; `None` if there is none.
     pub(super) fn until_next(&self, now: Instant) -> Option<Duration> {
         self.moments.peek().map(|Reverse((at, _))| at.saturating_duration_since(now))
     }

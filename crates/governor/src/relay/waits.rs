@@ -1,4 +1,4 @@
-//! What a governor that is being stopped still waits for, in words.
+//! Describes what a stopping governor still waits for.
 
 use std::time::Instant;
 

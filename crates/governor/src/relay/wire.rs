@@ -1,4 +1,4 @@
-//! One connection's bytes: plain, or with TLS above them, never blocking.
+//! One connection's bytes: plain or over TLS, never blocking.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
@@ -17,16 +17,16 @@ use super::socket::Socket;
 pub(super) struct Wire {
     socket: Socket,
     tls: Option<Box<Connection>>,
-    /// TLS was begun without a question in plain text, and the two ends have not agreed yet on what is spoken in it.
+    /// TLS was started without a request in plain text, and the application protocol is not negotiated yet.
     must_agree: bool,
 }
 
-/// What a read has come to.
+/// The result of a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Taken {
-    /// Bytes; 0 is the end.
+    /// The number of bytes; 0 is the end.
     pub(super) bytes: usize,
-    /// Nothing more is there now: no need to ask again before the next event.
+    /// No more bytes are available now: the caller need not read again before the next event.
     pub(super) is_drained: bool,
 }
 
@@ -42,7 +42,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Speaks TLS from now on, as the server, with a client that has not asked before: its hello has been read already.
+    /// Speaks TLS from now on, as the server, with a client that has not requested it: its hello has been read already.
     pub(super) fn accept_tls_after(&mut self, settings: Arc<ServerConfig>, mut hello: &[u8]) -> io::Result<()> {
         self.accept_tls(settings)?;
         self.must_agree = true;
@@ -54,12 +54,12 @@ impl Wire {
             }
             processed = tls.process_new_packets().map(drop);
         }
-        // The answer, or the alert that says what is wrong.
+        // The answer, or the alert that describes the error.
         send_tls(tls, &mut self.socket)?;
         processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))
     }
 
-    /// Speaks TLS from now on, as the client, and says hello; `is_direct` if the server was not asked before.
+    /// Speaks TLS from now on, as the client, and sends its hello; `is_direct` if TLS was not requested first.
     pub(super) fn begin_tls(
         &mut self,
         settings: Arc<ClientConfig>,
@@ -76,7 +76,7 @@ impl Wire {
         self.tls.is_some()
     }
 
-    /// The certificate that the other end has shown, once that is known.
+    /// The peer's certificate, once it is known.
     pub(super) fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.tls.as_ref()?.peer_certificates()?.first()
     }
@@ -85,15 +85,15 @@ impl Wire {
         &self.socket
     }
 
-    /// Reads what is there; `WouldBlock` if nothing is.
+    /// Reads available bytes; `WouldBlock` if there are none.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Taken> {
         let Some(tls) = self.tls.as_mut() else {
             let bytes = read_again(|| self.socket.read(buffer))?;
-            // Less than fits was all there was: what comes later, the end included, is told by another event.
+            // A short read has drained the socket: later bytes, and the end, cause another event.
             return Ok(Taken { bytes, is_drained: bytes < buffer.len() });
         };
         loop {
-            // What rustls has deciphered must be taken before it is fed: no event tells that it is there.
+            // Bytes that rustls has decrypted must be read before more are fed to it: no event reports them.
             match tls.reader().read(buffer) {
                 Ok(bytes) => return Ok(Taken { bytes, is_drained: false }),
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
@@ -104,7 +104,7 @@ impl Wire {
             }
             read_again(|| tls.read_tls(&mut self.socket))?;
             let processed = tls.process_new_packets();
-            // Answers of a handshake, new keys, or the alert that says what is wrong.
+            // Handshake answers, new keys, or the alert that describes the error.
             send_tls(tls, &mut self.socket)?;
             processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
             if self.must_agree && !tls.is_handshaking() {
@@ -114,7 +114,7 @@ impl Wire {
         }
     }
 
-    /// Writes as much as is taken now, which may be nothing.
+    /// Writes as many bytes as are accepted now, possibly none.
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Some(tls) = self.tls.as_mut() else {
             return match read_again(|| self.socket.write(bytes)) {
@@ -124,7 +124,7 @@ impl Wire {
         };
         let mut written = 0;
         loop {
-            // Ciphertext is kept by rustls up to a bound; it takes nothing while that is reached.
+            // rustls keeps ciphertext up to a limit; at the limit it accepts no more.
             let taken = tls.writer().write(&bytes[written..])?;
             written += taken;
             send_tls(tls, &mut self.socket)?;
@@ -134,28 +134,28 @@ impl Wire {
         }
     }
 
-    /// Sends what TLS has kept.
+    /// Sends the ciphertext that TLS has kept.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.tls.as_mut().map_or(Ok(()), |tls| send_tls(tls, &mut self.socket))
     }
 
-    /// Whether TLS has kept something that is to be sent.
+    /// Whether TLS has kept ciphertext to be sent.
     pub(super) fn has_unsent(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| tls.wants_write())
     }
 
-    /// Says that nothing more will be sent.
+    /// Announces that no more bytes will be sent.
     pub(super) fn finish(&mut self) {
         if let Some(tls) = self.tls.as_mut() {
             tls.send_close_notify();
         }
-        // Whoever has gone already need not be told.
+        // A peer that is gone needs no announcement.
         let _ = self.flush();
         self.socket.shut_down(Shutdown::Write);
     }
 }
 
-/// Sends ciphertext until none is left or no more is taken.
+/// Sends ciphertext until none is left or the socket accepts no more.
 fn send_tls(tls: &mut Connection, socket: &mut Socket) -> io::Result<()> {
     while tls.wants_write() {
         match tls.write_tls(socket) {
@@ -169,7 +169,7 @@ fn send_tls(tls: &mut Connection, socket: &mut Socket) -> io::Result<()> {
     Ok(())
 }
 
-/// Repeats what a signal has interrupted.
+/// Repeats a call that a signal interrupted.
 fn read_again(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
     loop {
         match call() {

@@ -1,4 +1,4 @@
-//! A worker's loop: waits for sockets, timers and other threads, and moves the pairs concerned.
+//! A worker's loop: waits for sockets, timers and other threads, and advances the pairs concerned.
 
 use std::io;
 use std::mem;
@@ -18,12 +18,12 @@ use super::wire::Wire;
 use crate::governor::{SessionCommand, WorkerCommand};
 use crate::registry::SessionId;
 
-/// Rung by other threads.
+/// Other threads wake the worker with it.
 pub(super) const WAKER: Token = Token(usize::MAX);
 
 const EVENTS_MAX: usize = 1024;
 
-/// What wants to be woken at once, forever, is woken this often at most; finer than that epoll does not wait.
+/// The shortest wait for a timer, which bounds the rate of wake-ups; epoll's resolution is no finer.
 const TIMER_MIN: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
@@ -36,20 +36,20 @@ pub(super) struct Worker {
     pairs: Vec<Option<Box<Pair>>>,
     /// Places without a pair.
     free: Vec<u32>,
-    /// Counts pairs, so that what is said about one that has gone is not taken for its successor's.
+    /// Counts pairs, so that a message for a pair that has ended does not reach its successor.
     generation: u32,
     timers: Timers,
-    /// Pairs that can go on.
+    /// Pairs that can continue.
     again: Vec<u64>,
-    /// When a transaction will have waited too long for admission.
+    /// When a transaction times out waiting for admission.
     expires_at: Option<Instant>,
     is_stopped: bool,
-    /// The others know that the last session has ended.
+    /// The other workers know that the last session has ended.
     has_passed_on_drain: bool,
 }
 
 impl Worker {
-    /// A worker without pairs. One of them has the door.
+    /// A worker without pairs. One of the workers has the door.
     pub(super) fn new(
         poll: Poll,
         context: Context,
@@ -74,7 +74,7 @@ impl Worker {
         }
     }
 
-    /// Works until it is stopped, or drained.
+    /// Runs until it is stopped or drained.
     pub(super) fn run(mut self) {
         let mut events = Events::with_capacity(EVENTS_MAX);
         while !self.is_stopped && !self.is_drained() {
@@ -102,7 +102,7 @@ impl Worker {
         }
     }
 
-    /// Waits until something happens, or that long, and attends to it.
+    /// Waits for events, or until the time-out, and handles them.
     fn wait(&mut self, events: &mut Events, timeout: Option<Duration>) -> io::Result<()> {
         match self.poll.poll(events, timeout) {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
@@ -123,22 +123,22 @@ impl Worker {
         self.timers.until_next(now).into_iter().chain(others).min()
     }
 
-    /// Whether nothing is left that a drain waits for, in any worker: operators at the console look on until then.
+    /// Whether no worker has a session left that a drain waits for; consoles stay open until then.
     fn is_drained(&self) -> bool {
         let Context { is_draining, is_retiring, .. } = self.context;
-        // Whoever has come is served by a governor that retires, and refused by one that drains.
+        // A retiring governor still serves its clients; a draining one refuses them.
         let is_over = |pair: &Pair| if is_draining { !pair.is_waited_for() } else { pair.is_console() };
         (is_draining || is_retiring)
             && self.context.governor.serves_nobody()
             && self.pairs.iter().flatten().all(|pair| is_over(pair))
     }
 
-    /// The last session's worker tells the others, which wait for that.
+    /// The worker of the last session notifies the others, which wait for that.
     fn pass_on_drain(&mut self) {
         let governor = &self.context.governor;
         let Context { is_draining, is_retiring, .. } = self.context;
         let is_over = (is_draining || is_retiring) && governor.serves_nobody();
-        // A login that began as the drain did may have come in after all had ended.
+        // A login that began at the same time as the drain may have finished after all other sessions had ended.
         if is_over && !self.has_passed_on_drain {
             governor.tell_all(|| if is_draining { WorkerCommand::Drain } else { WorkerCommand::Retire });
         }
@@ -165,7 +165,7 @@ impl Worker {
                 WorkerCommand::CloseDoor => self.close_door(),
                 WorkerCommand::Retire => {
                     self.context.is_retiring = true;
-                    // The door was closed before this was said: no more clients come than these.
+                    // The door was closed before this command was sent, so no more clients will follow.
                     self.take_notes(now);
                 }
                 WorkerCommand::Cancel(card, client) => {
@@ -189,7 +189,7 @@ impl Worker {
                 Note::Client(visitor) => self.welcome(visitor, now),
                 Note::GiveWay(place) => {
                     let found = self.pairs.iter().flatten().find(|pair| pair.is_silent_at(place)).map(|pair| pair.id);
-                    // It may have spoken, or gone, meanwhile.
+                    // It may no longer be silent, or may have disconnected.
                     if let Some(id) = found {
                         self.move_pair(id, now, |pair, _| pair.give_way());
                     }
@@ -218,9 +218,9 @@ impl Worker {
         self.pairs.iter().flatten().map(|pair| pair.id).collect()
     }
 
-    /// Does something with a pair, and then all that it can do.
+    /// Calls `act` on a pair, and then advances the pair as far as possible.
     ///
-    /// If that panics, it is our fault and nobody else's: that pair is ended, all others go on.
+    /// A panic is a fault of the governor: it ends only this pair.
     fn move_pair(&mut self, id: u64, now: Instant, act: impl FnOnce(&mut Pair, &mut Context)) {
         let Some(pair) = self.pairs.get_mut(id as u32 as usize).and_then(Option::as_mut) else { return };
         if pair.id != id {
@@ -237,8 +237,8 @@ impl Worker {
         match moved {
             Some(PairProgress::Waits) => {
                 let due = pair.wakes_at().map(|due| due.max(now + TIMER_MIN));
-                // An entry that is too early stays: when it fires, the pair is asked again. So quick queries, each of which
-                // moves the moment, cost no entry each.
+                // An entry that is too early stays: when it fires, the pair is asked again. Thus quick queries, each of
+                // which moves the time, do not each add an entry.
                 if let Some(due) = due
                     && pair.timer.is_none_or(|at| at > due)
                 {
@@ -276,12 +276,12 @@ impl Worker {
         }
     }
 
-    /// Tells those who have waited too long for admission; whoever hears of it first.
+    /// Rejects transactions that have waited too long for admission, unless another worker has already done so.
     fn expire(&mut self, now: Instant) {
         let is_due = self.expires_at.is_some_and(|at| at <= now);
         if mem::take(&mut self.context.may_expire) || is_due {
             let governor = &self.context.governor;
-            // Rounded up, for what expires a little later is not expired yet.
+            // Rounded up, because an entry that expires a little later has not expired yet.
             self.expires_at = governor.expire_waiting(now).map(|at| governor.started + at + TIMER_MIN);
         }
     }
@@ -294,7 +294,7 @@ impl Worker {
         }
     }
 
-    /// A client that this worker serves.
+    /// Serves a new client.
     fn welcome(&mut self, Visitor { socket, peer, place }: Visitor, now: Instant) {
         let deadline = now + self.context.governor.settings().listen.login_timeout;
         self.add(now, |id, context| {
@@ -305,7 +305,8 @@ impl Worker {
     }
 
     fn add(&mut self, now: Instant, make: impl FnOnce(u64, &mut Context) -> io::Result<Pair>) {
-        // Generations have 31 bits, for a token has one bit more; two pairs of one place are 2^31 pairs apart at least.
+        // Generations have 31 bits, because a token needs one more; two pairs in the same place are at least 2^31
+        // generations apart.
         self.generation = (self.generation + 1) & 0x3fff_ffff;
         let place = self.free.pop().unwrap_or_else(|| {
             self.pairs.push(None);
@@ -334,7 +335,7 @@ impl Worker {
     }
 }
 
-/// Does something of one connection's; `None` if it panicked, which is logged.
+/// Acts for one connection; `None` if it panicked, which is logged.
 pub(super) fn shed<T>(act: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(act))
         .inspect_err(|panic| {
@@ -345,7 +346,7 @@ pub(super) fn shed<T>(act: impl FnOnce() -> T) -> Option<T> {
         .ok()
 }
 
-/// Kept apart so that it is plain what crosses threads.
+/// Asserts separately which types cross threads.
 const _: fn() = || {
     fn is_send<T: Send>() {}
     is_send::<Worker>();

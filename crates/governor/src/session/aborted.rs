@@ -1,16 +1,15 @@
-//! Transactions that the server has aborted by itself: as the victim of a deadlock (40P01), or because it could not serialize
-//! them (40001). They are run again by the rules of preempted ones, so that applications without retry loops do not fail.
+//! Transactions that the server aborted: as the victim of a deadlock (40P01), or because it could not serialize them
+//! (40001). They are replayed by the rules for preempted ones, so that applications without retry loops do not fail.
 //!
 //! Three things differ from a preemption:
 //!
-//! - A client that must receive an error receives the server's own, byte for byte, and is where it would have been without an
-//!   attempt. Nothing is therefore attempted in a transaction that has used savepoints: after the server's error its client may
-//!   continue from one of them, but after an attempt nothing of it is left.
-//! - A COMMIT may have failed. An error in the place of its `CommandComplete`, and a server that is idle after it, show that
-//!   nothing was committed: after the record of a commit PostgreSQL reports no errors but panics. Only then is the COMMIT run
-//!   again, with the whole transaction.
-//! - There is no bound by priority: a transaction that was aborted often is not promoted, but is chosen as a victim after all
-//!   others.
+//! - A client that must receive an error receives the server's own, byte for byte, and is in the same state as without
+//!   an attempt. A transaction that has used savepoints is therefore not replayed: after the server's error its client
+//!   may continue from a savepoint, but an attempt would destroy them.
+//! - A COMMIT may have failed. An error in place of its `CommandComplete`, followed by an idle server, shows that
+//!   nothing was committed: after writing the commit record PostgreSQL reports no errors but panics. Only then is the
+//!   COMMIT run again, with the whole transaction.
+//! - Priority sets no bound: a transaction that was aborted often is not promoted, but is chosen as a victim last.
 
 use plimsoll_policy::{CycleLoss, NoReplay, ReplayFacts, may_replay};
 
@@ -20,18 +19,18 @@ use super::{Flow, INSPECT_MAX, Session, Status, answers};
 use crate::registry::Immunity;
 use crate::statistics::{AbortCause, AbortOutcome};
 
-/// An abort of which the client knows nothing yet.
+/// An abort that the client does not know of yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Abort {
-    /// Why; of several aborts, one in the replay of the other, the last.
+    /// The cause; of several aborts, one in the replay of the other, the last.
     pub cause: AbortCause,
-    /// The server's message, which the client gets if it has to know; `None` if it gets ours.
+    /// The server's message, which the client receives if the replay fails; `None` if it receives ours.
     pub error: Option<Vec<u8>>,
 }
 
 impl Session {
-    /// The server has failed a statement with an error that ends the transaction. Whether it is run again, so that the
-    /// client does not get that error.
+    /// The server failed a statement with an error that ends the transaction. Returns whether the transaction is
+    /// replayed, so that the client does not receive that error.
     pub(super) fn aborted(&mut self, cause: AbortCause, body: &[u8]) -> bool {
         let Some(inside) = &self.transaction else { return false };
         let is_whole = body.len() + super::HEAD_BYTES < INSPECT_MAX;
@@ -51,13 +50,13 @@ impl Session {
         true
     }
 
-    /// The server has failed a statement of a replay in the same way: the replay begins once more, if it may.
+    /// The server failed a statement of a replay in the same way: the replay starts over if permitted.
     pub(super) fn aborted_again(&mut self, cause: AbortCause) {
         let Some(inside) = &self.transaction else { return };
         let verdict = self.abort_verdict(inside, true);
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         if verdict.is_err() || !rewind.is_comparing() {
-            // An answer that differs from the first one.
+            // The answer differs from the first one.
             return;
         }
         rewind.was_cancelled = true;
@@ -65,7 +64,8 @@ impl Session {
         self.supersede_abort(cause);
     }
 
-    /// A statement of a replay was cancelled to break a cycle: the replay begins once more, unless that has happened too often.
+    /// A statement of a replay was cancelled to break a cycle: the replay starts over, unless this has happened too
+    /// often.
     pub(super) fn cycle_broken_again(&mut self) {
         let verdict = self.transaction.as_ref().map_or(Ok(()), |inside| self.abort_verdict(inside, true));
         self.aborts += 1;
@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// A replay has been aborted, for that cause.
+    /// A replay was aborted for the given cause.
     fn supersede_abort(&mut self, cause: AbortCause) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let before = rewind.abort.take();
@@ -85,20 +85,20 @@ impl Session {
         }
     }
 
-    /// Counts what became of an abort.
+    /// Counts the outcome of an abort.
     pub(super) fn count_abort(&self, cause: AbortCause, outcome: AbortOutcome) {
         self.statistics(self.inside_index()).aborts.count(cause, outcome);
     }
 
-    /// Whether the unit in flight is a COMMIT and nothing else, which has not been carried out, and after which the transaction can
-    /// be begun as before. One that is chained to the one before cannot: its options are known to the server only.
+    /// Whether the unit in flight is only a COMMIT that has not been carried out, and the transaction can be begun as
+    /// before. A chained transaction cannot: only the server knows its options.
     pub(super) fn is_at_commit(&self) -> bool {
         let may_begin_again = self.transaction.as_ref().is_some_and(|inside| inside.began != Began::Unrecorded);
         self.unit.commit.is_some() && !self.unit.has_completed && self.status == Status::Block && may_begin_again
     }
 
-    /// Whether the transaction may be run again after the server has aborted it, or after it was rolled back to break a cycle.
-    /// `at_commit` says that its end has not been carried out for certain.
+    /// Whether the transaction may be replayed after the server aborted it, or after it was rolled back to break a
+    /// cycle. `at_commit` says that its end has certainly not been carried out.
     pub(super) fn abort_verdict(&self, transaction: &Transaction, at_commit: bool) -> Result<(), NoReplay> {
         let class = self.settings.class(transaction.class);
         let facts = self.replay_facts(transaction);
@@ -114,7 +114,8 @@ impl Session {
         })
     }
 
-    /// What the client gets if the transaction is rolled back now to break a cycle of waiters; `None` if it must not be.
+    /// How a rollback now, to break a cycle of waiters, would affect the client; `None` if the transaction must not be
+    /// rolled back.
     pub(super) fn cycle_loss(&self, transaction: &Transaction) -> Option<CycleLoss> {
         let immunity = self.immunity(transaction).filter(|immunity| *immunity != Immunity::NoRetry);
         if !transaction.is_read() || immunity.is_some() {

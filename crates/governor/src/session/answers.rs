@@ -2,23 +2,23 @@
 
 use super::frames::Status;
 
-/// Severity, SQLSTATE and words of a message for a client.
+/// Severity, SQLSTATE and texts of a message for a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice<'a> {
     /// `ERROR`, `FATAL` or `NOTICE`.
     pub severity: &'static str,
     /// Five characters.
     pub sqlstate: &'static str,
-    /// What is the matter.
+    /// The primary message.
     pub message: &'a str,
-    /// More of it.
+    /// The detail.
     pub detail: Option<&'a str>,
-    /// What to do.
+    /// The hint.
     pub hint: Option<&'a str>,
 }
 
 impl<'a> Notice<'a> {
-    /// A message without more of it.
+    /// A message without detail or hint.
     pub(crate) fn new(severity: &'static str, sqlstate: &'static str, message: &'a str) -> Self {
         Notice { severity, sqlstate, message, detail: None, hint: None }
     }
@@ -41,18 +41,18 @@ pub(crate) fn ready_for_query(status: Status) -> [u8; 6] {
     [b'Z', 0, 0, 0, 5, status.byte()]
 }
 
-/// The name of the statements that the governor prepares in a client's session for a moment. No client's can be called so
-/// unless it means harm; it does that to itself, for the statement is then refused and its session ended.
+/// The name of the statements that the governor briefly prepares in a client's session. A client would use this name
+/// only with intent, and harms only itself: the statement is refused and its session ended.
 const OWN_STATEMENT: &[u8] = b"\x01plimsoll";
 
-/// A text that no server can read: parsing it makes the transaction fail and has no other effect. The server's log shows it,
-/// so it says what it is.
+/// A text that no server can parse: parsing it makes the transaction fail and has no other effect. The text names its
+/// purpose, because it appears in the server's log.
 const NONSENSE: &str = "preempted_by_plimsoll";
 
-/// Runs a statement with parameters in text form. Unlike a `Query` it leaves the client's unnamed statement alone. Part of a unit
-/// that ends with [`end`].
+/// Runs a statement with parameters in text form. Unlike a `Query` it preserves the client's unnamed statement. Part of
+/// a unit that ends with [`end`].
 pub fn run(sql: &str, parameters: &[Vec<u8>]) -> Vec<u8> {
-    // What was left behind by one that was cancelled would be in its way.
+    // A cancelled unit may have left a statement of that name.
     let mut bytes = close_statement(OWN_STATEMENT);
     bytes.extend(message(b'P', &[OWN_STATEMENT, b"\0", sql.as_bytes(), b"\0\0\0"]));
     let count = (parameters.len() as u16).to_be_bytes();
@@ -74,13 +74,13 @@ pub(crate) fn make_fail() -> Vec<u8> {
     bytes
 }
 
-/// Ends a unit of our own, and closes its statement in another one, which is carried out whatever has become of the first. The server
-/// is ready [`END_ANSWERS`] times.
+/// Ends a unit of our own, and closes its statement in a second unit, which is carried out even if the first failed.
+/// The server sends [`END_ANSWERS`] `ReadyForQuery` messages.
 pub fn end() -> Vec<u8> {
     [&SYNC[..], &close_statement(OWN_STATEMENT), &SYNC].concat()
 }
 
-/// How often the server is ready after [`end`].
+/// How many `ReadyForQuery` messages answer [`end`].
 pub const END_ANSWERS: usize = 2;
 
 pub(crate) fn close_statement(name: &[u8]) -> Vec<u8> {
@@ -102,7 +102,7 @@ fn fields(tag: u8, notice: &Notice<'_>) -> Vec<u8> {
     let mut body = Vec::new();
     let mut field = |kind: u8, text: &str| {
         body.push(kind);
-        // A zero would end the field early.
+        // A zero byte would end the field early.
         body.extend(text.bytes().filter(|byte| *byte != 0));
         body.push(0);
     };
@@ -119,12 +119,12 @@ fn fields(tag: u8, notice: &Notice<'_>) -> Vec<u8> {
     message(tag, &[&body, b"\0"])
 }
 
-/// The SQLSTATE of an `ErrorResponse`'s body, or of the beginning of one.
+/// The SQLSTATE in the body of an `ErrorResponse`, or in its beginning.
 pub(crate) fn sqlstate(body: &[u8]) -> Option<&[u8]> {
     field_of(body, b'C')
 }
 
-/// Whether an `ErrorResponse`'s body, or the beginning of one, says that the session ends.
+/// Whether the body of an `ErrorResponse`, or its beginning, says that the session ends.
 pub fn is_fatal(body: &[u8]) -> bool {
     matches!(field_of(body, b'V'), Some(b"FATAL" | b"PANIC"))
 }
@@ -141,7 +141,7 @@ fn field_of(body: &[u8], wanted: u8) -> Option<&[u8]> {
     None
 }
 
-/// The columns of a `DataRow`'s body; `None` of one that is not well-formed, or not all there.
+/// The columns of a `DataRow`'s body; `None` if it is malformed or incomplete.
 pub fn columns(body: &[u8]) -> Option<Vec<Option<&[u8]>>> {
     let (count, mut rest) = body.split_first_chunk::<2>()?;
     let mut columns = Vec::with_capacity(usize::from(u16::from_be_bytes(*count)).min(16));

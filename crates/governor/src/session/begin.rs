@@ -27,19 +27,19 @@ pub(super) struct Queued {
     entry: Entry,
 }
 
-/// What of a transaction waits to be let in.
+/// The part of a transaction that waits for admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Entry {
     /// A statement outside of a block.
     Statement,
     /// The BEGIN of a block.
     Block,
-    /// The first statement after a BEGIN, whose class is another one.
+    /// The first statement after a BEGIN, if its class is another one.
     WithinBlock,
 }
 
 impl Session {
-    /// Whether the transaction that a message begins may enter, and what the message's text says if it was read.
+    /// Whether the transaction that a message begins may enter, and the facts about the message's text if it was read.
     pub(super) fn begin_transaction(
         &mut self,
         ask: Ask,
@@ -55,7 +55,7 @@ impl Session {
         }
         let note = self.first_note(ask, body);
         if let Some(inside) = &mut self.transaction {
-            // It has waited, was admitted, and its first message is looked at again.
+            // It has waited and been admitted, and its first message is read again.
             inside.began = began(note.as_ref());
             return (MessageAction::Pass, note);
         }
@@ -65,7 +65,8 @@ impl Session {
         let known = note.as_ref().and_then(|note| note.class);
         let (class, chosen_by) = known.unwrap_or((self.session_class, self.session_chosen_by));
         let transaction = Transaction { began: began(note.as_ref()), ..Transaction::new(class, now) };
-        // A transaction is ended that is not open, or a prepared one, which others inside may wait for: it is over at once.
+        // It ends a transaction that is not open, or a prepared one, which transactions inside may wait for: it is over
+        // at once.
         let only_ends = note.as_ref().is_some_and(|note| note.ends.is_some());
         if only_ends || !self.settings.is_limited(class) {
             self.enter(transaction, chosen_by);
@@ -104,7 +105,7 @@ impl Session {
         self.flow = Flow::Queued(Queued { since: now, is_noticed: false, class, entry });
     }
 
-    /// Refuses what does not enter; a block as a whole.
+    /// Refuses a statement that is not admitted; a block is refused as a whole.
     fn refuse_admission(
         &mut self,
         sqlstate: &'static str,
@@ -120,7 +121,7 @@ impl Session {
         }
     }
 
-    /// The first message's text, read if it may say something about the class or has to be known anyway.
+    /// Reads the first message's text if it may name the class or must be known anyway.
     fn first_note(&self, ask: Ask, body: Option<&[u8]>) -> Option<Note> {
         let body = body?;
         match ask {
@@ -129,7 +130,7 @@ impl Session {
                 let is_read = self.settings.rules.needs_fingerprints() || may_have_tag(sql) || may_begin_or_end(sql);
                 is_read.then(|| self.note_of(sql))
             }
-            // What was prepared is remembered in any case.
+            // Prepared statements are always remembered.
             Ask::Parse | Ask::Bind => Some(self.note_of_message(ask, Some(body))),
             _ => None,
         }
@@ -149,8 +150,8 @@ impl Session {
         self.transaction = Some(inside);
     }
 
-    /// Whether transactions of a class may be rolled back for others, and an empty recording if they may be run again: after that, or
-    /// after the server has aborted them.
+    /// Whether transactions of a class may be rolled back for others, and an empty recording if they may be replayed
+    /// after that, or after the server aborted them.
     pub(super) fn recorded(&mut self, class: ClassIndex) -> (bool, Option<Box<Recording>>) {
         let class = self.settings.class(class);
         let policy = &self.settings.preemption.policy;
@@ -165,7 +166,7 @@ impl Session {
         (is_watched, Some(recording))
     }
 
-    /// A transaction of that class is inside from now on.
+    /// Counts a transaction of the class as inside.
     fn serve(&self, class: ClassIndex, chosen_by: ChosenBy) {
         let served = {
             let mut state = self.card.state();
@@ -178,8 +179,9 @@ impl Session {
         self.statistics(class).inside.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The first statement after a BEGIN may have a tag where the BEGIN had none: object-relational mappers and sqlcommenter
-    /// write them so. Nothing has run yet, so the transaction can still be put into another class, and wait for that.
+    /// The first statement after a BEGIN may have a tag where the BEGIN had none: object-relational mappers and
+    /// sqlcommenter write them so. No statement has run yet, so the transaction can still change class, and wait for
+    /// admission.
     pub(super) fn reclassify(&mut self, note: &Note, now: Instant, out: &mut impl Outbox) -> MessageAction {
         let Some(inside) = self.transaction.as_mut().filter(|inside| inside.began == Began::Bare) else {
             return MessageAction::Pass;
@@ -237,7 +239,7 @@ impl Session {
     pub(super) fn on_admitted(&mut self, now: Instant) {
         let (since, class, entry) = match &mut self.flow {
             Flow::Queued(Queued { since, class, entry, .. }) => (*since, *class, *entry),
-            // It was ended in this moment, and what it was given is given back.
+            // The session was ended just now, and returns its admission.
             Flow::Ended { queued } => {
                 queued.take().into_iter().for_each(|class| self.governor.leave(class, now));
                 return;
@@ -266,13 +268,13 @@ impl Session {
     pub(super) fn on_cancelled_in_queue(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Queued(Queued { entry, .. }) = self.flow else { return };
         if self.governor.abandon(self.card.id) != Abandoned::Waited {
-            // It was admitted or has waited too long in this moment, and the command that reports it is on its way.
+            // It was admitted or timed out just now, and the command that reports it is on its way.
             return;
         }
         self.refuse_admission("57014", "canceling statement due to user request", entry, now, out);
     }
 
-    /// Tells a client that has waited for a while what it waits for.
+    /// Sends a notice to a client that has waited for a while.
     pub(super) fn notice_queued(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Queued(queued) = &mut self.flow else { return };
         if queued.is_noticed || now < queued.since + QUEUE_NOTICE_AFTER || self.from_server.left > 0 {
@@ -286,12 +288,12 @@ impl Session {
     }
 }
 
-/// How a transaction begins whose first statement is that.
+/// How a transaction begins, given its first statement.
 fn began(note: Option<&Note>) -> Began {
     if note.is_some_and(|note| note.is_bare_begin && note.class.is_none()) { Began::Bare } else { Began::AtWork }
 }
 
-/// Whether a text may have a tag: a comment.
+/// Whether a text may have a tag, that is, a comment.
 pub(super) fn may_have_tag(sql: &[u8]) -> bool {
     memchr::memmem::find(sql, b"/*").is_some()
 }

@@ -1,4 +1,4 @@
-//! The class of a session and of its transactions: by rules, by `SET plimsoll.class`, by tags.
+//! The class of a session and of its transactions: from rules, `SET plimsoll.class` or tags.
 
 use plimsoll_policy::ClassIndex;
 
@@ -10,21 +10,21 @@ use crate::registry::ChosenBy;
 use crate::statement::{self, Scope, Statement};
 use crate::statistics::count;
 
-/// What comes of a `SET plimsoll.class`.
+/// The outcome of a `SET plimsoll.class`.
 pub(super) enum Setting {
-    /// There is no message, or one that concerns only the server.
+    /// The message is absent, or concerns only the server.
     None,
     /// It waits until everything before it has been answered.
     Waits,
-    /// It was done here, and is to be done by the server, too.
+    /// It was applied here, and the server applies it, too.
     Done,
     /// It was refused.
     Refused(Vec<u8>),
 }
 
 impl Session {
-    /// The class that a statement's text asks for and its user may have, or that a rule gives to statements like it; and whether
-    /// it has a tag that gives it none.
+    /// The class that a statement's text asks for and its user may choose, or that a rule gives to such statements; and
+    /// whether a tag was refused.
     pub(super) fn class_of_statement(
         &self,
         sql: &[u8],
@@ -41,7 +41,8 @@ impl Session {
         }
     }
 
-    /// A tag gives its transaction no class: there is none of that name, or its user may not choose it. Said once a session.
+    /// A tag gives its transaction no class: the class does not exist, or its user may not choose it. The warning is
+    /// sent once per session.
     pub(super) fn refuse_tag(&mut self, out: &mut impl Outbox) {
         count(&self.statistics(self.session_class).tags_refused);
         if self.has_told_of_tag || self.from_server.left > 0 {
@@ -60,13 +61,13 @@ impl Session {
         names.join(", ")
     }
 
-    /// An application has another name, and perhaps another class with it.
+    /// The application changed its name, and perhaps its class.
     pub(super) fn on_application_name(&mut self, name: &[u8]) {
         self.login.application_name = String::from_utf8_lossy(name).into_owned();
         self.classify_login();
     }
 
-    /// The class that the rules give to the session as it stands.
+    /// Applies the rules to the session's current login.
     pub(super) fn classify_login(&mut self) {
         let matched = self.settings.rules.of_login(&self.login);
         self.login_class = matched.class;
@@ -75,7 +76,7 @@ impl Session {
         }
     }
 
-    /// Does what a `SET plimsoll.class` says that has the server's turn.
+    /// Applies a `SET plimsoll.class` that is next for the server.
     pub(super) fn on_setting(&mut self, ask: Ask, body: Option<&[u8]>) -> Setting {
         let sql = match (ask, body) {
             (Ask::Query, Some(body)) => Some(sql_of(body)),
@@ -90,7 +91,7 @@ impl Session {
             return Setting::None;
         }
         if !self.outstanding.is_empty() {
-            // An error of ours would come before the answers to what was sent earlier.
+            // Our error would arrive before the answers to earlier messages.
             self.gate = Gate::UntilRest;
             return Setting::Waits;
         }
@@ -127,7 +128,8 @@ impl Session {
         Ok(())
     }
 
-    /// The transaction that has chosen a class for its session was rolled back: the server has forgotten that, and so do we.
+    /// The transaction that chose a class for its session was rolled back: the server has undone the choice, and so do
+    /// we.
     pub(super) fn on_rolled_back(&mut self) {
         let before = self.transaction.as_mut().and_then(|inside| inside.class_before.take());
         if let Some(before) = before {
@@ -136,11 +138,11 @@ impl Session {
     }
 }
 
-/// Whether a text may choose a class: it has the setting's name, or forgets all settings.
+/// Whether a text may choose a class: it contains the setting's name, or resets all settings.
 fn may_set_class(sql: &[u8]) -> bool {
     let first = sql.iter().position(|byte| byte.is_ascii_alphabetic());
     let word = first.and_then(|at| sql[at..].first_chunk::<3>());
-    // `SET`, `RESET`, `DISCARD`; most texts are ruled out here.
+    // `SET`, `RESET`, `DISCARD`; this rules out most texts.
     word.is_some_and(|word| [b"set", b"res", b"dis"].iter().any(|known| word.eq_ignore_ascii_case(*known)))
         || memchr::memmem::find(sql, b"plimsoll").is_some()
 }

@@ -16,30 +16,31 @@ use super::{Flow, Gate, Outbox, Passing, ProtocolError, Session, Shown, Status, 
 use crate::registry::Held;
 use crate::statement::{self, End};
 
-/// What becomes of a message.
+/// How a message is handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageAction {
     Pass,
-    /// It is dropped: we have answered it, or shall.
+    /// It is dropped: we have answered it, or will.
     Drop,
-    /// It stays where it is, and is looked at again when there is more or something has changed.
+    /// It stays, and is read again when more bytes arrive or the state changes.
     Stay,
 }
 
-/// A message of the client, as much of it as is there.
+/// A client's message, as far as it has arrived.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Message<'a> {
     pub ask: Ask,
-    /// What is in it, or the beginning of that, if it is of a kind that is read.
+    /// Its body or the beginning of it, if messages of this kind are read.
     pub body: Option<&'a [u8]>,
-    /// Whether that is all that is in it.
+    /// Whether the body is complete.
     pub is_whole: bool,
     pub bytes: usize,
 }
 
 impl Session {
-    /// Offers bytes that the client has sent, those not taken before first; returns how many are taken. What is not taken is
-    /// an incomplete message of at most 64 KiB, or all of it while [`takes_client_bytes`](Self::takes_client_bytes) is false.
+    /// Offers bytes from the client, starting with those not accepted before; returns how many are accepted. The rest
+    /// is an incomplete message of at most 64 KiB, or everything while [`takes_client_bytes`](Self::takes_client_bytes)
+    /// is false.
     pub fn on_client(&mut self, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Result<usize, ProtocolError> {
         let (mut at, mut passed) = (0, 0);
         loop {
@@ -95,7 +96,7 @@ impl Session {
         self.read_message(message, bytes, now, out)
     }
 
-    /// What becomes of a message, which `bytes` begin with.
+    /// Decides how to handle the message at the start of `bytes`.
     pub(super) fn read_message(
         &mut self,
         message: Message<'_>,
@@ -106,7 +107,7 @@ impl Session {
         match self.flow {
             Flow::Refusing(_) => return self.refuse_message(message, bytes, now, out),
             Flow::RolledBack(_) if !self.outstanding.is_empty() => {
-                // A unit that only closes something is being answered; a rewind would take its answer for its own.
+                // A unit that only closes statements is being answered; a rewind would mistake its answer for its own.
                 self.gate = Gate::UntilRest;
                 return MessageAction::Stay;
             }
@@ -116,8 +117,7 @@ impl Session {
                 match self.flow {
                     // It closes statements.
                     Flow::RolledBack(_) => {}
-                    // If nothing had to be asked of the server for that, nothing comes upon which the message would be looked at
-                    // again.
+                    // If the server need not be asked, no answer will cause the message to be read again.
                     Flow::Relay | Flow::Refusing(_) => return self.read_message(message, bytes, now, out),
                     _ => return MessageAction::Stay,
                 }
@@ -133,7 +133,7 @@ impl Session {
         if let (true, Ask::Query | Ask::FunctionCall, Some(inside)) =
             (self.is_unit_open, message.ask, &mut self.transaction)
         {
-            // Behind messages without a Sync: whether it is answered depends on them.
+            // It follows messages without a Sync: whether it is answered depends on them.
             inside.overlapped = true;
         }
         if !self.is_unit_open && message.ask.is_of_unit() {
@@ -159,13 +159,14 @@ impl Session {
         out: &mut impl Outbox,
     ) -> MessageAction {
         if self.transaction.is_none() && self.status == Status::Idle && !self.outstanding.is_empty() {
-            // Something that is no transaction is still being answered; what follows may be one, and has to be let in.
+            // A unit that is not a transaction is still being answered; the next may begin one, and must be admitted.
             self.gate = Gate::UntilRest;
             return MessageAction::Stay;
         }
         if self.is_at_rest() {
             let fate = match only_closes(bytes) {
-                // Drivers do that whenever they like and look at no answer: it is no transaction that could wait.
+                // Drivers close statements at any time and ignore the answers: this is not a transaction that could
+                // wait.
                 Some(true) => MessageAction::Pass,
                 None => MessageAction::Stay,
                 Some(false) => {
@@ -189,11 +190,11 @@ impl Session {
                 && self.note_of_message(message.ask, message.body).uses_savepoint
             {
                 if !self.outstanding.is_empty() {
-                    // What was sent before may have ended the failed transaction, and begun another.
+                    // Earlier messages may have ended the failed transaction, and begun another.
                     self.gate = Gate::UntilRest;
                     return MessageAction::Stay;
                 }
-                // Its savepoints are gone, and the server's error for that would not be 40001.
+                // Its savepoints no longer exist, and the server would not report that as 40001.
                 self.flow = Flow::Refusing(Refusal::new(error, self.status));
                 return MessageAction::Drop;
             }
@@ -204,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Whether a message's text may give its transaction, which has only begun, another class.
+    /// Whether a message's text may change the class of its transaction, which has just begun.
     fn may_reclassify(&self, message: Message<'_>) -> bool {
         let Some(body) = message.body else { return false };
         match message.ask {
@@ -247,7 +248,7 @@ impl Session {
         true
     }
 
-    /// Keeps count of what is under way.
+    /// Tracks the messages under way.
     fn track(&mut self, ask: Ask, out: &mut impl Outbox) {
         match ask {
             _ if ask.ends_unit() => {
@@ -262,7 +263,7 @@ impl Session {
         }
     }
 
-    /// Remembers what the message means for whether the transaction may be rolled back and run again.
+    /// Notes how the message affects whether the transaction may be rolled back and replayed.
     fn note_message(&mut self, message: Message<'_>, read: Option<Note>) {
         let Message { ask, body, is_whole, bytes } = message;
         let is_read = self.transaction.as_ref().is_some_and(|inside| inside.is_read());
@@ -271,7 +272,7 @@ impl Session {
         }
         match ask {
             Ask::Query if is_read => {
-                // A text of which only the beginning was read may end the transaction further on.
+                // If only the beginning of a text was read, the rest may end the transaction.
                 let note = if is_whole { read } else { Some(Note::UNREAD.clone()) };
                 let note = note.unwrap_or_else(|| self.note_of_message(ask, body));
                 self.runs(&note, b"");
@@ -281,7 +282,7 @@ impl Session {
                     Some((name, rest)) => {
                         let mut note = read.unwrap_or_else(|| self.note_of(sql_of(rest)));
                         if !is_whole {
-                            // It is one statement, or the server refuses it, so that its beginning says what it is.
+                            // It is one statement, or the server refuses it, so its beginning identifies it.
                             note.unsafe_because = note.unsafe_because.or(Some(Unsafe::Unread));
                         }
                         if let Some(inside) = self.transaction.as_mut().filter(|_| name.is_empty()) {
@@ -320,7 +321,7 @@ impl Session {
                 };
                 self.prepared.ask(self.unit_number, change);
             }
-            // A function by its number: its effects are unknown.
+            // A function called by its number has unknown effects.
             Ask::FunctionCall if is_read => {
                 self.runs(&Note { unsafe_because: Some(Unsafe::FunctionCall), ..Note::default() }, b"");
             }
@@ -328,7 +329,7 @@ impl Session {
         }
     }
 
-    /// Where the current message will lie among the recorded bytes.
+    /// The current message's position among the recorded bytes.
     fn place_of(&self, bytes: usize) -> std::ops::Range<usize> {
         let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
         let begin = recording.map_or(0, |recording| recording.end()) + self.unrecorded;
@@ -348,13 +349,13 @@ impl Session {
             self.unit.commit = commits.then(|| portal.into());
             inside.runs(note, status, |name| prepared.of(name));
             if inside.unsafe_because.is_some() && matches!(&self.unit.shown, Shown::Nothing(held) if held.is_empty()) {
-                // It is not run again, so that its client may see everything at once.
+                // It is not replayed, so its client may see everything at once.
                 self.unit.shown = Shown::All;
             }
         }
     }
 
-    /// What is known of the statement that a message runs, or prepares to be run.
+    /// The known facts about the statement that a message runs or prepares.
     pub(super) fn note_of_message(&self, ask: Ask, body: Option<&[u8]>) -> Note {
         let Some(body) = body else { return Note::default() };
         match ask {
@@ -368,12 +369,12 @@ impl Session {
         }
     }
 
-    /// The shape of the client's unit that begins here; `None` as of [`shape`].
+    /// The shape of the client's unit that begins here; `None` as for [`shape`].
     pub(super) fn shape_of(&self, bytes: &[u8]) -> Option<Shape> {
         shape(bytes, &|ask, body| self.note_of_message(ask, Some(body)))
     }
 
-    /// What a statement's text says.
+    /// The facts that a statement's text shows.
     pub(super) fn note_of(&self, sql: &[u8]) -> Note {
         let statement = statement::read_with(sql, self.reported.text_rules);
         let (class, has_refused_tag) = self.class_of_statement(sql, &statement);

@@ -2,22 +2,22 @@
 
 use super::ProtocolError;
 
-/// Messages up to this length are looked at whole where that is needed; longer ones stream through unread.
+/// Messages up to this length are read whole where needed; longer ones are streamed unread.
 pub const INSPECT_MAX: usize = 64 * 1024;
 
 /// The tag and the length of a message.
 pub const HEAD_BYTES: usize = 5;
 
-/// PostgreSQL takes no longer ones (`PQ_LARGE_MESSAGE_LIMIT`, `MaxAllocSize`).
+/// PostgreSQL accepts no longer ones (`PQ_LARGE_MESSAGE_LIMIT`, `MaxAllocSize`).
 const MESSAGE_MAX: usize = 0x3fff_ffff;
 
-/// What a client's message is.
+/// The kind of a client's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ask {
     Query,
     /// Prepares a statement.
     Parse,
-    /// Makes a portal of a prepared statement.
+    /// Creates a portal from a prepared statement.
     Bind,
     /// Asks what a statement or a portal returns.
     Describe,
@@ -29,13 +29,13 @@ pub enum Ask {
     Flush,
     /// Ends a unit of the extended protocol.
     Sync,
-    /// Calls a function by its number.
+    /// Calls a function by its object ID.
     FunctionCall,
     /// The end of copied data, or of a copy that failed.
     CopyEnd,
     /// The client leaves.
     Terminate,
-    /// Copied data, and whatever no client should send.
+    /// Copied data, and messages that no client should send.
     Other,
 }
 
@@ -57,7 +57,7 @@ impl Ask {
         }
     }
 
-    /// Whether it is part of a unit: of what is answered, unlike copied data.
+    /// Whether it belongs to a unit, unlike copied data.
     pub(crate) fn is_of_unit(self) -> bool {
         !matches!(self, Ask::CopyEnd | Ask::Terminate | Ask::Other)
     }
@@ -67,20 +67,20 @@ impl Ask {
         matches!(self, Ask::Query | Ask::FunctionCall | Ask::Sync)
     }
 
-    /// Whether its body says something about what is run.
+    /// Whether its body contains facts about the statement to run.
     pub(crate) fn is_read(self) -> bool {
         matches!(self, Ask::Query | Ask::Parse | Ask::Bind | Ask::Execute | Ask::Close)
     }
 }
 
-/// What a server's message is.
+/// The kind of a server's message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The server is ready for the next unit, and what it says of the transaction.
+    /// The server is ready for the next unit, and reports the transaction status.
     Ready,
     /// A statement has failed, or the session ends.
     Error,
-    /// A warning or a hint, at any time.
+    /// A warning or notice, at any time.
     Notice,
     /// A notification of another session, at any time.
     Notification,
@@ -119,20 +119,20 @@ impl Answer {
         }
     }
 
-    /// Whether it is part of the answer to a unit, and not said at any time or about the transaction.
+    /// Whether it is part of the answer to a unit, and not asynchronous or a transaction status.
     pub(crate) fn is_of_unit(self) -> bool {
         !matches!(self, Answer::Ready | Answer::Notice | Answer::Notification | Answer::Parameter)
     }
 }
 
-/// What a server says of the transaction with each `ReadyForQuery`.
+/// The transaction status that a server reports with each `ReadyForQuery`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// There is none.
+    /// No transaction is open.
     Idle,
     /// A block is open.
     Block,
-    /// A block is open that has failed.
+    /// A failed block is open.
     Failed,
 }
 
@@ -158,14 +158,14 @@ impl Status {
 /// The head of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
-    /// What kind it is.
+    /// The message type.
     pub tag: u8,
-    /// How long it is, tag and length included.
+    /// The length in bytes, including tag and length field.
     pub bytes: usize,
 }
 
 impl Head {
-    /// Reads the head that `bytes` begins with; `None` if it is not complete.
+    /// Reads the head at the start of `bytes`; `None` if it is incomplete.
     pub fn read(bytes: &[u8]) -> Result<Option<Head>, ProtocolError> {
         let Some(&[tag, a, b, c, d]) = bytes.first_chunk::<HEAD_BYTES>() else { return Ok(None) };
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
@@ -177,7 +177,7 @@ impl Head {
     }
 }
 
-/// The text that `body` begins with, up to its terminating zero, and what comes after it.
+/// The text at the start of `body`, up to its terminating zero, and the rest.
 pub fn text(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = memchr::memchr(0, body)?;
     Some((&body[..end], &body[end + 1..]))

@@ -1,4 +1,4 @@
-//! Messages that have been sent and not answered: which `ReadyForQuery` are still to come.
+//! Messages that have been sent and not answered, and so the number of `ReadyForQuery` still to come.
 
 use std::collections::VecDeque;
 
@@ -15,26 +15,29 @@ struct Asked {
     copy_ends: u64,
 }
 
-/// What has been sent and not been answered.
+/// The messages that have been sent and not answered.
 ///
 /// A server that takes in a copy ignores every `Sync` until the copy ends (protocol, "COPY Operations"), so those that a
 /// client sent beforehand, as libpq does with each `Execute`, are never answered.
 ///
-/// After an error in the extended protocol a server ignores everything up to the next `Sync`, a `Query` included ("Extended
-/// Query"). A client that sends one behind messages without a `Sync` gets an answer to it or not, depending on where the error was.
+/// After an error in the extended protocol a server ignores everything up to the next `Sync`, including a `Query`
+/// ("Extended Query"). Whether a client receives an answer to a `Query` behind messages without a `Sync` depends on
+/// where the error was.
 #[derive(Debug, Default)]
 pub struct Outstanding {
     asked: VecDeque<Asked>,
-    /// Messages of the extended protocol in the unit that is open, and how many of the unit in front were answered.
+    /// Messages of the extended protocol in the open unit, and how many messages of the first outstanding unit were
+    /// answered.
     extended_sent: u64,
     extended_done: u64,
-    /// The server ignores what comes until a `Sync`.
+    /// The server ignores messages until a `Sync`.
     is_skipping: bool,
     copy_ends_sent: u64,
     copy_ends_used: u64,
-    /// A copy has begun whose end the client has not sent.
+    /// A copy has begun and the client has not ended it.
     is_copying_in: bool,
-    /// How many `Sync` the client has sent meanwhile. If the copy fails, the server answers those that reach it afterwards.
+    /// How many `Sync` the client has sent during the copy. If the copy fails, the server answers those that reach it
+    /// afterwards.
     syncs_in_copy: u64,
 }
 
@@ -48,13 +51,13 @@ impl Outstanding {
         self.asked.is_empty()
     }
 
-    /// The unit that the server is at; `None` if all has been answered.
+    /// The unit that the server is working on; `None` if all have been answered.
     pub fn oldest(&self) -> Option<u64> {
         self.asked.front().map(|asked| asked.unit)
     }
 
-    /// A message was sent that a `ReadyForQuery` answers, as the end of that unit; a `Sync` in the middle of a copy is
-    /// not answered.
+    /// The client sent a message that ends the given unit and that a `ReadyForQuery` answers; a `Sync` in the middle of
+    /// a copy is not answered.
     pub fn sent(&mut self, unit: u64, is_sync: bool) {
         if is_sync && self.is_copying_in {
             self.syncs_in_copy += 1;
@@ -74,8 +77,8 @@ impl Outstanding {
         (self.is_copying_in, self.syncs_in_copy) = (false, 0);
     }
 
-    /// The server takes in a copy: every `Sync` that lies before the copy's end is lost. Says whether one was, and so whether
-    /// the unit is open again.
+    /// The server begins to receive a copy: every `Sync` before the copy's end is lost. Returns whether there was one,
+    /// so that the unit is open again.
     pub(crate) fn copy_in_begins(&mut self) -> bool {
         let was_extended = self.asked.front().is_none_or(|asked| asked.is_sync);
         if was_extended {
@@ -87,7 +90,7 @@ impl Outstanding {
         was_extended && self.asked.is_empty()
     }
 
-    /// A `ReadyForQuery` has come; the unit that it answers, or `None` if none was to come.
+    /// A `ReadyForQuery` arrived. Returns the unit that it answers, or `None` if none was due.
     pub fn answered(&mut self) -> Option<u64> {
         self.extended_done = 0;
         let late = self.syncs_in_copy > 0;
@@ -97,7 +100,7 @@ impl Outstanding {
             return Some(0);
         }
         if self.asked.is_empty() {
-            // Copies that failed may have left unused ends, or used some that never came.
+            // Copies that failed may have left unused ends, or counted ends that were never sent.
             self.copy_ends_used = self.copy_ends_sent;
         }
         answered.map(|asked| asked.unit)
@@ -119,12 +122,12 @@ impl Outstanding {
         self.is_skipping = self.asked.is_empty();
     }
 
-    /// A message of the extended protocol was sent that is answered by itself.
+    /// A message of the extended protocol was sent that has its own answer.
     pub(crate) fn sent_extended(&mut self) {
         self.extended_sent += 1;
     }
 
-    /// The server has answered something, by that message.
+    /// The server sent an answer with the given tag.
     pub fn heard(&mut self, tag: u8) {
         // The last or only answer to Parse, Bind, Close, Execute (three ways) and Describe (two).
         self.extended_done += u64::from(matches!(tag, b'1' | b'2' | b'3' | b'C' | b'I' | b's' | b'T' | b'n'));
@@ -177,7 +180,7 @@ mod tests {
         check("c0 S1 G1 Z0");
     }
 
-    /// A client that sent a Sync after each row of a copy once made the governor remember each of them.
+    /// The governor once remembered every Sync of a client that sent one after each row of a copy.
     #[test]
     fn syncs_in_the_middle_of_a_copy_are_not_remembered() {
         check("S1 G0 S0 S0 S0 c0 S1 Z0");
@@ -185,8 +188,8 @@ mod tests {
         check("S1 G0 S0 E0 S1 Z0");
     }
 
-    /// A client sent an Execute that failed and a Query behind it without a Sync. The server ignores that Query; the session once waited for
-    /// its answer, and a later statement for everything before it, forever.
+    /// A client sent an Execute that failed, and a Query behind it without a Sync. The server ignores that Query; the
+    /// session once waited for its answer, and a later statement waited forever for everything before it.
     #[test]
     fn what_comes_between_an_error_and_its_sync_is_not_answered() {
         check("x0 Q1 Q2 S3 E1 Z0");

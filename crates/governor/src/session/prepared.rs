@@ -1,8 +1,8 @@
 //! Facts about prepared statements: the class that their text asks for, and the effects of running them.
 //!
-//! A statement is prepared when the server confirms it, not when its client asks: a `Parse` of a name that is taken is refused,
-//! and the older statement stays as it was. Until the answer arrives, running a statement of that name counts as the worse of
-//! both.
+//! A statement is prepared when the server confirms it, not when its client asks: the server refuses a `Parse` of an
+//! existing name, and the older statement is unchanged. Until the answer arrives, a statement of that name counts as
+//! the worse of both.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -13,33 +13,33 @@ use plimsoll_policy::{ClassIndex, Unsafe};
 use crate::registry::ChosenBy;
 use crate::statement::End;
 
-/// How many statements are remembered; all others are then taken for the worst.
+/// How many statements are remembered; the worst is assumed of all others.
 const NOTES_MAX: usize = 1000;
 
-/// How many changes may be waiting for their confirmation.
+/// How many changes may be waiting for confirmation.
 const PENDING_MAX: usize = 10_000;
 
 /// What running a statement means for its transaction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Note {
-    /// The class that its text asks for, a transaction that begins with it.
+    /// The class that its text asks for, if a transaction begins with it.
     pub class: Option<(ClassIndex, ChosenBy)>,
-    /// Its text has a tag, which gave it no class.
+    /// Its text has a tag that gave it no class.
     pub has_refused_tag: bool,
     pub begins: bool,
-    /// It is a BEGIN and nothing else.
+    /// It is only a BEGIN.
     pub is_bare_begin: bool,
     /// It ends the transaction, or its text is not known.
     pub may_end: bool,
-    /// How it ends it, if it is one statement that does nothing else.
+    /// How it ends the transaction, if it is one statement that does nothing else.
     pub ends: Option<End>,
-    /// It begins another transaction like the one that it ends.
+    /// It ends the transaction and begins another like it.
     pub chains: bool,
-    /// It goes back to a savepoint, or releases one.
+    /// It rolls back to a savepoint, or releases one.
     pub uses_savepoint: bool,
-    /// Later statements may run other code because of it.
+    /// It may change the code that later statements run.
     pub changes_code: bool,
-    /// Later texts may have to be read in another way because of it.
+    /// It may change how later texts are read.
     pub changes_rules: bool,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
@@ -59,7 +59,7 @@ pub struct Names {
 }
 
 impl Note {
-    /// What is assumed of a statement whose text was not read.
+    /// Assumed of a statement whose text was not read.
     pub(crate) const UNREAD: &'static Note = &Note {
         class: None,
         has_refused_tag: false,
@@ -76,12 +76,12 @@ impl Note {
         names: None,
     };
 
-    /// Whether it rolls its transaction back and does nothing else.
+    /// Whether it only rolls its transaction back.
     pub fn rolls_back(&self) -> bool {
         self.ends == Some(End::Rollback)
     }
 
-    /// What running either means.
+    /// The worse of both.
     fn or(self, other: &Note) -> Note {
         Note {
             class: self.class,
@@ -109,18 +109,18 @@ impl Note {
     }
 }
 
-/// A change that the server has been asked for and has not confirmed.
+/// A change that was requested and that the server has not confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// `Parse`: the statement's name, what running it means, and where the message lies in the transaction's recording.
+    /// `Parse`: the statement's name, what running it means, and the message's position in the transaction's recording.
     Prepare {
         /// Empty for the unnamed one.
         name: Box<[u8]>,
         note: Note,
-        /// Where the message is among the recorded bytes.
+        /// The message's position among the recorded bytes.
         recorded: Range<usize>,
     },
-    /// `Parse` of a text too long to be read to its name.
+    /// `Parse` of a text too long for its name to be read.
     PrepareUnknown,
     /// `Close` of a statement.
     Close {
@@ -131,27 +131,27 @@ pub enum Change {
     ClosePortal,
 }
 
-/// The prepared statements of a session that are worth a note.
+/// The prepared statements of a session that have a note.
 #[derive(Debug, Default)]
 pub struct PreparedNotes {
     named: HashMap<Box<[u8]>, Note>,
     unnamed: Note,
     is_overfull: bool,
-    /// More changes were waiting for their confirmation than can be followed.
+    /// More changes were waiting for confirmation than can be tracked.
     is_lost: bool,
-    /// Asked for by units that are not answered to their end, oldest first, each with its unit.
+    /// Requested by units that are not completely answered, oldest first, each with its unit.
     pending: VecDeque<(u64, Change)>,
     /// How many of them the server has confirmed.
     confirmed: usize,
 }
 
 impl PreparedNotes {
-    /// A change was asked for in that unit.
+    /// The given unit requests a change.
     pub fn ask(&mut self, unit: u64, change: Change) {
         if self.pending.len() < PENDING_MAX {
             self.pending.push_back((unit, change));
         } else {
-            // Which change the server confirms cannot be followed any more: from now on every statement may be any.
+            // From now on it is unknown which change the server confirms, so every statement may be any.
             self.is_lost = true;
             self.named.clear();
             self.pending.clear();
@@ -159,7 +159,7 @@ impl PreparedNotes {
         }
     }
 
-    /// A `Query` is asked for: the unnamed statement goes with it, whatever comes of it.
+    /// A `Query` is requested: it discards the unnamed statement, even if it fails.
     pub fn query(&mut self) {
         self.unnamed = Note::UNREAD.clone();
         for (_, change) in self.pending.iter_mut() {
@@ -171,7 +171,7 @@ impl PreparedNotes {
         }
     }
 
-    /// The server has carried out the next change; what it was.
+    /// The server has carried out the next change, which is returned.
     pub fn confirm(&mut self) -> Option<Change> {
         let (_, change) = self.pending.get(self.confirmed)?.clone();
         self.confirmed += 1;
@@ -185,12 +185,12 @@ impl PreparedNotes {
         Some(change)
     }
 
-    /// The unit in flight is asked again from its beginning.
+    /// The unit in flight is sent again from its beginning.
     pub(crate) fn ask_again(&mut self) {
         self.confirmed = 0;
     }
 
-    /// The server has answered that unit: what it has not confirmed it has not done.
+    /// The server has answered the given unit: changes that it did not confirm did not happen.
     pub(crate) fn unit_answered(&mut self, unit: u64) {
         self.confirmed = 0;
         while self.pending.front().is_some_and(|(of, _)| *of <= unit) {
@@ -210,7 +210,7 @@ impl PreparedNotes {
         }
     }
 
-    /// What running it means, as far as is known.
+    /// What running the statement means, as far as is known.
     pub fn of(&self, name: &[u8]) -> Note {
         if self.is_lost {
             return Note::UNREAD.clone();
@@ -224,7 +224,7 @@ impl PreparedNotes {
         let known = self.known(name);
         match pending.next() {
             None => known.cloned().unwrap_or_default(),
-            // An unnamed statement is replaced or lost, whatever comes of it.
+            // A `Parse` replaces or discards the unnamed statement, even if it fails.
             Some(latest) if name.is_empty() => latest,
             Some(latest) => pending.chain(known.cloned()).fold(latest, |worst, other| worst.or(&other)),
         }
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(notes.of(b"another"), *Note::UNREAD);
     }
 
-    /// A client that prepares without end and never waits for an answer must not fill the governor's memory.
+    /// A client that prepares endlessly and never waits for an answer must not fill the governor's memory.
     #[test]
     fn changes_that_nobody_confirms_are_bounded() {
         let mut notes = PreparedNotes::default();
@@ -282,8 +282,8 @@ mod tests {
         assert!(notes.of(b"s").may_end && notes.of(b"another").may_end, "each may be any statement now");
     }
 
-    /// A driver prepared `s` twice; the second time was refused with 42P05 and `s` stayed a COMMIT. Once the note of the
-    /// refused text replaced that of the statement, so that the COMMIT went unseen and committed work was run again.
+    /// A driver prepared `s` twice; the server refused the second with 42P05 and `s` stayed a COMMIT. The note of the
+    /// refused text once replaced that of the statement, so the COMMIT went unseen and committed work was replayed.
     #[test]
     fn what_the_server_refuses_to_prepare_changes_nothing() {
         let mut notes = PreparedNotes::default();

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use super::frames::{Ask, HEAD_BYTES, Head, Status, text};
 
-/// Buffers that have grown beyond this are given back when a transaction ends.
+/// Buffers larger than this are freed when a transaction ends.
 const KEPT_BYTES: usize = 16 * 1024;
 
 /// How many names of statements prepared within a transaction are kept.
@@ -15,38 +15,39 @@ const NAMES_MAX: usize = 100;
 
 pub type AnswerHash = [u8; 32];
 
-/// What a transaction has asked and been answered.
+/// The requests of a transaction and their answers.
 #[derive(Debug, Default)]
 pub struct Recording {
-    /// What the client has sent since the transaction began.
+    /// The client's bytes since the transaction began.
     bytes: Vec<u8>,
-    /// Units that were answered, in order.
+    /// Answered units, in order.
     units: Vec<RecordedUnit>,
     /// The answer to the unit in flight so far.
     answer: Sha256,
-    /// How many bytes of it were hashed.
+    /// How many bytes of the answer were hashed.
     answer_bytes: u64,
-    /// Statements that the server has prepared by name since the transaction began, and where the message lies; nowhere for those
-    /// that were closed again.
+    /// Statements that the server has prepared by name since the transaction began, and their messages' positions;
+    /// `None` for those that were closed again.
     prepared: Vec<Prepared>,
-    /// How much there would be to keep if everything were kept.
+    /// How many bytes a complete recording would have.
     size: u64,
-    /// It was more than may be kept, or is of no use: nothing is kept any more.
+    /// The recording exceeded its limit, or is useless: nothing more is recorded.
     is_abandoned: bool,
 }
 
-/// The name of a prepared statement and where its message lies.
+/// The name of a prepared statement and its message's position.
 type Prepared = (Box<[u8]>, Option<Range<usize>>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct RecordedUnit {
-    /// Where its last byte is.
+    /// The position of its end.
     end: usize,
     answer: AnswerHash,
     status: Status,
 }
 
-/// A prepared statement that is older than its transaction was closed, or more were prepared than are kept: a replay would miss it.
+/// A prepared statement older than its transaction was closed, or more were prepared than are kept: a replay would lack
+/// one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost;
 
@@ -56,7 +57,7 @@ impl Recording {
         (self.size, self.is_abandoned) = (0, false);
     }
 
-    /// Keeps nothing of this transaction any more.
+    /// Discards the recording of this transaction.
     pub fn abandon(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
@@ -67,7 +68,7 @@ impl Recording {
         self.is_abandoned = true;
     }
 
-    /// Keeps what the client has sent, unless all that is kept is more than `size_max` then.
+    /// Records the client's bytes, unless the recording would exceed `size_max`.
     pub fn sent(&mut self, bytes: &[u8], size_max: usize) {
         self.grow(bytes.len(), size_max);
         if !self.is_abandoned {
@@ -82,12 +83,12 @@ impl Recording {
         }
     }
 
-    /// How much there would be to keep if everything were kept.
+    /// How many bytes a complete recording would have.
     pub fn size(&self) -> u64 {
         self.size
     }
 
-    /// Where the next byte will lie.
+    /// The position of the next byte.
     pub fn end(&self) -> usize {
         self.bytes.len()
     }
@@ -110,12 +111,12 @@ impl Recording {
         if self.is_abandoned {
             return Ok(());
         }
-        // It stays in the list: closing what is not there is no error.
+        // It stays in the list: closing a statement that does not exist is not an error.
         let known = self.prepared.iter_mut().find(|(known, _)| **known == *name);
         known.map(|(_, place)| *place = None).ok_or(Lost)
     }
 
-    /// The statements that the server has prepared by name, those closed again included.
+    /// The statements that the server has prepared by name, including those closed again.
     pub(crate) fn prepared_names(&self) -> impl Iterator<Item = &[u8]> {
         self.prepared.iter().map(|(name, _)| &**name)
     }
@@ -126,7 +127,7 @@ impl Recording {
         self.prepared.iter().filter_map(move |(name, place)| Some((&**name, message(place)?)))
     }
 
-    /// Part of the answer to the unit in flight.
+    /// Adds to the answer to the unit in flight.
     pub fn answered(&mut self, bytes: &[u8]) {
         if !self.is_abandoned {
             self.answer.update(bytes);
@@ -148,7 +149,7 @@ impl Recording {
         self.units.len()
     }
 
-    /// Where the unit of that place lies among the bytes; the unit in flight comes after the last that was answered.
+    /// The byte range of the unit with that index; the unit in flight comes after the last that was answered.
     pub(crate) fn unit_range(&self, unit: usize) -> Range<usize> {
         let begin = unit.checked_sub(1).map_or(0, |before| self.units[before].end);
         begin..self.units.get(unit).map_or(self.bytes.len(), |unit| unit.end)
@@ -158,23 +159,23 @@ impl Recording {
         &self.bytes[range]
     }
 
-    /// What the unit's answer was, and the status after it.
+    /// The hash of the unit's answer, and the status after it.
     pub(crate) fn unit_answer(&self, unit: usize) -> (AnswerHash, Status) {
         (self.units[unit].answer, self.units[unit].status)
     }
 
-    /// What has come of the answer to the unit in flight: how many bytes, and their hash.
+    /// The answer to the unit in flight so far: its length in bytes and its hash.
     pub(crate) fn answer_so_far(&self) -> (u64, AnswerHash) {
         (self.answer_bytes, self.answer.clone().finalize().into())
     }
 
-    /// Begins a new answer, and returns the hash of the one before.
+    /// Begins a new answer, and returns the hash of the previous one.
     pub(crate) fn restart_answer(&mut self) -> AnswerHash {
         self.answer_bytes = 0;
         self.answer.finalize_reset().into()
     }
 
-    /// The texts of everything that was asked.
+    /// The texts of all requests.
     pub fn texts(&self) -> impl Iterator<Item = &[u8]> {
         self.messages().filter_map(|(ask, body)| match ask {
             Ask::Query => Some(text(body)?.0),
@@ -183,7 +184,7 @@ impl Recording {
         })
     }
 
-    /// The prepared statements that were bound and not prepared in this transaction.
+    /// The prepared statements that were bound in this transaction and prepared before it.
     pub(crate) fn older_statements(&self) -> BTreeSet<&[u8]> {
         let is_older = |name: &[u8]| !name.is_empty() && self.prepared.iter().all(|(known, _)| **known != *name);
         let bound = self.messages().filter_map(|(ask, body)| match ask {
@@ -243,7 +244,8 @@ mod tests {
         assert_eq!((recording.size(), recording.bytes.len()), (1, 1));
     }
 
-    /// A transaction of a hundred million short statements once cost 48 bytes for each of them, whatever `replay_bytes_max` said.
+    /// A transaction of a hundred million short statements once occupied 48 bytes for each of them, regardless of
+    /// `replay_bytes_max`.
     #[test]
     fn units_count_towards_what_is_kept() {
         let mut recording = Recording::default();

@@ -1,7 +1,7 @@
-//! Answering in place of the server: everything that a client asks up to the end of its unit gets an error.
+//! Answers in place of the server: every message up to the end of the client's unit receives an error.
 //!
-//! A server does the same after an error, so no driver can notice the difference: no message is answered twice and none is left
-//! over. (With a queue's timeout in the middle of a pipeline, proxies can easily give rows to the wrong query.)
+//! A server does the same after an error, so no driver can notice the difference: no message is answered twice or left
+//! unanswered. (When a queue times out in the middle of a pipeline, a proxy can easily return rows to the wrong query.)
 
 use std::time::Instant;
 
@@ -12,26 +12,26 @@ use super::unit::only_closes;
 use super::{Flow, Gate, Outbox, Session};
 use crate::statistics::count;
 
-/// An error that a unit is answered with.
+/// An error that answers a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     error: Vec<u8>,
-    /// The transaction status that the client receives after it: the one that the server has reported.
+    /// The transaction status that the client receives after the error: the status that the server reported.
     status: Status,
     is_said: bool,
-    /// A unit passes that only closes something: an error there would be ignored.
+    /// A unit that only closes statements is passing: an error there would be ignored.
     is_passing: bool,
 }
 
 impl Refusal {
-    /// With that error, for a client whose server's transaction has that status.
+    /// Refuses with the given error, for a server whose transaction has the given status.
     pub fn new(error: Vec<u8>, status: Status) -> Self {
         Refusal { error, status, is_said: false, is_passing: false }
     }
 }
 
 impl Session {
-    /// What becomes of a message while what the client asks is refused.
+    /// Handles a message while the client's unit is refused.
     pub(super) fn refuse_message(
         &mut self,
         message: Message<'_>,
@@ -42,7 +42,7 @@ impl Session {
         let ask = message.ask;
         let Flow::Refusing(refusal) = &mut self.flow else { return MessageAction::Stay };
         if !refusal.is_said && !refusal.is_passing && !self.outstanding.is_empty() {
-            // An error of ours would come before the answers to what was sent earlier.
+            // Our error would arrive before the answers to earlier messages.
             self.gate = Gate::UntilRest;
             return MessageAction::Stay;
         }
@@ -68,7 +68,7 @@ impl Session {
                 return self.read_message(message, bytes, now, out);
             }
             if next.runs.as_ref().is_some_and(|runs| runs.ends.is_some()) {
-                // A server is idle after a COMMIT, whatever has become of it.
+                // A server is idle after a COMMIT, even a failed one.
                 self.end_failed_block(error, next, now, out);
                 return MessageAction::Stay;
             }
@@ -79,7 +79,7 @@ impl Session {
     fn say_refusal(&mut self, ask: Ask, now: Instant, out: &mut impl Outbox) -> MessageAction {
         let class = self.inside_index();
         let Flow::Refusing(refusal) = &mut self.flow else { return MessageAction::Stay };
-        // A flush before the end of a unit asks for what there is, and that is the error.
+        // A flush before the end of a unit requests the answers so far, that is, the error.
         if !std::mem::replace(&mut refusal.is_said, true) {
             out.to_client(&refusal.error);
             count(&self.governor.statistics.class(class).errors);
@@ -96,8 +96,8 @@ impl Session {
         MessageAction::Drop
     }
 
-    /// Refuses a unit that sets what it may not. In a block the server's transaction has to fail with it, or its client would be told
-    /// of a failed transaction that the server commits.
+    /// Refuses a unit with a forbidden setting. In a block the server's transaction must fail, too, or the server could
+    /// commit a transaction that the client believes failed.
     pub(super) fn refuse_setting(
         &mut self,
         error: Vec<u8>,

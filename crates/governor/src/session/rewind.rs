@@ -1,15 +1,14 @@
-//! A transaction that was rolled back for another: running it again so that its client does not notice, or reporting the
-//! rollback.
+//! Replays a transaction that was rolled back for another so that its client does not notice, or reports the rollback.
 //!
-//! First the server's catalogs show whether the transaction may run twice (`effects`). Then the recorded units are sent again,
-//! one by one, and each answer must equal the one that the client has received. If all of them do, the unit in flight is sent
-//! again; the part of its answer that the client has already received is compared and dropped, and the session continues as if
-//! nothing had happened. If an answer differs, the session makes the server's transaction fail and the client receives 40001, as
-//! from a serializable database.
+//! First the server's catalogs show whether the transaction may run twice (`effects`). Then the recorded units are sent
+//! again, one by one, and each answer must equal the one that the client has received. If all do, the unit in flight is
+//! sent again; the part of its answer that the client has already received is compared and dropped, and the session
+//! continues as if nothing had happened. If an answer differs, the session makes the server's transaction fail and the
+//! client receives 40001, as from a serializable database.
 //!
-//! A block is rolled back by ROLLBACK AND CHAIN: the server then has an empty block with the isolation level and access mode that
-//! the client has asked for, frees every lock, and counts its time-outs as for any session whose client thinks within a
-//! transaction.
+//! A block is rolled back by ROLLBACK AND CHAIN: the server then has an empty block with the isolation level and access
+//! mode that the client requested. It releases every lock, and its time-outs run as for any session whose client thinks
+//! within a transaction.
 
 mod failure;
 mod steps;
@@ -31,65 +30,66 @@ pub(super) use failure::Failure;
 const ROLLBACK: &str = "ROLLBACK";
 const ROLLBACK_AND_CHAIN: &str = "ROLLBACK AND CHAIN";
 
-/// A transaction that was rolled back while its client was thinking, which has not spoken since. The server has an empty block.
+/// A transaction that was rolled back while its client was thinking, and whose client has sent nothing since. The
+/// server has an empty block.
 #[derive(Debug)]
 pub(super) struct RolledBack {
     pub event: EventId,
-    /// What the client has been told of its transaction.
+    /// The transaction status that the client knows.
     status: Status,
 }
 
-/// A transaction that was rolled back and has not gone on.
+/// A transaction that was rolled back and has not continued.
 #[derive(Debug)]
 pub(super) struct Rewind {
     step: RewindStep,
     /// The step has been answered, and the next waits for the arrival of a cancel.
     is_due: bool,
     cause: Cause,
-    /// What is to be settled with its outcome.
+    /// The event that receives the outcome.
     pub event: Option<EventId>,
-    /// It was not rolled back for another, but aborted.
+    /// Set if the transaction was aborted, not rolled back for another.
     pub abort: Option<Abort>,
     safety: Safety,
-    /// Nothing of the client's has been run since the server's last rollback: no locks are held.
+    /// No statement of the client has run since the server's last rollback: no locks are held.
     is_clean: bool,
-    /// What has been replayed was cancelled for another's sake in its turn, or aborted by the server.
+    /// The replay itself was cancelled for another transaction, or aborted by the server.
     pub was_cancelled: bool,
-    /// What the client must be told.
+    /// The failure to report to the client.
     pub failure: Option<Failure>,
-    /// Statements that were prepared by name have been closed, and not all of them are there again.
+    /// Statements that were prepared by name have been closed, and not all of them are prepared again.
     has_closed: bool,
     /// Answers of the step that are still to come.
     left: usize,
-    /// The server has carried out a statement of the step.
+    /// The server has completed a statement of the step.
     has_completed: bool,
-    /// How many steps have been taken since the client has to be told: there is an end to that, whatever the server says.
+    /// The number of steps since the failure. It is bounded, regardless of the server's answers.
     failing_steps: u32,
 }
 
 /// What the client was doing.
 #[derive(Debug)]
 pub(super) enum Cause {
-    /// It waited for the answer to a unit, which was cancelled or has failed.
+    /// It waited for the answer to a unit, which was cancelled or failed.
     Cancelled(InFlight),
-    /// It was thinking, and has not spoken since.
+    /// It was thinking, and has sent nothing since.
     Thinking(Status),
-    /// It was thinking, and now asks for that.
+    /// It was thinking, and now sends a unit of this shape.
     Spoke(Shape),
 }
 
-/// The unit that was in flight, and what the client has got of its answer.
+/// The unit that was in flight, and the part of its answer that the client has received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InFlight {
     answered: u64,
     answer: AnswerHash,
     /// It is the transaction's COMMIT, which has failed.
     commits: bool,
-    /// Whether the client is within a transaction block, as it knows.
+    /// Whether the client believes that it is within a transaction block.
     in_block: bool,
 }
 
-/// Whether what the transaction calls may be run twice.
+/// Whether the functions and statements that the transaction runs may be run twice.
 #[derive(Debug)]
 enum Safety {
     Unknown,
@@ -100,28 +100,29 @@ enum Safety {
 #[derive(Debug)]
 struct Question {
     inquiry: Inquiry,
-    /// What is to be sent for it, until it has been answered.
+    /// The message to send for it, until it has been answered.
     request: Option<Vec<u8>>,
-    /// Whether the server has answered it to the end, in rows that could be read.
+    /// Whether the server has answered it completely, in rows that could be read.
     is_answered: bool,
 }
 
-/// What was done last, or is under way.
+/// The last step or the one under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RewindStep {
     /// The rest of the answer to the cancelled unit is dropped.
     Drain,
     /// The server's transaction is rolled back.
     RollBack,
-    /// The server is asked what the transaction calls.
+    /// The server is asked about the objects that the transaction uses.
     Inquire,
-    /// Statements that were prepared by name are closed: they are no part of the transaction, and there still.
+    /// Statements that were prepared by name are closed: they are not part of the transaction, so the rollback kept
+    /// them.
     Close,
-    /// The limit of parallel workers is set again that was set before that unit.
+    /// The limit of parallel workers that was set before the given unit is set again.
     Limit(usize),
-    /// That unit is run again.
+    /// The given unit is run again.
     Unit(usize),
-    /// The unit in flight is run again, and the beginning of its answer compared.
+    /// The unit in flight is run again, and the beginning of its answer is compared.
     Beginning,
     /// Statements that were closed for the replay are prepared again.
     PrepareAgain,
@@ -153,27 +154,27 @@ impl Rewind {
         matches!(self.step, RewindStep::Unit(_) | RewindStep::Beginning) && !self.is_due
     }
 
-    /// Whether its client thinks, and so knows nothing of it.
+    /// Whether its client is thinking, and so does not know of the rollback.
     pub(super) fn is_unnoticed(&self) -> bool {
         matches!(self.cause, Cause::Thinking(_))
     }
 
-    /// Whether what the server says now is compared.
+    /// Whether the server's current answers are compared.
     pub(super) fn is_comparing(&self) -> bool {
         matches!(self.step, RewindStep::Unit(_) | RewindStep::Beginning) && self.failure.is_none()
     }
 
-    /// Whether the server is answering a question about what the transaction calls.
+    /// Whether the server is answering a question about the transaction's effects.
     pub(super) fn inquires(&self) -> bool {
         self.step == RewindStep::Inquire
     }
 
-    /// Whether the server is answering what the client still waits for.
+    /// Whether the server is answering the unit that the client waits for.
     pub(super) fn is_at_the_unit_in_flight(&self) -> bool {
         matches!(self.step, RewindStep::Drain | RewindStep::Beginning)
     }
 
-    /// Hears what the server answers to a question.
+    /// Receives the server's answer to a question.
     pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
         self.has_completed |= answer == Answer::CommandComplete;
         let (RewindStep::Inquire, Safety::Asked(question)) = (self.step, &mut self.safety) else { return };
@@ -189,11 +190,11 @@ impl Rewind {
 }
 
 impl Session {
-    /// The unit in flight was cancelled for another's sake; its client does not get that error.
+    /// The unit in flight was cancelled for another transaction; its client does not receive that error.
     pub(super) fn preempted(&mut self, now: Instant, out: &mut impl Outbox) {
         let (event, breaks_cycle) = self.count_preempted(now);
         let Some(inside) = &self.transaction else {
-            // Only transactions are aimed at.
+            // Cancels for other transactions are aimed only at transactions.
             return self.show(out);
         };
         let verdict = match breaks_cycle {
@@ -205,7 +206,7 @@ impl Session {
         self.rewind(Rewind { failure: verdict.err().map(Failure::NotReplayable), abort, ..rewind });
     }
 
-    /// What the client has got of the answer to the unit in flight.
+    /// The part of the answer to the unit in flight that the client has received.
     pub(super) fn in_flight(&self) -> InFlight {
         let is_single = self.status == Status::Idle;
         let recording = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref());
@@ -214,7 +215,7 @@ impl Session {
         InFlight { answered, answer, commits: self.is_at_commit(), in_block: !is_single }
     }
 
-    /// Rolls the transaction back if its client is still thinking after that unit.
+    /// Rolls the transaction back if its client is still thinking after the given unit.
     pub(super) fn roll_back_idle(
         &mut self,
         transaction: u64,
@@ -248,8 +249,8 @@ impl Session {
         self.flow = Flow::Rewinding(Box::new(rewind));
     }
 
-    /// A cancel for another's sake has done something; what is to be settled with its outcome, and whether it was to break a cycle of
-    /// waiters.
+    /// A cancel for another transaction took effect. Returns the event that receives the outcome, and whether the
+    /// cancel was to break a cycle of waiters.
     fn count_preempted(&self, now: Instant) -> (Option<EventId>, bool) {
         let (was_waiting, event, breaks_cycle) = {
             let mut state = self.card.state();
@@ -261,7 +262,7 @@ impl Session {
         (event, breaks_cycle)
     }
 
-    /// Counts what a rollback that has been carried out costs and saves.
+    /// Counts the cost and the benefit of a rollback that was carried out.
     fn count_stake(&self, now: Instant) {
         let stake = self.card.state().cancels.stake.take();
         if let Some(stake) = stake {
@@ -269,21 +270,22 @@ impl Session {
         }
     }
 
-    /// The client speaks, and does not know that its transaction was rolled back while it was thinking.
+    /// The client sends a unit, and does not know that its transaction was rolled back while it was thinking.
     pub(super) fn client_speaks(&mut self, next: Shape, now: Instant, out: &mut impl Outbox) {
         let Flow::RolledBack(RolledBack { event, status }) = &self.flow else { return };
         let (event, status) = (*event, *status);
         if next.runs.as_ref().is_some_and(|runs| runs.rolls_back()) {
-            // Nothing needs to be run again for that: the server's block is as empty as it will be.
+            // Nothing needs to be replayed: the server's block is empty, as the client's will be.
             self.settle(Some(event), Outcome::EndedByClient);
             self.flow = Flow::Relay;
             return;
         }
-        // What only closes statements may be done in an empty block as in a full one, unless its client takes the block for failed.
+        // Closing statements is possible in an empty block as in a full one, unless its client believes the block
+        // failed.
         if next.only_closes && status == Status::Block {
             return;
         }
-        // The rollback that this is about has been counted.
+        // The rollback that led here has been counted already.
         let inside = self.transaction.as_ref().expect("what was rolled back is inside");
         let verdict = self.replay_verdict(inside, self.rollbacks.saturating_sub(1));
         let rewind = Rewind::new(RewindStep::RollBack, Cause::Spoke(next), Some(event));
@@ -300,7 +302,7 @@ impl Session {
             if cancels == (true, false) && is_ours { self.count_preempted(now) } else { (None, false) };
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         match cancels {
-            // A client that thinks waits for nothing that it could cancel; what we do meanwhile is done again.
+            // A client that thinks has nothing to cancel; the unit of ours that it hit is repeated.
             (_, true) if rewind.is_unnoticed() => {}
             (_, true) => rewind.failure = Some(Failure::Cancelled),
             (true, false) if is_ours => {
@@ -317,7 +319,8 @@ impl Session {
         }
     }
 
-    /// A message of the server has passed: is the beginning of the answer complete that the client has got?
+    /// A message of the server has passed: checks whether the part of the answer that the client has received is
+    /// complete.
     pub(super) fn compare_beginning(&mut self) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let Some(recording) = self.transaction.as_ref().and_then(|inside| inside.recording.as_ref()) else { return };
@@ -333,7 +336,7 @@ impl Session {
         }
     }
 
-    /// The replay is complete: what follows is passed on again.
+    /// The replay is complete: later answers are passed on again.
     fn replayed(&mut self) {
         count(&self.statistics(self.inside_index()).replays_verified);
         if let Flow::Rewinding(rewind) = std::mem::replace(&mut self.flow, Flow::Relay) {
@@ -352,20 +355,20 @@ impl Session {
             return;
         }
         if rewind.has_committed_otherwise() {
-            // No error that a client may run it again after would be true.
+            // The transaction is committed, so every error that invites a retry would be false.
             let why = "the transaction was run again and committed, but the server's answer to its COMMIT differed";
             return self.end("08007", why, out);
         }
         if rewind.has_failed_to_commit() {
             match status {
-                // Nothing of it remains, and it may be rolled back while it is run again up to its COMMIT.
+                // Nothing of it remains, and it may be rolled back during the replay up to its COMMIT.
                 Status::Idle => self.transaction.iter_mut().for_each(|inside| inside.may_end = false),
                 _ => rewind.failure = Some(Failure::Unconfirmed),
             }
         }
         let recording = self.transaction.as_mut().and_then(|inside| inside.recording.as_mut());
         match (rewind.step, &mut rewind.cause) {
-            // A text that has begun a block itself has begun it as far as its client will know.
+            // If a text begins a block itself, its client will learn so from the status.
             (RewindStep::Drain, Cause::Cancelled(in_flight)) => in_flight.in_block = status != Status::Idle,
             (RewindStep::Unit(_) | RewindStep::Beginning, _) if rewind.was_cancelled => {
                 rewind.was_cancelled = false;
@@ -382,7 +385,7 @@ impl Session {
                 let unit = recording.map_or(0, |recording| recording.unit_count());
                 rewind.failure = Some(Failure::Differed(unit));
             }
-            // It may have been cancelled, by the client itself or by what came behind it.
+            // It, or the unit behind it, may have been cancelled.
             (RewindStep::RollBack, _) => rewind.is_clean = rewind.has_completed && status != Status::Failed,
             (RewindStep::Fail, _) => rewind.is_clean = rewind.has_completed,
             (RewindStep::Inquire, _) => {
@@ -434,7 +437,7 @@ impl Session {
         }
     }
 
-    /// Ends the session, because the state of the server's transaction is not known any more.
+    /// Ends the session, because the state of the server's transaction is unknown.
     fn end_confused(&mut self, out: &mut impl Outbox) {
         self.end("08P01", "the server does not follow the request to end a transaction", out);
     }

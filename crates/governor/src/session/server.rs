@@ -15,8 +15,8 @@ use crate::statistics::{AbortCause, count};
 const CANCELLED: &[u8] = b"57014";
 
 impl Session {
-    /// Offers bytes that the server has sent, those not taken before first; returns how many are taken. What is not taken is
-    /// an incomplete message of at most 64 KiB.
+    /// Offers bytes from the server, starting with those not accepted before; returns how many are accepted. The rest
+    /// is an incomplete message of at most 64 KiB.
     pub fn on_server(&mut self, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> Result<usize, ProtocolError> {
         let (mut at, mut passed) = (0, 0);
         loop {
@@ -45,7 +45,7 @@ impl Session {
                 break;
             }
             let body = if is_read { &bytes[at + HEAD_BYTES..at + there] } else { &[][..] };
-            // What the session says itself must come after what has passed before.
+            // The session's own messages must come after those that have passed.
             if answer == Answer::Error || answer == Answer::Ready && !matches!(self.flow, Flow::Relay) {
                 self.send(&bytes[passed..at], out);
                 passed = at;
@@ -64,7 +64,7 @@ impl Session {
         Ok(at)
     }
 
-    /// Whether what is in such a message is looked at.
+    /// Whether the body of such a message is read.
     fn reads(&self, answer: Answer) -> bool {
         match answer {
             Answer::Ready | Answer::Error | Answer::Parameter => true,
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// Passes on to the client, or holds back what it must not see yet.
+    /// Passes bytes on to the client, or withholds them while the client must not see them.
     fn send(&mut self, bytes: &[u8], out: &mut impl Outbox) {
         if bytes.is_empty() {
             return;
@@ -96,7 +96,7 @@ impl Session {
         }
     }
 
-    /// From now on the client gets what comes of the answer, and first what was held back.
+    /// From now on the client receives the answer as it arrives, starting with the withheld part.
     pub(super) fn show(&mut self, out: &mut impl Outbox) {
         if let Shown::Nothing(held) = std::mem::replace(&mut self.unit.shown, Shown::All)
             && !held.is_empty()
@@ -105,7 +105,7 @@ impl Session {
         }
     }
 
-    /// Looks at a message, and says whether it is passed on.
+    /// Handles a message, and returns whether it is passed on.
     fn read_answer(
         &mut self,
         answer: Answer,
@@ -168,7 +168,7 @@ impl Session {
         }
     }
 
-    /// The server has prepared or closed what it was asked to.
+    /// The server has confirmed that it prepared or closed a statement.
     fn on_confirmed(&mut self) {
         let (change, inside) = (self.prepared.confirm(), self.transaction.as_mut());
         let Some(inside) = inside else { return };
@@ -183,7 +183,7 @@ impl Session {
 
     fn on_ready(&mut self, status: Status, now: Instant, out: &mut impl Outbox) -> bool {
         let Some(unit) = self.outstanding.answered() else {
-            // Whatever has happened, its client may understand it; we do not, so we keep out of its way.
+            // Its client may understand this message; we do not, so we only relay from now on.
             tracing::warn!(session = self.card.id.0, "the server was ready without having been asked");
             count(&self.governor.statistics.desyncs);
             self.show(out);
@@ -220,7 +220,7 @@ impl Session {
             inside.work += now.saturating_duration_since(answered.since);
             inside.unit_immunity = None;
             if status == Status::Block || status == Status::Idle && !is_alone {
-                // Its end was sent together with what follows.
+                // Its end was sent together with the next unit.
                 inside.failure = None;
             }
         }
@@ -234,13 +234,13 @@ impl Session {
                 _ => {}
             }
         } else {
-            // The next of several that were sent ahead has its turn.
+            // The next of several pipelined units is in flight.
             self.expect_lateness(now);
         }
         true
     }
 
-    /// The transaction has ended with AND CHAIN: it is another one from here on, in the same place.
+    /// The transaction has ended with AND CHAIN: another transaction begins, with the same admission.
     fn chain_transaction(&mut self, now: Instant) {
         let Some(ended) = self.transaction.take() else { return };
         self.count_transaction(&ended, now);
@@ -263,14 +263,14 @@ impl Session {
 
     fn on_error(&mut self, body: &[u8], now: Instant, out: &mut impl Outbox) -> bool {
         if answers::is_fatal(body) {
-            // The session ends, and its client is to know why.
+            // The session ends, and its client must learn why.
             self.show(out);
             count(&self.statistics(self.inside_index()).errors);
             return true;
         }
         self.outstanding.failed();
         if self.outstanding.is_skipping() {
-            // It waits for a Sync, which must not wait for it.
+            // The server waits for a Sync, so the client's Sync must not wait for the server.
             self.is_unit_open = true;
             if self.gate == Gate::UntilRest {
                 self.gate = Gate::Open;
@@ -298,7 +298,7 @@ impl Session {
                     self.preempted(now, out);
                     return false;
                 }
-                // Its client has what it has asked for; the next one is for another's sake.
+                // The client's own cancel took effect; the next is for another transaction.
                 (_, true) => self.card.state().cancels.by_client = None,
                 (false, false) => {}
             }
@@ -310,7 +310,7 @@ impl Session {
         true
     }
 
-    /// Whether the unit in flight has been cancelled for another's sake, and whether its own client has cancelled.
+    /// Whether the unit in flight was cancelled for another transaction, and whether its own client has cancelled.
     pub(super) fn cancelled_for(&self) -> (bool, bool) {
         let state = self.card.state();
         (state.cancels.preempting == Some(state.unit), state.cancels.by_client.is_some())
@@ -327,7 +327,7 @@ impl Session {
         }
     }
 
-    /// An application may change its name, and its class with it, and how its texts are to be read.
+    /// An application may change its name, and with it its class, and how its texts are read.
     fn on_parameter(&mut self, body: &[u8]) {
         self.reported.on_parameter(body);
         let parameter = text(body).and_then(|(name, rest)| Some((name, text(rest)?.0)));

@@ -1,4 +1,4 @@
-//! Sessions as text: what either side sends, and what comes out on both.
+//! Sessions as text: the input of each peer, and the resulting output to both.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn session(governor: &Arc<Governor>, user: &str, now: Instant) -> Session {
     Session::new(governor.clone(), card, Reported::default(), now)
 }
 
-/// The transaction and the unit that a session is at.
+/// The current transaction and unit of a session.
 fn place(card: &SessionCard) -> (u64, u64) {
     let state = card.state();
     (state.transaction, state.unit)
@@ -100,8 +100,9 @@ fn while_nobody_less_important_is_inside_it_is_only_seen_now_and_then_whether_so
     assert_eq!(story.session.wakes_at(), None);
 }
 
-/// A pool's sessions log in alike and say with each transaction whose it is. Once they kept the share of their login, low,
-/// whenever nothing was under way, and got that of the next transaction up to 50 ms after it had begun.
+/// A pool's sessions log in with the same user, and each transaction carries a tag with its class. They once returned
+/// to the share of their login, low, whenever no transaction was open, and got the share of the next transaction up to
+/// 50 ms after it had begun.
 #[test]
 fn the_share_of_the_cores_stays_that_of_the_last_transaction_and_changes_with_the_next() {
     let mut story = Story::with("high_user", |settings| {

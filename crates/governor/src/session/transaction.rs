@@ -1,4 +1,4 @@
-//! The admitted transaction: its known facts, and whether it may be rolled back for another and run again.
+//! The admitted transaction: its known facts, and whether it may be rolled back for another and replayed.
 
 use std::time::{Duration, Instant};
 
@@ -10,17 +10,17 @@ use super::recording::{Lost, Recording};
 use super::{Flow, Session};
 use crate::registry::{ChosenBy, Immunity};
 
-/// How many cursors of its own a transaction's are kept apart from those of others; one more counts as another's.
+/// How many cursors of a transaction are known as its own; any further one counts as another transaction's.
 const CURSORS_MAX: usize = 100;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Began {
     /// By a statement that does something.
     AtWork,
-    /// By a BEGIN, after which nothing has been asked.
+    /// By a BEGIN, and no statement has followed.
     Bare,
-    /// By what was not recorded: AND CHAIN at the end of the one before, or a BEGIN in a class that is not replayed. An empty
-    /// block like its own is only possible by ROLLBACK AND CHAIN.
+    /// By a message that was not recorded: AND CHAIN at the end of the previous transaction, or a BEGIN in a class that
+    /// is not replayed. Only ROLLBACK AND CHAIN can create an empty block like its own.
     Unrecorded,
 }
 
@@ -31,39 +31,40 @@ pub(super) struct Transaction {
     /// Whether admission counts it.
     pub is_admitted: bool,
     pub since: Instant,
-    /// How long the server has worked for its units that have been answered.
+    /// How long the server has worked on its answered units.
     pub work: Duration,
     /// How long it waited for admission.
     pub waited: Option<Duration>,
     pub began: Began,
     /// Whether its class may be rolled back for others.
     pub is_watched: bool,
-    /// Its end was asked for, or could have been.
+    /// Its end was requested, or may have been.
     pub may_end: bool,
     /// Units overlapped in it.
     pub overlapped: bool,
-    /// Why the unit in flight must not be cancelled, if so: its effects are not undone with it, or it may commit by itself.
+    /// Why the unit in flight must not be cancelled, if so: its effects are not undone by a rollback, or it may commit
+    /// by itself.
     pub unit_immunity: Option<Immunity>,
-    /// It has taken advisory locks: a mutual exclusion that the application relies on, also while it does something else.
+    /// It has taken advisory locks, on which the application relies for mutual exclusion even while it thinks.
     pub relies_on_lock: bool,
-    /// Later statements, of whatever session, may run other code because of it.
+    /// It may change the code that later statements of any session run.
     pub changes_code: bool,
     /// Why it may not be run twice.
     pub unsafe_because: Option<Unsafe>,
-    /// It has made, released or gone back to a savepoint.
+    /// It has created, released or rolled back to a savepoint.
     pub has_savepoint: bool,
     pub declared: Vec<Box<[u8]>>,
     /// It has prepared the unnamed statement that it runs.
     pub has_unnamed: bool,
-    /// Kept if it may be run again.
+    /// Present if it may be replayed.
     pub recording: Option<Box<Recording>>,
-    /// The error for its client if it returns to a savepoint, if the session has made it fail.
+    /// If the session has made it fail, the error for its client if it returns to a savepoint.
     pub failure: Option<Vec<u8>>,
-    /// The limit of its parallel workers that was set in its block, and before which unit.
+    /// The limit of its parallel workers that was set in its block, and the unit before which it was set.
     pub workers: Option<(usize, u32)>,
-    /// Its parallel workers are not limited, or not any more.
+    /// Its parallel workers are not, or no longer, limited.
     pub keeps_workers: bool,
-    /// The session's class before this transaction chose another one: if it is rolled back, that holds again.
+    /// The session's class before this transaction chose another one: a rollback restores it.
     pub class_before: Option<(ClassIndex, ChosenBy)>,
 }
 
@@ -94,12 +95,12 @@ impl Transaction {
         }
     }
 
-    /// Whether its statements are read: it may be rolled back, or run again.
+    /// Whether its statements are read: it may be rolled back, or replayed.
     pub(super) fn is_read(&self) -> bool {
         self.is_watched || self.recording.is_some()
     }
 
-    /// Something was asked that may not be asked twice; the first such thing is kept.
+    /// A request may not run twice; the first reason is kept.
     pub(super) fn is_unsafe(&mut self, because: Unsafe) {
         if self.unsafe_because.is_none() {
             self.unsafe_because = Some(because);
@@ -109,7 +110,7 @@ impl Transaction {
         }
     }
 
-    /// A statement is run. What it executes by name is known to `note_of`.
+    /// A statement is run. `note_of` looks up the statements that it executes by name.
     pub(super) fn runs(&mut self, note: &Note, status: Status, note_of: impl Fn(&[u8]) -> Note) {
         self.runs_itself(note, status);
         for name in note.names.iter().flat_map(|names| &names.executes) {
@@ -131,7 +132,7 @@ impl Transaction {
         self.relies_on_lock |= note.takes_advisory_lock;
         let Some(because) = note.unsafe_because else { return };
         if status == Status::Idle && matches!(because, Unsafe::OutsideEffect | Unsafe::FunctionCall | Unsafe::Copy) {
-            // By itself it may commit on its way, or has taken what cannot be sent again.
+            // Outside a block it may commit before it ends, or has consumed copied data that cannot be sent again.
             let copies = because == Unsafe::Copy;
             self.unit_immunity = Some(if copies { Immunity::Copy } else { Immunity::OutsideBlock });
         }
@@ -156,10 +157,10 @@ impl Transaction {
         }
     }
 
-    /// A portal was made: it ends with the transaction, as the cursors that it declares do.
+    /// A portal was created: it ends with the transaction, like the cursors that the transaction declares.
     pub(super) fn binds(&mut self, portal: &[u8], statement: &[u8]) {
         if statement.is_empty() && !self.has_unnamed {
-            // The unnamed statement is older, and may be another one by the time of a replay.
+            // The unnamed statement is older than the transaction, and may have been replaced by the time of a replay.
             self.is_unsafe(Unsafe::PreparedStatement);
         }
         if !portal.is_empty() && self.declared.len() < CURSORS_MAX {
@@ -172,7 +173,7 @@ impl Transaction {
         self.has_unnamed = true;
     }
 
-    /// A statement was prepared or closed that a replay needs.
+    /// A statement that a replay needs was prepared or closed.
     pub(super) fn keeps(&mut self, kept: impl FnOnce(&mut Recording) -> Result<(), Lost>) {
         if self.recording.as_mut().is_some_and(|recording| kept(recording).is_err()) {
             self.is_unsafe(Unsafe::PreparedStatement);
@@ -185,7 +186,7 @@ impl Session {
     pub(super) fn immunity(&self, transaction: &Transaction) -> Option<Immunity> {
         let is_idle = !self.is_under_way();
         if matches!(self.flow, Flow::Limiting(_)) {
-            // What would be cancelled is a unit of ours.
+            // A cancel would hit a unit of ours.
             return Some(Immunity::UnitOpen);
         }
         if transaction.may_end {
@@ -213,12 +214,12 @@ impl Session {
         None
     }
 
-    /// Whether the transaction may be run again as far as is known without asking the server.
+    /// Whether the transaction may be replayed as far as is known without asking the server.
     pub(super) fn replay_verdict(&self, transaction: &Transaction, attempts: u32) -> Result<(), NoReplay> {
         may_replay(&ReplayFacts { attempts, ..self.replay_facts(transaction) })
     }
 
-    /// What is known of the transaction, to be run again after it was rolled back for another.
+    /// The facts that decide whether the transaction may be replayed after it was rolled back for another.
     pub(super) fn replay_facts(&self, transaction: &Transaction) -> ReplayFacts {
         let class = self.settings.class(transaction.class);
         let bound = self.settings.preemption.bound.rollbacks();

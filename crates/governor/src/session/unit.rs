@@ -3,23 +3,24 @@
 use super::frames::{Ask, HEAD_BYTES, Head, INSPECT_MAX, text};
 use super::prepared::Note;
 
-/// What a unit does, as far as that must be known before it may begin.
+/// The facts about a unit that must be known before it may begin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     /// It closes statements and portals, and does nothing else.
     pub only_closes: bool,
-    /// The one statement that it runs, if it is exactly one.
+    /// The statement that it runs, if it is exactly one.
     pub runs: Option<Note>,
 }
 
-/// The shape of the unit that begins here; `None` while its end has not arrived and the client does not wait for an answer yet. A unit that is
-/// longer than can be held, or whose client waits for an answer before its end, has the shape of which nothing is known.
+/// The shape of the unit that begins here; `None` while its end has not arrived and the client does not wait for an
+/// answer yet. A unit that is too long to be held, or whose client waits for an answer before its end, has the default
+/// shape: nothing is known about it.
 pub(super) fn shape(bytes: &[u8], note_of: &impl Fn(Ask, &[u8]) -> Note) -> Option<Shape> {
     let is_long = bytes.len() > INSPECT_MAX / 2;
     read(bytes, note_of).or(is_long.then(Shape::default))
 }
 
-/// Whether the unit that begins here does nothing but close statements and portals; `None` as of [`shape`].
+/// Whether the unit that begins here only closes statements and portals; `None` as for [`shape`].
 pub(super) fn only_closes(bytes: &[u8]) -> Option<bool> {
     match Head::read(bytes) {
         Ok(Some(head)) if matches!(Ask::of(head.tag), Ask::Close | Ask::Sync) => {

@@ -1,20 +1,21 @@
 //! Parallel workers by class: `workers_max` lowers `max_parallel_workers_per_gather` for a transaction, and its client does not
 //! notice.
 //!
-//! In a block of the client's, `SET LOCAL` is sent before a unit, and the server undoes it with the block. For a statement
-//! outside a block, `SET` is sent before it, and `RESET` before the next message that is not such a statement. Neither takes a
-//! snapshot, so a client may still choose its isolation level. Both are sent as units of our own, and nothing of the client is
-//! accepted meanwhile.
+//! In a client's block, `SET LOCAL` is sent before a unit, and the server undoes it with the block. For a statement
+//! outside a block, `SET` is sent before it, and `RESET` before the next message that is not such a statement. Neither
+//! takes a snapshot, so a client may still choose its isolation level. Both are sent as units of our own, and no
+//! message of the client is accepted until they have been answered.
 //!
 //! Invariants:
 //!
 //! 1. The value is lowered and never raised: the server is asked for it first.
-//! 2. A client that reads or sets the parameter sees the value that it would see without us. A unit whose texts may do so is read
-//!    as a whole before any of it passes; the limit is undone first, and the session is never limited again. RESET is exact,
-//!    because the client has not set the parameter before.
-//! 3. No savepoint lies between the limit and its undoing: it is undone before the first savepoint, because returning to that
-//!    would bring it back.
-//! 4. Nothing of it is recorded: a replay sets the limit again where it was set (`RewindStep::Limit`), and is compared without it.
+//! 2. A client that reads or sets the parameter sees the value that it would see without us. A unit whose texts may do
+//!    so is read as a whole before any of it passes; the limit is undone first, and the session is never limited again.
+//!    RESET is exact, because the client has not set the parameter before.
+//! 3. No savepoint lies between the limit and its undoing: it is undone before the first savepoint, because returning
+//!    to that savepoint would restore it.
+//! 4. None of this is recorded: a replay sets the limit again where it was set (`RewindStep::Limit`), and is compared
+//!    without it.
 //!
 //! A function that reads or sets the parameter by itself is not noticed.
 
@@ -31,19 +32,19 @@ use super::{Flow, Gate, Outbox, Session, Unit};
 
 const PARAMETER: &str = "max_parallel_workers_per_gather";
 
-/// For how long the server's own value is believed: a reload of its settings may change it.
+/// How long the server's reported value is trusted: a reload of its settings may change it.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
 
-/// What is known of a session's workers.
+/// What is known about a session's workers.
 #[derive(Debug, Default)]
 pub(super) struct Workers {
-    /// Some class has a limit, so that texts are read for it. Once it is on it stays on.
+    /// Some class has a limit, so texts are checked for the parameter. Never reset.
     is_watched: bool,
-    /// The client has, or may have, read or set the parameter: it is left alone for good.
+    /// The client has, or may have, read or set the parameter: it is never limited again.
     has_spoken: bool,
-    /// The limit that holds for the session, between statements that are transactions by themselves.
+    /// The session's limit between statements outside blocks.
     in_session: Option<u32>,
-    /// The value without a limit, and when the server has told it.
+    /// The value without a limit, and when the server reported it.
     known: Option<(Instant, u32)>,
 }
 
@@ -51,14 +52,14 @@ pub(super) struct Workers {
 #[derive(Debug)]
 pub(super) struct Limiting {
     step: WorkersAction,
-    /// Answers that are still to come.
+    /// The number of answers still to come.
     left: usize,
     value: Option<u32>,
-    /// The error that it has met, whole.
+    /// Its error, as a whole message.
     error: Option<Vec<u8>>,
 }
 
-/// What such a unit does.
+/// The effect of such a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WorkersAction {
     Ask,
@@ -66,9 +67,9 @@ enum WorkersAction {
     Lower(u32),
     /// Lowers it for the block.
     LowerLocally(u32),
-    /// Undoes what was done for the session.
+    /// Undoes the session's limit.
     Undo,
-    /// Undoes what was done for the block.
+    /// Undoes the block's limit.
     UndoLocally,
 }
 
@@ -84,19 +85,20 @@ impl WorkersAction {
     }
 }
 
-/// What lowers the value for a block.
+/// The statement that lowers the value for a block.
 pub(super) fn lower_locally(workers: u32) -> String {
     format!("SET LOCAL {PARAMETER} = {workers}")
 }
 
 impl Workers {
-    /// Some class has a limit or none has. If a session is older than the first limit, it is not known what its client has set.
+    /// Some class has a limit, or no class has one. If a session is older than the first limit, its client may have set
+    /// the parameter.
     pub(super) fn watch(&mut self, some_class_has: bool, is_new: bool) {
         self.has_spoken |= some_class_has && !self.is_watched && !is_new;
         self.is_watched |= some_class_has;
     }
 
-    /// A text comes in a unit that was not read as a whole.
+    /// A text arrives in a unit that was not read as a whole.
     pub(super) fn reads(&mut self, ask: Ask, body: Option<&[u8]>, is_whole: bool) {
         if self.is_watched && matches!(ask, Ask::Query | Ask::Parse | Ask::FunctionCall) {
             self.has_spoken |= !is_whole || body.is_none_or(|body| Speech::of(ask, body).of_workers);
@@ -105,21 +107,22 @@ impl Workers {
 }
 
 impl Limiting {
-    /// Hears what the server answers.
+    /// Receives the server's answer.
     pub(super) fn hears(&mut self, answer: Answer, body: &[u8]) {
         if let (Answer::DataRow, Some(&[Some(value)])) = (answer, columns(body).as_deref()) {
             self.value = std::str::from_utf8(value).ok().and_then(|value| value.parse().ok());
         }
     }
 
-    /// Its error, as it is to be passed on.
+    /// Keeps its error, in the form that is passed on.
     pub(super) fn fails(&mut self, body: &[u8]) {
         self.error = Some(answers::error_with_body(body));
     }
 }
 
 impl Session {
-    /// Sees to the workers before the unit that `bytes` begin with: it passes, or stays until the server has answered.
+    /// Sets or undoes the limit before the unit at the start of `bytes`, which passes, or stays until the server has
+    /// answered.
     pub(super) fn limit_workers(&mut self, bytes: &[u8], now: Instant, out: &mut impl Outbox) -> MessageAction {
         let Some(inside) = self.transaction.as_mut().filter(|_| self.workers.is_watched) else {
             return MessageAction::Pass;
@@ -139,7 +142,7 @@ impl Session {
         match step {
             None => MessageAction::Pass,
             Some(step) if self.outstanding.is_empty() => self.ask_about_workers(step, now, out),
-            // A limit can come with the next unit; what is undone is undone before this one.
+            // Setting a limit can wait until the next unit; undoing it must happen before this one.
             Some(WorkersAction::Undo | WorkersAction::UndoLocally) => {
                 self.gate = Gate::UntilRest;
                 MessageAction::Stay
@@ -154,8 +157,8 @@ impl Session {
             return inside.workers.map(|_| WorkersAction::UndoLocally);
         }
         let wanted = self.settings.class(inside.class).workers_in_force().filter(|_| inside.workers.is_none())?;
-        // What holds for the session would be taken for the server's own value. It is undone before a BEGIN, unless BEGIN
-        // came where it was not expected.
+        // The session's limit would be mistaken for the server's own value. It is undone before a BEGIN, unless the
+        // BEGIN was not recognized.
         if self.workers.in_session.is_some() {
             None
         } else {
@@ -177,7 +180,7 @@ impl Session {
         }
     }
 
-    /// That step if the value is known to be higher, or the question for it.
+    /// The given step if the value is known to be higher, or the question for the value.
     fn lower(&self, wanted: u32, step: WorkersAction, now: Instant) -> Option<WorkersAction> {
         match self.workers.known.filter(|(at, _)| now.saturating_duration_since(*at) < KNOWN_FOR) {
             Some((_, value)) => (value > wanted).then_some(step),
@@ -221,7 +224,7 @@ impl Session {
                     // Relaxed: a figure for targets, which orders nothing.
                     self.governor.statistics.class(class).server_workers.store(value.into(), Ordering::Relaxed);
                 }
-                // It is no server that we know.
+                // The server answered with an unknown value.
                 None => workers.has_spoken = true,
             },
             WorkersAction::Lower(limit) => workers.in_session = Some(limit),
@@ -240,12 +243,12 @@ impl Session {
         }
     }
 
-    /// Our unit has failed: cancelled by the client, which waits for the unit behind it, or by a time-out. A block has failed with it, and
-    /// the client gets that error for its own unit. Otherwise the session does without a limit.
+    /// Our unit has failed: the client cancelled it while waiting for its own unit, or it timed out. A block has failed
+    /// with it, and the client receives that error for its own unit. Otherwise the session continues without a limit.
     fn workers_failed(&mut self, step: WorkersAction, error: Vec<u8>) {
         let was_cancelled = answers::sqlstate(&error[HEAD_BYTES..]) == Some(b"57014");
         if let Some(inside) = self.transaction.as_mut().filter(|_| self.status != Status::Idle) {
-            // A replay would not meet it.
+            // A replay would not meet this error.
             inside.is_unsafe(Unsafe::Refused);
         }
         if self.status != Status::Idle || was_cancelled || step == WorkersAction::Undo {
@@ -267,18 +270,19 @@ struct Speech {
 }
 
 impl Speech {
-    /// Of the unit that begins here; `None` while its end has not arrived and the client does not wait for an answer yet. The rest of a unit that is longer
-    /// than can be held is read as it comes, and of a text that is, nothing is known.
+    /// Reads the unit that begins here; `None` while its end has not arrived and the client does not wait for an answer
+    /// yet. The rest of a unit that is too long to be held is read as it arrives; the worst is assumed of a text that
+    /// is too long.
     fn of_unit(mut bytes: &[u8]) -> Option<Speech> {
         let is_long = bytes.len() > INSPECT_MAX / 2;
         let mut speech = Speech::default();
         loop {
-            // Where the protocol is not kept, the session ends with it.
+            // The session ends when the protocol is violated.
             let Ok(head) = Head::read(bytes) else { return Some(speech) };
             let Some(head) = head else { return is_long.then_some(speech) };
             let ask = Ask::of(head.tag);
             if ask == Ask::Flush || !ask.is_of_unit() {
-                // What comes behind is read as it comes.
+                // Later messages are read as they arrive.
                 return Some(speech);
             }
             let Some(body) = bytes.get(HEAD_BYTES..head.bytes) else {
@@ -303,7 +307,7 @@ impl Speech {
         let sql = match ask {
             Ask::Query => sql_of(body),
             Ask::Parse => text(body).map_or(body, |(_name, rest)| sql_of(rest)),
-            // What it calls is not known.
+            // The called function is unknown.
             Ask::FunctionCall => return Speech { of_workers: true, ..Speech::default() },
             _ => return Speech::default(),
         };
@@ -316,16 +320,17 @@ impl Speech {
     }
 }
 
-/// What a text contains that reads or sets the parameter: its name, and what reads or sets any. An identifier with escapes may be each of them.
+/// Words in texts that read or set the parameter: its name, and functions and views for all parameters. An identifier
+/// with escapes may be each of them.
 const NAMES: [&[u8]; 6] =
     [b"per_gather", b"pg_settings", b"pg_show_all_settings", b"current_setting", b"set_config", b"u&"];
 
-/// Whether a text contains a word in lower case, however it writes it.
+/// Whether a text contains a word, given in lower case, in any case.
 fn has_ignoring_case(sql: &[u8], word: &[u8]) -> bool {
     places(sql, word).next().is_some()
 }
 
-/// Where the text goes on after each such word.
+/// The text after each occurrence of the word.
 fn places<'s>(sql: &'s [u8], word: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
     let first = word[0];
     let begins = memchr::memchr2_iter(first, first.to_ascii_uppercase(), sql);
@@ -333,7 +338,7 @@ fn places<'s>(sql: &'s [u8], word: &'s [u8]) -> impl Iterator<Item = &'s [u8]> {
     begins.filter(is_word).map(move |at| &sql[at + word.len()..])
 }
 
-/// Whether a text may have `SHOW ALL`: what comes after a comment is not looked for.
+/// Whether a text may contain `SHOW ALL`: a comment after `SHOW` counts as `ALL`.
 fn shows_all(sql: &[u8]) -> bool {
     places(sql, b"show").any(|rest| {
         let rest = rest.trim_ascii_start();

@@ -1,15 +1,15 @@
-//! The class in a comment as sqlcommenter writes them: `/*action='buy',class='high'*/`.
+//! The class in a comment in sqlcommenter's form: `/*action='buy',class='high'*/`.
 //!
-//! Its rules: `key='value'` with commas between, both URL-encoded, then a quote in a value written `\'`.
+//! Its rules: `key='value'` pairs separated by commas, both URL-encoded, and a quote in a value is then written `\'`.
 
 use std::borrow::Cow;
 
 use memchr::{memchr, memchr2, memmem};
 
-/// The class that a comment names, its `/*` and `*/` included; `None` if it names none or is none of that form.
+/// The class that a comment names, its `/*` and `*/` included; `None` if it names none or does not have that form.
 pub(super) fn class_of_comment(comment: &[u8]) -> Option<Cow<'_, str>> {
     let mut rest = comment.strip_prefix(b"/*")?.strip_suffix(b"*/")?.trim_ascii();
-    // Most comments are for people.
+    // Most comments are not tags.
     memmem::find(rest, b"class")?;
     loop {
         let equals = memchr(b'=', rest)?;
@@ -23,7 +23,7 @@ pub(super) fn class_of_comment(comment: &[u8]) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Where the quote is that ends a value.
+/// The position of the quote that ends a value.
 fn end_of_value(text: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -35,7 +35,7 @@ fn end_of_value(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// A value without its escapes; `None` if that is not UTF-8.
+/// A value without its escapes; `None` if it is not UTF-8.
 fn decode(value: &[u8]) -> Option<Cow<'_, str>> {
     if memchr2(b'%', b'\\', value).is_none() {
         return std::str::from_utf8(value).ok().map(Cow::Borrowed);

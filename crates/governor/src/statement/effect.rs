@@ -1,8 +1,8 @@
-//! What must not be run twice: commands by their first words, functions by their names.
+//! Commands, by their first words, and functions, by their names, that must not be run twice.
 //!
-//! Effects that are rolled back with their transaction may happen again, and so may effects that a rollback loses anyway, such as values of
-//! sequences: a client that has seen such a value would see another one, and comparing answers detects that. Setting a sequence is
-//! different, because others may have taken values meanwhile.
+//! Effects that are rolled back with their transaction may happen again. So may effects that a rollback does not undo
+//! but loses, such as values of sequences: a client that has seen such a value would see another one, which the
+//! comparison of answers detects. Setting a sequence is different, because other sessions may have taken values since.
 //!
 //! An unknown command is unsafe. This file lists PostgreSQL's own functions that are unsafe. A test asks a server for its
 //! volatile functions and fails if one is neither listed here nor known to be safe.
@@ -25,7 +25,7 @@ const UNSAFE_COMMANDS: &[(&str, Unsafe)] = &[
     // These run code that may do anything, commit included.
     ("call", Unsafe::OutsideEffect),
     ("do", Unsafe::OutsideEffect),
-    // These are no part of a transaction, or do more than it can undo.
+    // These are not part of a transaction, or have effects that it cannot undo.
     ("vacuum", Unsafe::OutsideEffect),
     ("cluster", Unsafe::OutsideEffect),
     ("repack", Unsafe::OutsideEffect),
@@ -80,7 +80,7 @@ const SAFE_COMMANDS: &[&str] = &[
     "with",
 ];
 
-/// Things that CREATE, DROP and ALTER change beyond a transaction, by the word that follows.
+/// Objects whose CREATE, DROP and ALTER have effects beyond a transaction, by the word that follows.
 const BEYOND_TRANSACTIONS: &[&str] = &["database", "system", "tablespace", "subscription"];
 
 /// Functions that take or release an advisory lock for the session; those with `_xact` do it for the transaction.
@@ -99,7 +99,7 @@ const BEGINNINGS: &[(&str, Unsafe)] = &[
     // Mutual exclusion: the application relies on holding the lock until the transaction ends.
     ("pg_advisory_xact_lock", Unsafe::AdvisoryLock),
     ("pg_try_advisory_xact_lock", Unsafe::AdvisoryLock),
-    // These run a text, or read a table, view or cursor whose name is a value.
+    // These run a text, or read a table, view or cursor whose name is an argument.
     ("connectby", Unsafe::Function),
     ("crosstab", Unsafe::Function),
     ("cursor_to_xml", Unsafe::Function),
@@ -110,7 +110,7 @@ const BEGINNINGS: &[(&str, Unsafe)] = &[
     ("ts_rewrite", Unsafe::Function),
     ("ts_stat", Unsafe::Function),
     ("xpath_table", Unsafe::Function),
-    // These check a value against a type whose name is a value, and so run the constraints of a domain.
+    // These check a value against a type whose name is an argument, and so run the constraints of a domain.
     ("pg_input_error_info", Unsafe::Function),
     ("pg_input_is_valid", Unsafe::Function),
     // Other servers, other sessions, files.
@@ -128,7 +128,7 @@ const BEGINNINGS: &[(&str, Unsafe)] = &[
     ("pg_log_backend_memory_contexts", Unsafe::OutsideEffect),
     ("pg_log_standby_snapshot", Unsafe::OutsideEffect),
     ("pg_terminate_backend", Unsafe::OutsideEffect),
-    // A snapshot that others were told of is gone.
+    // An exported snapshot, which other sessions may import, no longer exists.
     ("pg_export_snapshot", Unsafe::OutsideEffect),
     // Sequences, statistics, and the server's own state.
     ("binary_upgrade_", Unsafe::OutsideEffect),
@@ -161,8 +161,8 @@ const BEGINNINGS: &[(&str, Unsafe)] = &[
     ("setval", Unsafe::OutsideEffect),
 ];
 
-/// What makes a command unsafe. `is_word` says whether the piece at a place, from 0, is that word; `is_concurrent` says
-/// whether it contains CONCURRENTLY.
+/// Why a command is unsafe. `is_word` says whether the token at an index, from 0, is the given word; `is_concurrent`
+/// says whether the command contains CONCURRENTLY.
 pub(super) fn effect_of_command(is_word: impl Fn(usize, &str) -> bool, is_concurrent: bool) -> Option<Unsafe> {
     if let Some((_, effect)) = UNSAFE_COMMANDS.iter().find(|(word, _)| is_word(0, word)) {
         return Some(*effect);
@@ -173,7 +173,7 @@ pub(super) fn effect_of_command(is_word: impl Fn(usize, &str) -> bool, is_concur
     (is_changing && is_beyond || ends_another).then_some(Unsafe::OutsideEffect)
 }
 
-/// Whether a known command begins with that piece.
+/// Whether a known command begins with the token.
 pub(super) fn is_known_command(first: &Token<'_>) -> bool {
     let is_word = |word: &&str| first.is_word(word);
     // A query may begin with a parenthesis.
@@ -182,13 +182,13 @@ pub(super) fn is_known_command(first: &Token<'_>) -> bool {
         || UNSAFE_COMMANDS.iter().any(|(word, _)| first.is_word(word))
 }
 
-/// What makes calling a function unsafe, given what stands before the parenthesis.
+/// Why calling a function is unsafe, given the token before the parenthesis.
 pub(crate) fn effect_of_function(name: &Token<'_>) -> Option<Unsafe> {
     let name = match name.kind {
         TokenKind::Word => name.text,
         TokenKind::Quoted => match name.text.strip_prefix(b"\"") {
             Some(text) => text.strip_suffix(b"\"").unwrap_or(text),
-            // U&"…": nobody writes a function's name like that, unless to hide it.
+            // U&"…": only a text that hides a function's name is written so.
             None => return Some(Unsafe::OutsideEffect),
         },
         _ => return None,
@@ -196,7 +196,7 @@ pub(crate) fn effect_of_function(name: &Token<'_>) -> Option<Unsafe> {
     effect_of_name(name)
 }
 
-/// What makes calling a function of that name unsafe, if PostgreSQL or a well-known extension brings it along.
+/// Why calling a function of that name is unsafe, if PostgreSQL or a well-known extension provides it.
 pub(crate) fn effect_of_name(name: &[u8]) -> Option<Unsafe> {
     // All of them begin with one of these.
     if !matches!(

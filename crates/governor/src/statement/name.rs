@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use plimsoll_notation::sql::{Token, TokenKind};
 
-/// A name without its quotes, or in lower case if it has none. Letters beyond ASCII stay as they are. `None` if the piece is
-/// not a name, or if it has the form `U&"…"`, which is not decoded.
+/// A name without its quotes, or in lower case if it has none. Letters beyond ASCII are unchanged. `None` if the token
+/// is not a name, or if it has the form `U&"…"`, which is not decoded.
 pub(crate) fn folded<'a>(token: &Token<'a>) -> Option<Cow<'a, [u8]>> {
     match token.kind {
         TokenKind::Word if token.text.iter().any(u8::is_ascii_uppercase) => {

@@ -1,16 +1,17 @@
-//! Texts without their values: one form, and one number, for all texts that differ only in what they are about.
+//! Texts without their values: one normal form, and one number, for all texts that differ only in their values.
 //!
-//! The normal form of a text is made of its pieces:
+//! The normal form of a text is made of its tokens:
 //!
-//! 1. literals, numbers (with a sign that belongs to them) and parameters are `?`;
-//! 2. words that are not quoted are in lower case (ASCII letters only), quoted names stay as they are;
-//! 3. `(?, ?, ?)` is `(?)`, and `(?), (?)` is `(?)`, but not the arguments of a function; so is `[?, ?]` `[?]`;
-//! 4. comments, white space, and semicolons without a statement after them are gone; between pieces there is a space
-//!    or none by what they are, however it was written.
+//! 1. literals, numbers (with their signs) and parameters are `?`;
+//! 2. unquoted words are in lower case (ASCII letters only), quoted names are unchanged;
+//! 3. `(?, ?, ?)` is `(?)`, and `(?), (?)` is `(?)`, except for the arguments of a function; likewise `[?, ?]` is
+//!    `[?]`;
+//! 4. comments, white space, and semicolons without a following statement are removed; whether a space separates two
+//!    tokens depends only on their kinds.
 //!
-//! The fingerprint is the first eight bytes, as a number with the most significant byte first, of the SHA-256 of the normal
-//! form. So it is the same on every machine and in every version; rules in files rely on that, and tests hold some of them
-//! fast. A short hash that is easy to compute would not do: a text made to collide would get the class of another.
+//! The fingerprint is the first eight bytes, as a number with the most significant byte first, of the SHA-256 of the
+//! normal form. It is therefore the same on every machine and in every version; rules in files rely on that, and tests
+//! pin some fingerprints. A short, fast hash would not do: a text made to collide would get the class of another.
 
 use std::iter::Peekable;
 
@@ -19,8 +20,8 @@ use sha2::{Digest, Sha256};
 
 use super::TextRules;
 
-/// Key words after which an expression begins or a parenthesis is no call, in the order of the alphabet. They are part of the
-/// definition of the normal form.
+/// Key words after which an expression begins or a parenthesis is not a call, in alphabetical order. They are part of
+/// the definition of the normal form.
 const BEFORE_EXPRESSIONS: &[&str] = &[
     "all",
     "and",
@@ -80,7 +81,7 @@ pub fn fingerprint(sql: &[u8]) -> u64 {
     u64::from_be_bytes(*hash.first_chunk().expect("a SHA-256 has 32 bytes"))
 }
 
-/// The normal form of a text, for people; what is not UTF-8 is replaced.
+/// The normal form of a text, for display; bytes that are not UTF-8 are replaced.
 ///
 /// ```
 /// use plimsoll_governor::statement::normalised;
@@ -105,10 +106,10 @@ enum Piece<'a> {
 const COMMA: Piece<'static> = Piece::Mark(b",");
 const OPEN: Piece<'static> = Piece::Mark(b"(");
 
-/// What the piece before was, as far as it matters for what follows.
+/// The kind of the previous token, as far as it matters for the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// There was none in this statement.
+    /// The statement has no previous token.
     Nothing,
     /// `(`, `[`, `.` or `::`, after which there is no space.
     Tight,
@@ -118,44 +119,44 @@ enum Before {
     KeyWord,
     /// Any other word, or a quoted name.
     Name,
-    /// A value, or what closes one: `)`, `]`.
+    /// A value, or a closing `)` or `]`.
     Value,
 }
 
-/// A list of values that is being shortened. In the states with `Again` the beginning of another list after a comma has been
-/// held back.
+/// A list of values that is being shortened. In the states with `Again` the beginning of another list after a comma is
+/// withheld.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum List {
-    /// There is none.
+    /// No list is open.
     No,
     /// `(`
     Open,
     /// `(?`
     Values,
-    /// `(?` and a comma held back.
+    /// `(?` and a withheld comma.
     ValuesComma,
     /// `(?)`
     Closed,
-    /// `(?)` and a comma held back.
+    /// `(?)` and a withheld comma.
     ClosedComma,
-    /// `(?)`, held back: `, (`
+    /// `(?)`, withheld: `, (`
     Again,
-    /// `(?)`, held back: `, (?`
+    /// `(?)`, withheld: `, (?`
     AgainValues,
-    /// `(?)`, held back: `, (?,`
+    /// `(?)`, withheld: `, (?,`
     AgainValuesComma,
 }
 
-/// Makes the normal form and hands it on in parts.
+/// Produces the normal form and passes it on in parts.
 struct Normaliser<'a, S> {
     tokens: Peekable<Lexer<'a>>,
     sink: S,
-    /// What was taken before, for signs.
+    /// The previous token read, for signs.
     taken: Before,
     list: List,
-    /// What was written before, for spaces.
+    /// The previous token written, for spaces.
     written: Before,
-    /// A semicolon that is written if anything follows.
+    /// A semicolon that is written if a statement follows.
     has_semicolon: bool,
 }
 
@@ -187,7 +188,7 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
         self.end_statement();
     }
 
-    /// A sign right before a number, where no operand stands before it.
+    /// A sign immediately before a number, if no operand precedes it.
     fn is_sign_of_number(&mut self, token: &Token<'_>) -> bool {
         let may_begin = matches!(self.taken, Before::Nothing | Before::Tight | Before::Operator | Before::KeyWord);
         let is_sign = matches!(token.text, b"+" | b"-");
@@ -200,7 +201,7 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
         (self.taken, self.list, self.written) = (Before::Nothing, List::No, Before::Nothing);
     }
 
-    /// Hands on what is no repetition within a list.
+    /// Passes on pieces that are not repetitions within a list.
     fn shorten(&mut self, piece: Piece<'_>) {
         let closes = matches!(piece, Piece::Mark(b")" | b"]"));
         let held = match (self.list, piece) {
@@ -220,7 +221,7 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
         }
         let list = self.write_held();
         self.list = match piece {
-            // What stands after a name are its arguments, or what it is subscripted with.
+            // A name is followed by its arguments, or its subscript.
             Piece::Mark(b"(" | b"[") if self.written != Before::Name => List::Open,
             Piece::Value if list == List::Open => List::Values,
             _ if closes && list == List::Values => List::Closed,
@@ -229,7 +230,7 @@ impl<'a, S: FnMut(&[u8])> Normaliser<'a, S> {
         self.write(piece);
     }
 
-    /// Writes what was held back. The list as it is then.
+    /// Writes the withheld pieces. Returns the resulting state of the list.
     fn write_held(&mut self) -> List {
         let (held, list): (&[Piece<'_>], List) = match self.list {
             List::ValuesComma | List::ClosedComma => (&[COMMA], List::No),

@@ -1,4 +1,4 @@
-//! From the pieces of a text to what it says.
+//! Derives the facts about a text from its tokens.
 
 mod catalog;
 mod cursor;
@@ -14,34 +14,35 @@ use super::effect::{effect_of_command, effect_of_function, is_known_command};
 use super::name::folded;
 use super::{End, Statement, TextRules};
 
-/// How many pieces of a statement are kept: `SET SESSION plimsoll . class = 'x'`, and one to see that nothing follows.
+/// How many tokens of a statement are kept: `SET SESSION plimsoll . class = 'x'`, and one more to see that nothing
+/// follows.
 const HEAD_PIECES: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Reading<'a> {
     found: Statement<'a>,
-    /// How many statements there were that are not empty.
+    /// The number of statements that are not empty.
     count: usize,
     head: Head<'a>,
-    /// The two pieces before, within the statement; the later one first.
+    /// The two previous tokens within the statement; the later one first.
     before: [Option<Token<'a>>; 2],
     parentheses: usize,
     /// How many BEGIN ATOMIC and CASE are open in the body of a function.
     blocks: usize,
-    /// Whether the piece before was a semicolon that did not end the statement.
+    /// Whether the previous token was a semicolon that did not end the statement.
     resumes: bool,
-    /// Whether the next piece names the statement that EXECUTE runs.
+    /// Whether the next token names the statement that EXECUTE runs.
     executes: bool,
-    /// Whether the next piece is the first argument of `set_config`.
+    /// Whether the next token is the first argument of `set_config`.
     sets: bool,
     is_concurrent: bool,
     /// Whether the statement begins with ALTER and contains a word of a form of ALTER TABLE that changes code.
     alters_code: bool,
-    /// The tag of a comment after everything so far.
+    /// The tag of a comment after all tokens so far.
     last_tag: Option<Cow<'a, str>>,
 }
 
-/// The first pieces of a statement.
+/// The first tokens of a statement.
 #[derive(Debug, Default)]
 struct Head<'a> {
     pieces: [Option<Token<'a>>; HEAD_PIECES],
@@ -76,7 +77,7 @@ impl<'a> Head<'a> {
 }
 
 impl<'a> Reading<'a> {
-    /// What a text says.
+    /// The facts about a text.
     pub(super) fn of(sql: &'a [u8], rules: TextRules) -> Statement<'a> {
         let mut reading = Reading {
             found: Statement::default(),
@@ -140,13 +141,13 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether a semicolon may belong to the statement: within BEGIN ATOMIC … END, and within the parentheses of CREATE
-    /// RULE … DO (…; …). Nowhere else does PostgreSQL take one.
+    /// RULE … DO (…; …). PostgreSQL accepts one nowhere else.
     fn hides_semicolon(&self) -> bool {
         self.blocks > 0 || self.parentheses > 0 && self.head.creates(&["rule"])
     }
 
-    /// Whether a piece after such a semicolon may belong to the statement. COMMIT and its like never do: seeing an end where
-    /// there is none costs a replay, missing one runs committed work twice.
+    /// Whether a token after such a semicolon may belong to the statement. COMMIT and similar words never do: seeing an
+    /// end where none is costs a replay; missing an end runs committed work twice.
     fn goes_on(&self, token: &Token<'_>) -> bool {
         const BEGINNINGS: &[&str] =
             &["delete", "end", "insert", "merge", "notify", "return", "select", "table", "update", "values", "with"];
@@ -181,7 +182,7 @@ impl<'a> Reading<'a> {
                     self.is_unsafe(Some(Unsafe::TempTable));
                 }
             }
-            // SELECT … INTO makes a table.
+            // SELECT … INTO creates a table.
             4 if word.is_word("into") => self.found.is_ddl |= !self.is_before(0, &["insert", "merge"]),
             7 if word.is_word("pg_temp") => self.is_unsafe(Some(Unsafe::TempTable)),
             7 if word.is_word("execute") => self.executes = self.may_execute(),

@@ -1,11 +1,11 @@
-//! What texts say, in a few words each.
+//! The facts about texts, in short form.
 
 mod classes;
 mod generated;
 
 use super::*;
 
-/// `begins; ends Commit; several; class Session high; unsafe copy; copy; tag x`, as far as it is so.
+/// `begins; ends Commit; several; class Session high; unsafe copy; copy; tag x`, as far as they apply.
 fn told(statement: &Statement<'_>) -> String {
     let class = statement.set_class.as_ref();
     let parts = [
@@ -84,8 +84,8 @@ fn semicolons_within_a_statement_do_not_end_it() {
     check("create table begin (a int); commit", "ends Commit; several");
 }
 
-/// A function has a parameter named `begin`, which was taken for the beginning of a body. So the COMMIT after it was not
-/// seen, and what it had committed was run again.
+/// A function had a parameter named `begin`, which was mistaken for the beginning of a body. The COMMIT after it was
+/// therefore not seen, and committed work was replayed.
 #[test]
 fn nothing_but_a_body_hides_an_end() {
     for sql in [
@@ -99,7 +99,7 @@ fn nothing_but_a_body_hides_an_end() {
         "create function f() begin atomic select 1 as case; end; commit",
         "create function f() begin atomic select t.case from t; end; commit",
         "create function f() begin atomic select t . case; select (1; end; commit",
-        // Elsewhere no semicolon belongs to a statement.
+        // Elsewhere a semicolon never belongs to a statement.
         "create table t (a int; commit",
         "select (; commit",
         "create view v as begin atomic select 1; commit",
@@ -116,8 +116,8 @@ fn nothing_but_a_body_hides_an_end() {
     }
 }
 
-/// A character's second byte is a backslash in its client's encoding. It was taken for an escape, so the quote after it did
-/// not end the literal, and the COMMIT behind it was not seen: committed work was run again.
+/// A character's second byte is a backslash in its client's encoding. It was mistaken for an escape, so the quote after
+/// it did not end the literal, and the COMMIT behind it was not seen: committed work was replayed.
 #[test]
 fn a_backslash_may_be_half_of_a_character() {
     let check = |encoding: &str, sql: &[u8], ends: bool| {
@@ -129,7 +129,7 @@ fn a_backslash_may_be_half_of_a_character() {
         check(encoding, b"select e'\x95\x5c'; commit; --'", true);
         check(encoding, b"select '\\\x95\x5c'; commit; --'", true);
         check(encoding, b"select '\\'; commit; --'", false);
-        // A word goes on after a character whose second byte is no letter.
+        // A word continues after a character whose second byte is not a letter.
         check(encoding, b"\x95\x7ccommit", false);
         check(encoding, b"select $\x95\x5c$; commit; $\x95\x5c$", false);
     }

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs openssl in a folder; what it makes a key for has one of its own.
+/// Runs openssl in a directory; each generated certificate has its own key.
 fn openssl(folder: &Path, arguments: &str) {
     let mut command = Command::new("openssl");
     command.current_dir(folder).args(arguments.split_whitespace());
@@ -16,13 +16,13 @@ fn openssl(folder: &Path, arguments: &str) {
     assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Makes a certificate for the host `subject` that signs itself, and its key: the files `name.crt` and `name.key`.
+/// Creates a self-signed certificate for the host `subject`, and its key: the files `name.crt` and `name.key`.
 pub fn self_signed(folder: &Path, name: &str, subject: &str) {
     let subject = format!("-subj /CN={subject} -addext subjectAltName=DNS:{subject}");
     openssl(folder, &format!("req -x509 -days 2 {subject} -keyout {name}.key -out {name}.crt"));
 }
 
-/// Makes one that `authority` has signed, with those extensions.
+/// Creates a certificate that `authority` has signed, with the given extensions.
 pub fn signed(folder: &Path, name: &str, subject: &str, authority: &str, extensions: &str) {
     fs::write(folder.join("extensions"), extensions).unwrap();
     openssl(folder, &format!("req -subj /CN={subject} -keyout {name}.key -out {name}.csr"));

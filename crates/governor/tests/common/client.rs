@@ -1,4 +1,4 @@
-//! A client of few words, which can stop in the middle of them.
+//! A simple client, which can stop in the middle of a message.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,19 +17,19 @@ use socket2::Socket;
 /// The password of every role that has one.
 pub const PASSWORD: &str = "pässword";
 
-/// What takes longer than this hangs.
+/// An operation that takes longer hangs.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A message of the server.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Message {
     pub tag: u8,
-    /// What follows its length.
+    /// The bytes after its length field.
     pub body: Vec<u8>,
 }
 
 impl fmt::Debug for Message {
-    /// What matters of it, as short as it can be read.
+    /// Its essential contents, in short form.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.tag {
             b'1' => f.write_str("parsed"),
@@ -58,7 +58,7 @@ impl Message {
     }
 }
 
-/// Takes the first message off, if it is complete.
+/// Removes the first message, if it is complete.
 pub fn take_message(bytes: &mut BytesMut) -> Option<Message> {
     let head = bytes.first_chunk::<5>()?;
     let length = u32::from_be_bytes(head[1..].try_into().unwrap()) as usize;
@@ -70,7 +70,7 @@ pub fn take_message(bytes: &mut BytesMut) -> Option<Message> {
     Some(Message { tag: message[0], body: message[5..].to_vec() })
 }
 
-/// What an `ErrorResponse` says.
+/// The contents of an `ErrorResponse`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// SQLSTATE.
@@ -81,13 +81,13 @@ pub struct Refusal {
 /// Why there is no answer.
 #[derive(Debug)]
 pub enum Failure {
-    /// The server, or the governor, refused; the connection goes on unless it was closed after that.
+    /// The server, or the governor, refused; the connection remains open unless it was closed afterwards.
     Refused(Refusal),
     Lost(io::Error),
 }
 
 impl Failure {
-    /// The SQLSTATE, if it was a refusal.
+    /// The SQLSTATE of a refusal.
     pub fn state(&self) -> Option<&str> {
         match self {
             Failure::Refused(refusal) => Some(&refusal.state),
@@ -111,16 +111,16 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Everything that was answered to one unit: up to its `ReadyForQuery`.
+/// The complete answer to one unit, up to its `ReadyForQuery`.
 #[derive(Debug, Default)]
 pub struct Answer {
     /// Fields in text form.
     pub rows: Vec<Vec<Option<String>>>,
-    /// What each statement was, `UPDATE 1`.
+    /// The command tag of each statement, such as `UPDATE 1`.
     pub commands: Vec<String>,
     /// The first refusal.
     pub refusal: Option<Refusal>,
-    /// `I`, `T` or `E`.
+    /// The transaction status: `I`, `T` or `E`.
     pub status: u8,
     /// The types of all messages in order.
     pub tags: Vec<u8>,
@@ -135,9 +135,9 @@ impl Answer {
 
 #[derive(Debug, Clone)]
 pub enum Destination {
-    /// To a governor.
+    /// A governor.
     Tcp(SocketAddr),
-    /// To a server.
+    /// A server.
     Unix(PathBuf),
 }
 
@@ -178,18 +178,18 @@ impl Destination {
 #[derive(Debug)]
 pub struct Client {
     socket: Socket,
-    /// Read and not understood yet.
+    /// Bytes that were read and not yet parsed.
     read: BytesMut,
     pub place: Destination,
     /// Process and secret of `BackendKeyData`.
     pub key: Vec<u8>,
     pub parameters: BTreeMap<String, String>,
-    /// As whom it logs in, if it has said so by [`Client::log_in`].
+    /// The user, if it has logged in by [`Client::log_in`].
     user: String,
 }
 
 impl Client {
-    /// A connection on which nothing has been said.
+    /// A connection on which nothing has been sent.
     pub fn bare(place: impl Into<Destination>) -> io::Result<Client> {
         let place = place.into();
         let socket = place.open()?;
@@ -202,7 +202,7 @@ impl Client {
         Client::log_in(place, &[("user", user), ("database", database)], PASSWORD)
     }
 
-    /// Logs in with those parameters and that password.
+    /// Logs in with the given parameters and password.
     pub fn log_in(
         place: impl Into<Destination>,
         parameters: &[(&str, &str)],
@@ -215,7 +215,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Goes on after the first message of a client was sent, until the server is ready.
+    /// Completes a login after the client's first message, until the server is ready.
     pub fn finish_log_in(&mut self, password: &str) -> Result<(), Failure> {
         let mut scram = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
         loop {
@@ -255,12 +255,12 @@ impl Client {
         self.parameters.insert(words.next().unwrap(), words.next().unwrap());
     }
 
-    /// The server's process.
+    /// The ID of the server process.
     pub fn process(&self) -> i32 {
         i32::from_be_bytes(self.key[..4].try_into().unwrap())
     }
 
-    /// Ends reads after another time than [`PATIENCE`].
+    /// Changes the time-out of reads from [`PATIENCE`].
     pub fn set_patience(&self, patience: Duration) -> io::Result<()> {
         self.socket.set_read_timeout(Some(patience))
     }
@@ -275,7 +275,7 @@ impl Client {
         self.socket.write_all(bytes)
     }
 
-    /// Sends what the other side takes at once, and tells how much that was.
+    /// Sends as many bytes as the peer accepts at once, and returns their number.
     pub fn send_some(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.socket.set_nonblocking(true)?;
         let sent = self.socket.write(bytes);
@@ -290,7 +290,7 @@ impl Client {
         self.write(|out| frontend::query(sql, out))
     }
 
-    /// The same connection again, for sending while the first one reads.
+    /// A duplicate of the connection, for sending while the first one reads.
     pub fn second_handle(&self) -> Client {
         Client {
             socket: self.socket.try_clone().unwrap(),
@@ -306,7 +306,7 @@ impl Client {
         self.socket.shutdown(Shutdown::Write)
     }
 
-    /// The next message. An end of the connection is an error, and so is silence.
+    /// The next message. The end of the connection is an error, and so is a time-out.
     pub fn message(&mut self) -> io::Result<Message> {
         loop {
             if let Some(message) = take_message(&mut self.read) {
@@ -323,14 +323,15 @@ impl Client {
     fn read_some(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.socket.read(bytes) {
-                // A read with a time-out is interrupted by whatever the process hears, such as completions of a ring.
+                // A signal or another notification to the process, such as completions of a ring, interrupts a read
+                // with a time-out.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 read => return read,
             }
         }
     }
 
-    /// The next byte, which is no message.
+    /// The next byte, outside any message.
     pub fn byte(&mut self) -> io::Result<u8> {
         let mut byte = [0];
         match self.read_some(&mut byte)? {
@@ -345,7 +346,7 @@ impl Client {
         loop {
             let message = match self.message() {
                 Ok(message) => message,
-                // What was said before the end is why it ended.
+                // An error before the end explains it.
                 Err(error) => match answer.refusal {
                     Some(refusal) => return Err(io::Error::other(format!("{refusal:?}, and then {error}"))),
                     None => return Err(error),
@@ -376,12 +377,12 @@ impl Client {
         }
     }
 
-    /// The first value of what a statement returns.
+    /// The first value in a statement's result.
     pub fn value(&mut self, sql: &str) -> Result<String, Failure> {
         Ok(self.query(sql)?.value().expect("asked for a value").to_owned())
     }
 
-    /// Whether the other side has closed, or does so before patience ends. What it still says is thrown away.
+    /// Whether the peer has closed the connection, or does so before the time-out. Its remaining bytes are discarded.
     pub fn is_closed(&mut self) -> bool {
         let mut chunk = [0; 4 << 10];
         loop {
@@ -396,7 +397,7 @@ impl Client {
     }
 }
 
-/// Asks that what the session with that key does be cancelled, and waits until the request was taken.
+/// Requests the cancel of the statement of the session with the given key, and waits until the request was accepted.
 pub fn cancel(place: impl Into<Destination>, key: &[u8]) -> io::Result<()> {
     let mut client = Client::bare(place)?;
     client.send(&cancel_request(key))?;

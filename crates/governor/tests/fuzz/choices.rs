@@ -1,11 +1,11 @@
-//! Decisions of a test from bytes, so that one target serves a fuzzer, random tests and a corpus.
+//! Derives the decisions of a test from bytes, so that one target serves a fuzzer, random tests and a corpus.
 
-/// Bytes that are used up decision by decision. When they are used up, every decision is the first alternative.
+/// Bytes that decisions use up. After the last byte, every decision is the first alternative.
 #[derive(Debug, Clone)]
 pub struct Choices<'a>(&'a [u8]);
 
 impl<'a> Choices<'a> {
-    /// The decisions that these bytes stand for.
+    /// The decisions that the bytes encode.
     pub fn of(bytes: &'a [u8]) -> Self {
         Choices(bytes)
     }
@@ -17,7 +17,7 @@ impl<'a> Choices<'a> {
         usize::from(first) % count
     }
 
-    /// Whether something happens that does so once in `times`.
+    /// Whether an event happens that does so once in `times`.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == times - 1
     }
@@ -31,7 +31,7 @@ impl<'a> Choices<'a> {
         these[self.below(these.len())]
     }
 
-    /// Up to so many of the bytes as they are.
+    /// At most `count_max` of the bytes, unchanged.
     pub fn bytes(&mut self, count_max: usize) -> &'a [u8] {
         let (bytes, rest) = self.0.split_at(count_max.min(self.0.len()));
         self.0 = rest;

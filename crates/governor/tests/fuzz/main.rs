@@ -1,9 +1,9 @@
-//! What a fuzzer would find, as far as a few seconds find it.
+//! A short run of the fuzz targets, for a few seconds.
 //!
-//! The targets are shared with `crates/governor/fuzz`, where `cargo fuzz` runs them for as long as one likes: any messages
-//! from both sides ([`messages`]), any text ([`sql`]), and a society of sessions whose transactions are recorded and replayed
-//! ([`society`]). Here each runs over the corpus that is kept there, and over bytes that come of it by chance, from a fixed
-//! seed. `PLIMSOLL_LONG` makes it twenty times as many.
+//! The targets are shared with `crates/governor/fuzz`, where `cargo fuzz` runs them for any length of time: arbitrary
+//! messages from both peers ([`messages`]), arbitrary text ([`sql`]), and a society of sessions whose transactions are
+//! recorded and replayed ([`society`]). Here each runs over the corpus in that directory, and over random mutations of
+//! it, from a fixed seed. `PLIMSOLL_LONG` runs twenty times as many.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -27,7 +27,7 @@ fn times(count: u32) -> u32 {
     if std::env::var_os("PLIMSOLL_LONG").is_some() { count * 20 } else { count }
 }
 
-/// What is kept for a target.
+/// The corpus of a target.
 fn corpus(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new("fuzz/corpus").join(target);
     let mut files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
@@ -36,7 +36,7 @@ fn corpus(target: &str) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| fs::read(file).unwrap()).collect()
 }
 
-/// Changes bytes as fuzzers do: a few are flipped, added, left out, or taken from elsewhere.
+/// Changes bytes as fuzzers do: flips, adds, removes or copies a few.
 fn mutated(bytes: &[u8], other: &[u8], random: &mut Pcg64Mcg) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..random.random_range(1..6) {
@@ -58,7 +58,7 @@ fn mutated(bytes: &[u8], other: &[u8], random: &mut Pcg64Mcg) -> Vec<u8> {
     bytes
 }
 
-/// Runs a target over its corpus, and `count` times over what comes of it by chance.
+/// Runs a target over its corpus, and `count` times over random mutations of it.
 fn check_corpus(target: &str, count: u32, run: impl Fn(&[u8])) {
     let corpus = corpus(target);
     corpus.iter().for_each(|bytes| run(bytes));
@@ -73,7 +73,7 @@ fn check_corpus(target: &str, count: u32, run: impl Fn(&[u8])) {
     }
 }
 
-/// Prints the bytes that a target has failed with.
+/// Prints the bytes with which a target has failed.
 struct Told<'a>(&'a [u8]);
 
 impl Drop for Told<'_> {
@@ -102,7 +102,7 @@ fn what_was_found_once_is_kept() {
 #[test]
 fn a_society_keeps_the_invariants_of_sessions() {
     let tally = std::cell::RefCell::new(society::Tally::default());
-    // Nothing is written beside the sources when one fails: it is printed, and the seed is fixed.
+    // Failures are not written beside the sources: the case is printed, and the seed is fixed.
     let config = Config { cases: times(700), failure_persistence: None, max_shrink_iters: 3_000, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(Default::default()));
     let steps = prop::collection::vec(prop::collection::vec(any::<u8>(), STEP_BYTES), 0..600);
@@ -111,7 +111,7 @@ fn a_society_keeps_the_invariants_of_sessions() {
         Ok(())
     });
     if let Err(TestError::Fail(why, steps)) = &outcome {
-        // The shortest steps that were found to fail tell what happens.
+        // The shortest failing steps show the course of events.
         println!("{why}, by \"{}\"", steps.concat().escape_ascii());
         society::live(&steps.concat(), true);
     }

@@ -1,7 +1,7 @@
-//! Any bytes from the client and from the server, in any pieces, with commands between them.
+//! Arbitrary bytes from the client and from the server, in arbitrary pieces, with commands between them.
 //!
-//! A session does not panic, keeps no more of the server's bytes to itself than one message that is looked at whole, and leaves
-//! nobody inside when it ends.
+//! A session does not panic, buffers at most one inspected message of the server, and leaves no transaction inside when
+//! it ends.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ impl Outbox for Nowhere {
     fn to_client(&mut self, _bytes: &[u8]) {}
 }
 
-/// Feeds a session of class low, or if the first byte is odd of class high.
+/// Feeds a session: of class high if the first byte is odd, otherwise of class low.
 pub fn feed(bytes: &[u8]) {
     let (mut choices, mut now) = (Choices::of(bytes), Instant::now());
     let world = World::new(now);
@@ -55,7 +55,7 @@ pub fn feed(bytes: &[u8]) {
     world.assert_empty();
 }
 
-/// Offers what each side has said; whether both keep to the protocol.
+/// Offers the bytes of each peer; returns whether both follow the protocol.
 fn offer(session: &mut Session, said: &mut Vec<u8>, answered: &mut Vec<u8>, now: Instant) -> bool {
     let Ok(taken) = session.on_server(answered, now, &mut Nowhere) else { return false };
     answered.drain(..taken);

@@ -1,14 +1,14 @@
-//! Several sessions of one governor in front of a small server, with cancels, preemptions, timeouts and lost clients at any
-//! moment: the invariants 1 to 5 of `src/session/README.md` hold.
+//! Several sessions of one governor in front of a small server, with cancels, preemptions, time-outs and lost clients
+//! at any moment: invariants 1 to 5 of `src/session/README.md` hold.
 //!
-//! 1. *A cancel meets the unit that it was aimed at, or none.* A client is told 57014 only for what it had sent when it
-//!    cancelled, and one of class high is told nothing else of the kind.
-//! 2. *Every message is answered once, in order.* [`client`] takes an answer only for what it asked.
-//! 3. *Nothing is run twice that may have been committed.* Each statement is one of its kind; what was acknowledged is in one
-//!    committed transaction of the server, what was refused in none, and nothing in two.
-//! 4. *A replay is unnoticed or told.* The answers in an acknowledged transaction are those that the server gave in the one
-//!    transaction that it committed.
-//! 5. *A place inside is given back once.* When all clients have gone nobody is inside or waits.
+//! 1. *A cancel hits the unit that it was aimed at, or none.* A client receives 57014 only for units that it had sent
+//!    when it cancelled, and a client of class high receives no other error for a cancel or a rollback.
+//! 2. *Every message is answered once, in order.* [`client`] accepts only answers to its own requests.
+//! 3. *Nothing is run twice that may have been committed.* Each statement is unique; acknowledged ones are in one
+//!    committed transaction of the server, refused ones in none, and no statement in two.
+//! 4. *A replay is unnoticed or reported.* The answers in an acknowledged transaction are those that the server gave in
+//!    the one transaction that it committed.
+//! 5. *An admission is returned once.* When all clients have disconnected, no transaction is inside or waits.
 
 mod client;
 mod server;
@@ -26,31 +26,31 @@ use super::world::{LOW, World};
 use client::{Client, Known, TransactionOutcome};
 use server::{Backend, Database};
 
-/// One of class high and three of class low, of which two may be inside and one may wait.
+/// One client of class high and three of class low, of which two may be inside and one may wait.
 const USERS: [&str; 4] = ["high", "low", "low", "low"];
 
-/// So many bytes decide what happens next; one who finds the shortest bytes that fail can leave a step out.
+/// The number of bytes that decide each step; a search for the shortest failing bytes can leave steps out.
 pub const STEP_BYTES: usize = 7;
 
-/// So many numbers of lines has each session that a client begins.
+/// The number of lines that each client's session may use.
 const LINES_OF_A_SESSION: usize = 100_000;
 
-/// So many rounds without anything to decide bring everything to its end that ever ends.
+/// In this number of rounds without decisions, everything that can end has ended.
 const ROUNDS_TO_REST: usize = 2_000;
 
-/// What was done in all, so that a test can tell that it has tried something.
+/// Counts of events, so that a test can verify that it has tried them.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Tally {
     pub acknowledged: usize,
     pub refused: usize,
-    /// Replays that nobody noticed.
+    /// Replays that no client noticed.
     pub replayed: u64,
-    /// Replays of which an answer was another.
+    /// Replays with a different answer.
     pub differed: u64,
-    /// Rolled back while their clients were thinking.
+    /// Transactions rolled back while their clients were thinking.
     pub idle: u64,
     pub queued: u64,
-    /// Waited for it too long.
+    /// Transactions that timed out waiting for admission.
     pub timed_out: u64,
 }
 
@@ -71,7 +71,7 @@ struct Cancel {
     place: usize,
     session: SessionId,
     is_preempting: bool,
-    /// Whether the server's process has been signalled; `None` while that has not been tried.
+    /// Whether the server's process has been signalled; `None` before the attempt.
     is_signalled: Option<bool>,
 }
 
@@ -104,15 +104,15 @@ struct Society {
     seats: Vec<Seat>,
     cancels: Vec<Cancel>,
     sessions_begun: usize,
-    /// What clients know whose sessions are over.
+    /// The knowledge of clients whose sessions are over.
     known: Vec<Known>,
     now: Instant,
-    /// Whether all that happens is printed.
+    /// Whether all events are printed.
     is_told: bool,
 }
 
-/// Lets a society live by the decisions that `bytes` stand for, and fails where it breaks an invariant.
-/// If `is_told`, all that happens is printed.
+/// Runs a society with the decisions that `bytes` encode, and fails if it violates an invariant. If `is_told`, all
+/// events are printed.
 pub fn live(bytes: &[u8], is_told: bool) -> Tally {
     let mut society = Society::new(is_told);
     for bytes in bytes.chunks(STEP_BYTES) {
@@ -171,7 +171,7 @@ impl Society {
         self.tell(|society| format!("{place} {what}: {}", society.seats[place].described()));
     }
 
-    /// The server does something for a session, and mostly its client hears of it.
+    /// The server works for a session, and its client usually receives the result.
     fn server_works(&mut self, place: usize, choices: &mut Choices<'_>) {
         let seat = &mut self.seats[place];
         if choices.once_in(2) {
@@ -185,7 +185,7 @@ impl Society {
         }
     }
 
-    /// Clients finish what they have said, until nothing more happens.
+    /// Clients finish their transactions, until nothing more happens.
     fn come_to_rest(&mut self) {
         for _ in 0..ROUNDS_TO_REST {
             for place in 0..self.seats.len() {
@@ -200,7 +200,7 @@ impl Society {
             if self.cancels.is_empty() && self.seats.iter().all(is_at_rest) {
                 self.check_status();
             }
-            // Whoever waits to be let in waits for those who are in a transaction.
+            // A transaction that waits for admission waits for those inside.
             let speaks = self.seats.iter_mut().map(|seat| seat.client.finish()).filter(|&speaks| speaks).count();
             if speaks == 0 && self.cancels.is_empty() && self.seats.iter().all(is_at_rest) {
                 return;
@@ -210,7 +210,7 @@ impl Society {
         panic!("somebody waits for ever: {stuck:#?}");
     }
 
-    /// A client that was told that there is no transaction has none.
+    /// If a client's status is idle, its server has no transaction open.
     fn check_status(&self) {
         for seat in &self.seats {
             let (told, is) = (seat.client.status(), seat.backend.status());
@@ -244,7 +244,7 @@ impl Society {
         }
     }
 
-    /// What was committed, against what clients know.
+    /// Compares the committed transactions with the knowledge of clients.
     fn check_books(&self) {
         let mut transactions = BTreeMap::new();
         for (number, lines) in self.database.committed.iter().enumerate() {
@@ -268,7 +268,7 @@ impl Society {
         }
     }
 
-    /// Cancels what a session does for another's sake, if it may be.
+    /// Cancels a session's unit for another transaction, if that is permitted.
     fn aim(&mut self, place: usize) {
         let card = &self.seats[place].card;
         let (transaction, unit) = self.world.place(card);
@@ -327,7 +327,7 @@ impl Society {
         }
     }
 
-    /// A client goes without a word, and another comes in its place.
+    /// A client disconnects without a message, and another takes its place.
     fn client_leaves(&mut self, place: usize) {
         let user = self.seats[place].user;
         let next = self.seat(user);
@@ -348,7 +348,7 @@ impl Society {
         }
     }
 
-    /// Tells sessions what other threads ask of them.
+    /// Delivers the commands of other threads to sessions.
     fn hear(&mut self) {
         while let Ok(command) = self.world.commands.try_recv() {
             let WorkerCommand::Session(id, command) = command else { continue };
@@ -370,7 +370,7 @@ impl Seat {
         format!("{} has said {said}; {backend} has answered {answers}; {phase:?} at unit {unit}", self.user)
     }
 
-    /// Passes up to so many bytes on, in either direction.
+    /// Passes at most `count_max` bytes in either direction.
     fn pass(&mut self, count_max: usize, now: Instant) {
         let count = self.client.outbox.len().min(count_max.max(1));
         let said = self.client.outbox.drain(..count);
@@ -379,14 +379,14 @@ impl Seat {
         let count = self.backend.answers.len().min(count_max.max(1));
         let taken = self.answer(count, now);
         if taken < count && count < self.backend.answers.len() + taken {
-            // That was less than a message.
+            // The bytes were less than a message.
             self.answer(self.backend.answers.len(), now);
         }
         self.offer(now);
     }
 
-    /// Offers so many bytes of what the server has said. What is not taken is the beginning of a message, and is offered again
-    /// with more of it.
+    /// Offers the first `count` bytes of the server's answers. The rest is the beginning of a message, and is offered
+    /// again with more of it.
     fn answer(&mut self, count: usize, now: Instant) -> usize {
         let offered = self.backend.answers[..count].to_vec();
         let taken = self.act(|session, out| session.on_server(&offered, now, out));
@@ -409,7 +409,7 @@ impl Seat {
         self.offer(now);
     }
 
-    /// Offers the session what its client has said, as long as it takes any of it; the client hears what comes of it.
+    /// Offers the client's bytes to the session, as long as it accepts any; the client reads the results.
     fn offer(&mut self, now: Instant) {
         while !self.to_session.is_empty() && self.session.takes_client_bytes() {
             let mut out = Out { backend: &mut self.backend, client: &mut self.client.inbox };

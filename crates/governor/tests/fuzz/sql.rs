@@ -1,8 +1,8 @@
-//! Any bytes as the text of a query: they are read, and their fingerprint is taken.
+//! Arbitrary bytes as the text of a query: they are read, and their fingerprint is computed.
 
 use plimsoll_governor::statement::{self, Strings};
 
-/// Reads a text in either way of taking backslashes.
+/// Reads a text with either treatment of backslashes.
 pub fn read(sql: &[u8]) {
     // A text in a message ends with its first zero.
     let sql = sql.split(|&byte| byte == 0).next().unwrap_or_default();
@@ -10,7 +10,7 @@ pub fn read(sql: &[u8]) {
         let read = statement::read_with(sql, strings);
         assert_eq!(format!("{:?}", read.clone().into_owned()), format!("{read:?}"));
     }
-    // Literals do not count, but for their places.
+    // The values of literals do not matter, only their positions.
     let fingerprint = statement::fingerprint(sql);
     assert_eq!(fingerprint, statement::fingerprint(sql));
     statement::normalised(sql);

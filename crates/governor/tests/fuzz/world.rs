@@ -13,7 +13,7 @@ use plimsoll_governor::session::{Reported, Session};
 use plimsoll_governor::settings::Settings;
 use plimsoll_policy::{ClassIndex, Login};
 
-/// Class high is not limited. Of class low two may be inside, one may wait, for 3 seconds.
+/// Class high is unlimited. Of class low two may be inside, and one may wait for 3 seconds.
 const SETTINGS: &str = r#"
     server = "postgres://nobody@localhost:1/none"
     default_class = "low"
@@ -38,10 +38,10 @@ const SETTINGS: &str = r#"
 
 pub const LOW: ClassIndex = ClassIndex(1);
 
-/// A governor, and what it says to its one worker.
+/// A governor, and its commands to its one worker.
 pub struct World {
     pub governor: Arc<Governor>,
-    /// What it says to sessions.
+    /// Its commands to sessions.
     pub commands: Receiver<WorkerCommand>,
     _poll: Poll,
 }
@@ -76,13 +76,13 @@ impl World {
         (Session::new(Arc::clone(&self.governor), Arc::clone(&card), Reported::default(), now), card)
     }
 
-    /// The transaction and the unit that a session is at.
+    /// The current transaction and unit of a session.
     pub fn place(&self, card: &SessionCard) -> (u64, u64) {
         let state = card.state();
         (state.transaction, state.unit)
     }
 
-    /// Fails if anybody is inside or waits.
+    /// Fails if a transaction is inside or waits.
     pub fn assert_empty(&self) {
         let inside = (0..2).map(|class| self.governor.inside(ClassIndex(class))).sum::<u32>();
         assert_eq!((inside, self.governor.waiting().len()), (0, 0), "inside and waiting, and nobody is there");

@@ -1,4 +1,4 @@
-//! A governor beside its server, in a process of its own: the sessions that it governs are opened at the server directly.
+//! A governor beside its server, in a process of its own: clients open the governed sessions at the server directly.
 
 use std::os::unix::fs::PermissionsExt;
 use std::thread::JoinHandle;
@@ -13,7 +13,7 @@ use plimsoll_testing::{Need, skip, until};
 use super::nice;
 use super::process::{self, Governor, rows, socket, start_server, url, value};
 
-/// `shop` is important; statements of `batch` may be cancelled, those of everybody else are only counted.
+/// `shop` is important; statements of `batch` may be cancelled, those of other users are only counted.
 const CLASSES: &str = r#"
 [[class]]
 name = "high"
@@ -54,7 +54,7 @@ fn open(server: &PrivateServer, user: &str) -> Connection {
     process::open(&url(server, user))
 }
 
-/// Settings of a governor beside that server, whose control role is that user.
+/// Settings of a governor beside the given server, with the given control role.
 fn beside(server: &PrivateServer, role: &str, more: &str) -> impl FnOnce(String) -> String + use<> {
     let control = format!("postgres://{role}@/{}?{}", server.database(), socket(server));
     let more = more.to_owned();
@@ -87,20 +87,20 @@ fn start(server: &PrivateServer, more: &str) -> Governor {
     governor
 }
 
-/// What `SHOW CLIENTS` has of a process: class, chosen by, state.
+/// The row of a process in `SHOW CLIENTS`: class, chosen by, state.
 fn client(console: &mut Connection, process: i32) -> Option<(String, String, String)> {
     let row = rows(console, "SHOW CLIENTS").into_iter().find(|row| row[13] == process.to_string())?;
     Some((row[5].clone(), row[6].clone(), row[7].clone()))
 }
 
-/// The state of a lever and why.
+/// The state of a lever, and the reason.
 fn lever(console: &mut Connection, name: &str) -> (bool, String) {
     let row = rows(console, "SHOW LEVERS").into_iter().find(|row| row[0] == name);
     let row = row.unwrap_or_else(|| panic!("there is no lever {name}"));
     (row[1] == "t", row[2].clone())
 }
 
-/// A statement that runs on a thread of its own.
+/// Runs a statement in a thread of its own.
 fn running(mut connection: Connection, sql: &'static str) -> JoinHandle<(Connection, Result<(), WireError>)> {
     std::thread::spawn(move || {
         let outcome = connection.run(sql);
@@ -126,7 +126,7 @@ fn sessions_that_others_open_are_seen_and_classified() {
     assert_eq!(client(&mut admin, shop_process).unwrap().0, "high");
     let (class, chosen_by, state) = client(&mut admin, analyst_process).unwrap();
     assert_eq!((class.as_str(), chosen_by.as_str(), state.as_str()), ("report", "default", "idle"));
-    // A tag lowers a transaction, and the next one is what its login is again.
+    // A tag lowers the class of a transaction, and the next one has the class of its login again.
     shop.run("begin; select 1 /*class='nightly'*/").unwrap();
     until("the tag to count", || client(&mut admin, shop_process).is_some_and(|(class, ..)| class == "batch"));
     assert_eq!(client(&mut admin, shop_process).unwrap().2, "idle in transaction");
@@ -135,7 +135,7 @@ fn sessions_that_others_open_are_seen_and_classified() {
     drop(analyst);
     until("a session that has ended to be forgotten", || client(&mut admin, analyst_process).is_none());
 
-    // Nobody comes through, and what needs that is refused.
+    // Clients cannot connect through the governor, and commands that need that are refused.
     let through = ServerUrl::of_socket(governor.folder.path(), 6432, "shop", "shop");
     let refused = Connection::open(&through).expect_err("it takes no clients").to_string();
     assert!(refused.contains("works beside the server"), "{refused}");
@@ -150,7 +150,7 @@ fn sessions_that_others_open_are_seen_and_classified() {
     governor.end();
 }
 
-/// Whoever opted in is cancelled for an important waiter, and whoever did not is only counted.
+/// Statements of classes that opted in are cancelled for an important waiter; those of other classes are only counted.
 #[test]
 fn only_classes_that_opted_in_are_cancelled() {
     let (server, mut own) = server();
@@ -169,7 +169,7 @@ fn only_classes_that_opted_in_are_cancelled() {
     assert_eq!(code(outcome), "57014");
     batch.run("rollback").unwrap();
 
-    // The other goes on, and is counted.
+    // The other continues, and is counted.
     let waiting = running(shop, "update account set money = money + 1 where id = 2");
     until("the other to be counted", || {
         rows(&mut admin, "SHOW PREEMPTIONS").iter().flatten().any(|cell| cell.contains("would be cancelled"))
@@ -197,7 +197,7 @@ fn a_transaction_that_waits_for_its_client_for_too_long_is_ended() {
     governor.end();
 }
 
-/// What the role may not see it leaves alone, and says what would help.
+/// The governor leaves alone the sessions that its role may not see, and reports the missing right.
 #[test]
 fn a_role_without_rights_says_what_is_missing() {
     let (server, mut own) = server();
@@ -215,7 +215,7 @@ fn a_role_without_rights_says_what_is_missing() {
     assert!(!is_on && why.contains("GRANT pg_read_all_stats TO timid"), "{why}");
     assert_eq!(client(&mut admin, batch.process_id()), None, "it has no process for us");
     assert_eq!(nice(batch.process_id()), Some(0));
-    // Roles are looked up anew by the next connection.
+    // The next connection sees the role's new rights.
     own.run("grant pg_read_all_stats, pg_signal_backend to timid").unwrap();
     own.run(
         "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'plimsoll governor beside'",
@@ -261,7 +261,7 @@ fn only_one_governor_works_beside_a_server() {
     second.end();
 }
 
-/// Sessions outlive a governor that is killed, with the shares that it gave them. The next one gives them back.
+/// Sessions outlive a killed governor, with the shares that it set. The next one restores them.
 #[test]
 fn a_killed_governor_leaves_no_share_that_the_next_does_not_restore() {
     if !rustix::process::geteuid().is_root() {
@@ -273,7 +273,7 @@ fn a_killed_governor_leaves_no_share_that_the_next_does_not_restore() {
     let has = |process: i32, expect: i32| nice(process) == Some(expect);
     until("batch to have its share", || has(batch.process_id(), 10));
     assert!(has(shop.process_id(), 0));
-    // The next one has no share for anybody, and the one after that ends as it is told.
+    // The next one sets no shares, and the one after that ends normally.
     let text = std::fs::read_to_string(&governor.file).unwrap();
     std::fs::write(&governor.file, text.replace("cpu = \"nice 10\"", "cpu = \"untouched\"")).unwrap();
     governor.kill_and_start();
@@ -298,14 +298,15 @@ fn a_killed_governor_leaves_no_share_that_the_next_does_not_restore() {
     assert!(has(process, 0), "an end puts everything back");
 }
 
-/// An experiment puts a governor beside its server: its settings are right, and sessions that call themselves by a class are of it.
+/// An experiment runs a governor beside its server: its settings are valid, and sessions whose application name is that
+/// of a class belong to it.
 #[test]
 fn experiments_have_one_beside_their_server() {
     let (server, _own) = server();
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("plimsoll");
     let own = std::env::current_exe().unwrap();
-    // What is started as `plimsoll govern --config FILE` is this program.
+    // This program acts as `plimsoll govern --config FILE`.
     let script = format!(
         "#!/bin/sh\n{}=\"$3\" exec {} governor --exact --nocapture --test-threads=1\n",
         super::SETTINGS,

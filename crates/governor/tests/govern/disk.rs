@@ -1,4 +1,4 @@
-//! A governor limits what class low reads from a disk that is slow, and what one that was killed has left is put back.
+//! A governor limits the reads of class low on a slow disk, and restores the groups that a killed governor has left.
 
 use std::fs;
 use std::os::fd::AsFd;
@@ -17,10 +17,10 @@ use plimsoll_testing::{Need, skip, until};
 
 use super::process::{Governor, in_front_of, open, url};
 
-/// What the disk gives, MB/s.
+/// The throughput of the disk, MB/s.
 const SLOW: f64 = 4.0;
 
-/// Whoever reads this table waits for the disk: it is thrown out of the system's memory before each scan.
+/// A scan of this table waits for the disk: its files are removed from the page cache before each scan.
 fn scan(connection: &mut Connection, table: &str, files: &[PathBuf]) -> bool {
     for file in files {
         let file = fs::File::open(file).unwrap();
@@ -29,7 +29,7 @@ fn scan(connection: &mut Connection, table: &str, files: &[PathBuf]) -> bool {
     connection.run(&format!("select count(*) from {table}")).is_ok()
 }
 
-/// The folder of the group that a process is in, in the hierarchy that limits disks.
+/// The group of a process, in the hierarchy that limits disks.
 fn group(process: i32) -> Option<PathBuf> {
     Cgroups::of_process(&Host::real(), &process.to_string()).version_1_folder("blkio").map(Path::to_owned)
 }
@@ -48,7 +48,7 @@ struct Slow {
     _state: tempfile::TempDir,
 }
 
-/// A server on a slow disk; `None` where that cannot be had.
+/// A server on a slow disk; `None` where that is not possible.
 fn slow_server() -> Option<Slow> {
     let mut settings = ServerSettings::for_this_machine();
     for (name, value) in [("shared_buffers", "1MB"), ("fsync", "off")] {
@@ -58,7 +58,7 @@ fn slow_server() -> Option<Slow> {
         PrivateServer::start(settings).unwrap_or_else(|error| panic!("no PostgreSQL server to test on: {error}"));
     let mut own = open(&url(&server, server.user()));
     own.run("create role shop superuser login").unwrap();
-    // Workers would share the reading, and end before anybody looks at them here.
+    // Workers would share the reads, and end before the test could observe them.
     own.run(&format!("alter database {} set max_parallel_workers_per_gather = 0", server.database())).unwrap();
     let files = ["one", "other"].map(|table| {
         let make = format!("create table {table} as select g, repeat('x', 1000) from generate_series(1, 40000) g");
@@ -87,7 +87,7 @@ fn slow_server() -> Option<Slow> {
     Some(Slow { server, own, files, limiter, _state: state })
 }
 
-/// Keeps scanning until told to stop, and survives a governor that is killed.
+/// Keeps scanning until the test stops it, and survives a killed governor.
 fn keep_scanning(url: ServerUrl, table: &'static str, files: Vec<PathBuf>, stop: Arc<AtomicBool>) -> i32 {
     let mut connection = open(&url);
     let process = connection.process_id();
@@ -117,7 +117,7 @@ fn scans_are_limited_on_a_slow_disk_and_a_kill_leaves_nothing_for_good() {
     let why_not = verdict["read_mb_s"].why_not.clone().unwrap_or_default();
     assert!(!why_not.contains("limit in force"), "together both have what the experiment allows: {why_not}");
 
-    // Whoever runs a statement stays in the group until the next governor, or the end of the statement.
+    // A process that runs a statement stays in the group until the next governor starts, or the statement ends.
     governor.kill_and_start();
     governor.logged("undid changes that a killed governor had left");
     assert!(!below.exists() && limit(&home) == whole, "{}", limit(&home));

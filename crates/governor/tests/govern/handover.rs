@@ -1,4 +1,4 @@
-//! A new governor takes over from the old one under load: no client is refused, and none is cut off.
+//! A new governor takes over from the old one under load: no client is refused, and none is disconnected.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -14,11 +14,11 @@ use plimsoll_testing::until;
 
 use super::process::{Governor, NO_SERVER, get, open, socket, start_server, url};
 
-/// A server, and a governor in front of it that can be taken over from.
+/// A server, and a governor in front of it that permits a handover.
 struct Stage {
     server: PrivateServer,
     governor: Governor,
-    /// Where clients come in by TCP, and the page is.
+    /// The governor's TCP address, and that of its page.
     address: String,
     page: String,
 }
@@ -60,7 +60,7 @@ impl Stage {
     }
 }
 
-/// Clients that come, ask and go, over and over, until they are told to stop.
+/// Clients that connect, run a query and disconnect repeatedly, until the test stops them.
 struct Load {
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
@@ -87,7 +87,7 @@ impl Load {
         Load { stop, done, threads }
     }
 
-    /// Waits until that many more have come and gone.
+    /// Waits until `more` further clients have finished.
     fn wait_for(&self, more: u64) {
         let from = self.done.load(Ordering::Relaxed);
         until("clients to come and go", || {
@@ -125,21 +125,21 @@ fn a_successor_takes_over_and_nobody_is_refused_or_cut_off() {
     assert!(stage.is_alive(), "the page has moved, too");
     assert!(first.child.lives(), "it still has a session");
 
-    // A session stays where it began, with its transaction.
+    // A session stays with its governor, and so does its transaction.
     assert_eq!(old_session.text("select x from mine").unwrap().as_deref(), Some("7"));
     old_session.run("commit").unwrap();
     assert_eq!(middle_session.text("select 1").unwrap().as_deref(), Some("1"));
     drop((old_session, middle_session));
     assert!(first.child.ended() && second.child.ended(), "each ends with its last session");
 
-    // Those that have ended took nothing with them.
+    // The governor that has ended did not remove anything that the new one needs.
     load.wait_for(50);
     drop(open(&by_socket));
     load.end();
     stage.governor.end();
 }
 
-/// Clients cancel at the address that they know, and that is the successor's.
+/// Clients send cancels to the address that they know, which is now the successor's.
 #[test]
 fn a_cancel_finds_the_session_that_is_elsewhere() {
     let mut stage = stage("mpl = 1");
@@ -156,7 +156,7 @@ fn a_cancel_finds_the_session_that_is_elsewhere() {
     };
     wait_for("1");
     let queued = thread::spawn(move || queued.run("select pg_sleep(601)").unwrap_err().to_string());
-    // It waits for admission, and no server knows of it: one that comes too early is tried again.
+    // It waits for admission, unknown to the server: a cancel that arrives too early is repeated.
     until("somebody to hear of the cancel", || {
         cancels[1].deliver().unwrap();
         thread::sleep(Duration::from_millis(20));
@@ -169,12 +169,12 @@ fn a_cancel_finds_the_session_that_is_elsewhere() {
     assert!(first.child.ended() && second.child.ended());
 }
 
-/// The new program does not start, for its settings are wrong, or it ends before it serves. The old one goes on.
+/// The new program fails to start because its settings are wrong, or ends before it serves. The old one continues.
 #[test]
 fn a_successor_that_fails_changes_nothing() {
     let mut stage = stage("");
     let text = fs::read_to_string(&stage.governor.file).unwrap();
-    // A page at an address that this machine does not have: it has asked for the sockets by then.
+    // The page has an address that this machine does not have: the successor has requested the sockets before it fails.
     fs::write(&stage.governor.file, text.replace("address = \"127.0.0.1:0\"", "address = \"192.0.2.1:1\"")).unwrap();
     stage.governor.fail_to_succeed();
     stage.governor.logged("that should take over does not");

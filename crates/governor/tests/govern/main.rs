@@ -22,14 +22,14 @@ use plimsoll_testing::{Need, skip, until};
 use process::{Governor, get, in_front_of, open, rows, settings, start_server, url, value};
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 
-/// Names the settings in the process that is the governor.
+/// Contains the path of the settings in the governor's process.
 const SETTINGS: &str = "PLIMSOLL_TEST_GOVERN";
-/// How the process that is the governor is expected to end, where that is not by draining.
+/// How the governor's process is expected to end, if not by draining.
 const EXPECTED_END: &str = "PLIMSOLL_TEST_GOVERN_END";
-/// Nothing here takes as long as this, however busy the machine is.
+/// No operation here takes this long, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Not a test by itself: the process that the others start, which is this program with a variable set.
+/// Not a test by itself: the process that the tests start, which is this program with a variable set.
 #[test]
 fn governor() {
     if let Some(file) = std::env::var_os(SETTINGS) {
@@ -45,7 +45,7 @@ fn a_governor_lives_and_ends_as_it_is_told() {
     let mut admin = governor.console("admin");
     assert_eq!(value(&rows(&mut admin, "SHOW CONFIG"), "preemption.policy"), "pow");
 
-    // A file that is wrong changes nothing; whoever asked is told why.
+    // An invalid file changes nothing; the caller of the reload receives the reason.
     fs::write(&governor.file, settings(governor.folder.path(), "powe", 2000)).unwrap();
     governor.signal(Signal::HUP);
     assert!(governor.told().starts_with("RELOADING=1\nMONOTONIC_USEC="));
@@ -112,7 +112,7 @@ fn psql_shows_it() {
     governor.end();
 }
 
-/// Settings with a server that the test plays.
+/// Settings for a server that the test simulates.
 fn before(server: &TcpListener) -> impl FnOnce(String) -> String {
     let port = server.local_addr().unwrap().port();
     move |text| {
@@ -132,7 +132,7 @@ fn read(stream: &mut impl Read, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// A client that was let in, and its connection at the server.
+/// A client that has logged in, and its connection at the server.
 fn session(governor: &Governor, server: &TcpListener) -> (UnixStream, TcpStream) {
     let mut client = governor.client();
     client.write_all(&startup("ann")).unwrap();
@@ -145,7 +145,7 @@ fn session(governor: &Governor, server: &TcpListener) -> (UnixStream, TcpStream)
     (client, played)
 }
 
-/// Sends a query through, and its answer back.
+/// Sends a query through the governor, and its answer back.
 fn converse(client: &mut UnixStream, server: &mut TcpStream, status: u8) {
     let query = b"Q\0\0\0\x0aBEGIN\0";
     client.write_all(query).unwrap();
@@ -155,8 +155,8 @@ fn converse(client: &mut UnixStream, server: &mut TcpStream, status: u8) {
     assert_eq!(read(client, answer.len()), answer);
 }
 
-/// A transaction that nobody ends holds up a governor that was interrupted once. The second interrupt, and SIGQUIT, end it
-/// at once.
+/// An open transaction delays the end of a governor that was interrupted once. The second interrupt, and SIGQUIT, end
+/// it at once.
 #[test]
 fn a_second_interrupt_and_a_quit_end_at_once() {
     for signals in [&[Signal::INT, Signal::INT][..], &[Signal::TERM, Signal::QUIT], &[Signal::QUIT]] {
@@ -168,7 +168,7 @@ fn a_second_interrupt_and_a_quit_end_at_once() {
             governor.signal(*signal);
             if place + 1 < signals.len() {
                 assert_eq!(governor.told(), "STOPPING=1");
-                // The transaction goes on meanwhile.
+                // The transaction continues in the meantime.
                 converse(&mut client, &mut played, b'T');
             }
         }
@@ -178,8 +178,8 @@ fn a_second_interrupt_and_a_quit_end_at_once() {
     }
 }
 
-/// The limit of open files was lowered below what clients need. Newcomers hung without a word until there was room; they are
-/// told so now, those who are in go on, operators come in, and nothing spins.
+/// The limit of open files was lower than the clients needed. New clients once hung silently until a descriptor was
+/// free. Now they receive an error, existing sessions continue, operators can connect, and no thread spins.
 #[test]
 fn without_files_newcomers_are_told_and_sessions_go_on() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -193,13 +193,13 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
         let limit = Rlimit { current: Some(lowest + free), maximum: getrlimit(Resource::Nofile).maximum };
         prlimit(Some(governor.process()), Resource::Nofile, limit).unwrap();
     };
-    // With a few files left clients are refused in order, and operators are not.
+    // With a few files left, clients are refused after their start-up message, and operators are not.
     limit(10);
     let refused = |mut newcomer: UnixStream| {
         let _ = newcomer.write_all(&startup("bob"));
         let mut said = Vec::new();
         newcomer.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-        // A connection that is closed with bytes unread may be reset after what was said.
+        // A connection that is closed with bytes unread may be reset after its last message.
         let _ = newcomer.read_to_end(&mut said);
         let said = String::from_utf8_lossy(&said).into_owned();
         assert!(said.contains("53300") && said.contains("no file descriptor left"), "{said:?}");
@@ -208,7 +208,7 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
     let mut admin = governor.console("admin");
     assert_eq!(value(&rows(&mut admin, "SHOW STATE"), "clients"), "1");
     drop(admin);
-    // With none left they are turned away at the door.
+    // With none left they are refused when they connect.
     limit(0);
     (0..20).for_each(|_| refused(governor.client()));
     governor.logged("raise the limit of open files");
@@ -217,7 +217,7 @@ fn without_files_newcomers_are_told_and_sessions_go_on() {
     std::thread::sleep(Duration::from_millis(500));
     let (ticks, time) = (governor.cpu_ticks() - ticks, time.elapsed());
     assert!(ticks < 25, "it had a core for {ticks} hundredths of a second within {time:?}");
-    // With room again everything is as before.
+    // With free descriptors everything is as before.
     limit(100);
     let (mut second, mut played_second) = session(&governor, &server);
     converse(&mut second, &mut played_second, b'I');
@@ -232,9 +232,9 @@ fn nice(process: i32) -> Option<i32> {
     fields[16].parse().ok()
 }
 
-/// A governor is killed (`kill -9`, or for memory) while server processes have the shares of their classes. Those whose
-/// sessions were idle end with it. One that runs a statement keeps its low share until that ends, and disturbs nobody by it;
-/// new sessions have the shares of their classes as soon as there is a governor again.
+/// A governor is killed (`kill -9`, or for memory) while server processes have the shares of their classes. Processes
+/// of idle sessions end with it. A process that runs a statement keeps its low share until that ends, which disturbs no
+/// other session; new sessions get the shares of their classes as soon as a governor runs again.
 #[test]
 fn a_killed_governor_leaves_no_share_behind() {
     let server = start_server();

@@ -1,4 +1,4 @@
-//! A governor in a process of its own, and those who talk to it.
+//! A governor in a process of its own, and its clients and operators.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -19,9 +19,9 @@ use super::{EXPECTED_END, PATIENCE, SETTINGS};
 
 /// A governor in a process of its own.
 pub struct Governor {
-    /// Where its settings and sockets are.
+    /// The directory of its settings and sockets.
     pub folder: tempfile::TempDir,
-    /// Its settings.
+    /// The file of its settings.
     pub file: PathBuf,
     pub child: Process,
     notify: UnixDatagram,
@@ -29,12 +29,12 @@ pub struct Governor {
 }
 
 impl Governor {
-    /// One whose server is not there: most of what is tested here works without.
+    /// Starts one whose server does not exist: most tests here do not need it.
     pub fn start() -> Self {
         Governor::start_with(|text| text, false)
     }
 
-    /// One with other settings, which is stopped or drained in the end.
+    /// Starts one with changed settings, which is stopped or drained in the end.
     pub fn start_with(change: impl FnOnce(String) -> String, is_stopped: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("plimsoll.toml");
@@ -47,7 +47,7 @@ impl Governor {
         governor
     }
 
-    /// Kills it without a word and starts another one with the same settings.
+    /// Kills it and starts another one with the same settings.
     pub fn kill_and_start(&mut self) {
         self.child.0.kill().unwrap();
         self.child.0.wait().unwrap();
@@ -55,12 +55,12 @@ impl Governor {
         assert_eq!(self.told(), "READY=1");
     }
 
-    /// Starts another one with the same settings beside it, and waits until that serves; the one before.
+    /// Starts another one with the same settings beside it, and waits until that serves; returns the first one.
     pub fn succeed(&mut self) -> Predecessor {
         let (child, log) = spawn(self.folder.path(), &self.file, false);
         let child = std::mem::replace(&mut self.child, child);
         let before = Predecessor { child, _log: std::mem::replace(&mut self.log, log) };
-        // One that has no session ends at once, and says so at the same place.
+        // A governor without sessions ends at once, and reports that to the same socket.
         while self.told() != "READY=1" {}
         before
     }
@@ -71,12 +71,12 @@ impl Governor {
         assert!(!child.ended(), "it has started");
     }
 
-    /// What systemd is told next.
+    /// The next message to systemd.
     pub fn told(&self) -> String {
         let mut bytes = [0; 256];
         let length = loop {
             match self.notify.recv(&mut bytes) {
-                // A machine that was stopped for a moment ends waiting with a time limit so.
+                // A machine that was paused for a moment interrupts a wait with a time-out.
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 result => break result.unwrap(),
             }
@@ -84,7 +84,7 @@ impl Governor {
         String::from_utf8_lossy(&bytes[..length]).into_owned()
     }
 
-    /// Waits for a line of the log with that in its message.
+    /// Waits for a line of the log whose message contains the text.
     pub fn logged(&self, part: &str) -> serde_json::Value {
         loop {
             let line = self.log.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("`{part}` was never logged"));
@@ -94,7 +94,7 @@ impl Governor {
         }
     }
 
-    /// What a line of the log says behind those words, which are not said otherwise.
+    /// The rest of a log line after the given words, which occur in no other line.
     pub fn logged_behind(&self, words: &str) -> String {
         let line = self.logged(words);
         let (_, behind) = line["message"].as_str().and_then(|message| message.split_once(words)).unwrap();
@@ -109,14 +109,14 @@ impl Governor {
         kill_process(self.process(), signal).unwrap();
     }
 
-    /// A client that has said nothing.
+    /// A client that has sent nothing.
     pub fn client(&self) -> UnixStream {
         let stream = UnixStream::connect(self.folder.path().join(".s.PGSQL.6432")).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream
     }
 
-    /// How long it has had a core, in hundredths of a second.
+    /// Its CPU time, in hundredths of a second.
     pub fn cpu_ticks(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.process())).unwrap();
         let fields: Vec<&str> = text.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -130,19 +130,19 @@ impl Governor {
         Connection::open(&url).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Waits for its end; whether it was the expected one.
+    /// Waits for its end; returns whether it was the expected one.
     pub fn ended(self) -> bool {
         self.child.ended()
     }
 
-    /// Has it drain, and waits for its end.
+    /// Drains it, and waits for its end.
     pub fn end(self) {
         self.signal(Signal::TERM);
         assert!(self.ended());
     }
 }
 
-/// A governor that another one has taken over from.
+/// A governor that another one has replaced.
 pub struct Predecessor {
     pub child: Process,
     _log: Receiver<serde_json::Value>,
@@ -156,7 +156,7 @@ impl Process {
         self.0.try_wait().unwrap().is_none()
     }
 
-    /// Waits for its end; whether it was the expected one.
+    /// Waits for its end; returns whether it was the expected one.
     pub fn ended(mut self) -> bool {
         until("the governor to end", || !self.lives());
         self.0.wait().unwrap().success()
@@ -165,13 +165,13 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Ended already, unless a test has failed.
+        // It has ended already, unless a test has failed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Starts a governor; its process, and its log line by line.
+/// Starts a governor; returns its process, and its log line by line.
 fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Process, Receiver<serde_json::Value>) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["governor", "--exact", "--nocapture", "--test-threads=1"])
@@ -187,7 +187,7 @@ fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Process, Receiver<ser
     let (sender, log) = mpsc::channel();
     thread::spawn(move || {
         for line in lines.map_while(Result::ok) {
-            // The test's own words are no JSON.
+            // The test's own output is not JSON.
             if let Ok(value) = serde_json::from_str(&line)
                 && sender.send(value).is_err()
             {
@@ -198,7 +198,7 @@ fn spawn(folder: &Path, file: &Path, is_stopped: bool) -> (Process, Receiver<ser
     (Process(child), log)
 }
 
-/// The line of its settings for a server that is not there.
+/// The setting for a server that does not exist.
 pub const NO_SERVER: &str = "server = \"postgres://nobody@localhost:1/none?sslmode=disable\"";
 
 pub fn settings(folder: &Path, policy: &str, clients_max: u32) -> String {
@@ -231,7 +231,7 @@ password = "viewer's password"
     )
 }
 
-/// The rows of an answer; what is null is empty.
+/// The rows of an answer; a null is an empty text.
 pub fn rows(console: &mut Connection, statement: &str) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     let mut each =
@@ -240,12 +240,12 @@ pub fn rows(console: &mut Connection, statement: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// The second cell of the row whose first is that key; there must be one.
+/// The second cell of the row with that key; the row must exist.
 pub fn value(rows: &[Vec<String>], key: &str) -> String {
     rows.iter().find(|row| row[0] == key).unwrap_or_else(|| panic!("no {key} in {rows:?}"))[1].clone()
 }
 
-/// What its page answers.
+/// The answer of its page.
 pub fn get(page: &str, path: &str) -> String {
     let mut stream = TcpStream::connect(page).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -260,7 +260,7 @@ pub fn start_server() -> PrivateServer {
         .unwrap_or_else(|error| panic!("no PostgreSQL server to test on ({error}); install `postgresql`"))
 }
 
-/// Where a user reaches a server, not through a governor.
+/// The URL of a server for a user, without a governor.
 pub fn url(server: &PrivateServer, user: &str) -> ServerUrl {
     ServerUrl::of_socket(server.socket_folder(), server.port(), user, server.database())
 }
@@ -270,12 +270,13 @@ pub fn open(url: &ServerUrl) -> Connection {
     Connection::open(url).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The parameters of a URL by which a server's socket is found.
+/// The URL parameters with the socket of a server.
 pub fn socket(server: &PrivateServer) -> String {
     format!("host={}&port={}", server.socket_folder().display(), server.port())
 }
 
-/// Settings of a governor in front of that server, with a login of its own. The server's database has the console's usual name.
+/// Settings of a governor in front of the given server, with a login of its own. The server's database has the
+/// console's usual name.
 pub fn in_front_of(server: &PrivateServer) -> impl FnOnce(String) -> String + use<> {
     let (user, database, socket) = (server.user(), server.database(), socket(server));
     let lines = format!("server = \"postgres:///?{socket}\"\ncontrol = \"postgres://{user}@/{database}?{socket}\"");

@@ -1,4 +1,4 @@
-//! The groups of resctrl for the classes of a governor: which are needed, and making them.
+//! The groups of resctrl for the classes of a governor: which ones are needed, and creating them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,13 +14,13 @@ use plimsoll_policy::cache_use::{CacheUse, masks_of};
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) groups: ClassGroups,
-    /// The group of each part of the cache, by its place; `None` for the server's own.
+    /// The index of the group of each part of the cache; `None` for the server's own.
     pub(super) places: BTreeMap<CacheUse, Option<usize>>,
-    /// What they were made from.
+    /// The cache and the ways that they divide.
     pub(super) home: CacheHome,
 }
 
-/// Why there are no groups.
+/// Why the groups were not created.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Unmade {
     #[error(transparent)]
@@ -37,7 +37,7 @@ pub(super) enum Unmade {
 fn ways(home: &CacheHome) -> CacheWays {
     let ways = home.cache.ways();
     CacheWays {
-        // Only sizes of structures are compared with it, and there are none here.
+        // The policy compares only sizes of data structures with it, and none are given here.
         bytes: home.cache.way_bytes.unwrap_or(0) * u64::from(ways),
         ways,
         allowed: WayMask(home.mask.0),
@@ -46,7 +46,7 @@ fn ways(home: &CacheHome) -> CacheWays {
     }
 }
 
-/// Which ways each class gets, or why none.
+/// The ways of each class, or why none can be confined.
 pub(super) fn describe(home: &CacheHome, wanted: &[(String, CacheUse)]) -> Result<String, String> {
     let masks = masks_of(&ways(home), wanted).map_err(|error| error.to_string())?;
     if masks.iter().all(Option::is_none) {
@@ -66,7 +66,7 @@ pub(super) fn describe(home: &CacheHome, wanted: &[(String, CacheUse)]) -> Resul
     Ok(format!("{}, of the ways {all}{} of {}", parts.join(", "), bytes(all), home.folder))
 }
 
-/// Makes a group for each mask of fewer ways than the server has.
+/// Creates a group for each mask that has fewer ways than the server.
 pub(super) fn make(
     host: &Host,
     state: &Path,

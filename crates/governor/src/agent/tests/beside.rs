@@ -1,4 +1,4 @@
-//! Beside a server: sessions outlive a governor that was killed, with what it gave their processes.
+//! Beside a server: sessions outlive a killed governor, and so do the shares and groups that it set.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::grouped::machine as with_groups;
 use super::made_up::{HIGH, LOW, Machine, POSTMASTER};
 use crate::settings::CpuShare;
 
-/// An agent that ends without putting anything back, as when its process is killed.
+/// Ends an agent without restoring anything, as when its process is killed.
 fn killed(agent: crate::agent::Agent) {
     std::mem::forget(agent);
 }
@@ -19,7 +19,7 @@ fn shares_that_a_killed_governor_left_are_restored() {
     machine.walk(&mut agent);
     assert_eq!((machine.share(200), machine.share(201)), ((0, 0, 0), (10, 0, 10)));
     killed(agent);
-    // Meanwhile the session has become important, and its process still has what it had.
+    // The session has since become important, and its process still has its old share.
     low.state().served = HIGH;
     let mut agent = machine.agent();
     machine.walk(&mut agent);
@@ -34,7 +34,7 @@ fn shares_that_a_killed_governor_left_are_restored() {
     assert_eq!(machine.share(201), (0, 0, 0), "what the server gave it, not what was found");
 }
 
-/// A server that was started with less of the cores has sessions that begin with that.
+/// A server that was started with a reduced share has sessions that begin with that share.
 #[test]
 fn sessions_get_back_what_their_server_has() {
     let machine = Machine::new(|settings| {
@@ -51,7 +51,7 @@ fn sessions_get_back_what_their_server_has() {
     assert_eq!(machine.share(201), (3, 0, 0));
 }
 
-/// A session that is not to be governed any more, because its user breaks the glass now, is as it was.
+/// A session that is no longer governed, because its user is now in `break_glass`, gets its original share back.
 #[test]
 fn a_session_that_is_not_governed_any_more_has_what_it_had() {
     let (machine, low, mut agent) = Machine::with_low(|settings| settings.is_beside = true);

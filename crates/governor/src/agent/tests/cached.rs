@@ -1,4 +1,4 @@
-//! Parts of the last-level cache for classes, on a made-up machine with resctrl.
+//! Parts of the last-level cache for classes, on a simulated machine with resctrl.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn ways(mask: u32) -> CacheUse {
     CacheUse::Ways(WayMask(mask))
 }
 
-/// Class low may fill a tenth, on a processor with 11 ways in two sockets.
+/// Class low may fill a tenth of the cache, on a processor with 11 ways in two sockets.
 fn machine(change: impl FnOnce(&mut Settings)) -> Machine {
     let machine = Machine::new(|settings| {
         settings.classes[1].cache = POLLUTING;
@@ -49,7 +49,7 @@ fn groups(machine: &Machine) -> Vec<String> {
     folders
 }
 
-/// Puts the server and those of its processes into a group of an operator's.
+/// Puts the server and the given processes into an operator's group.
 fn operators_group(machine: &Machine, processes: &[i32], schemata: &str) {
     machine.change_resctrl(|resctrl| {
         resctrl.make_group("db")?;
@@ -63,7 +63,7 @@ fn walk_after(machine: &Machine, agent: &mut Agent, pause: std::time::Duration) 
     machine.walk_at(agent, now);
 }
 
-/// A session of class low that is confined.
+/// A confined session of class low.
 fn with_one_confined() -> (Machine, Arc<SessionCard>, Agent) {
     let machine = machine(|_| {});
     let card = machine.session(201, LOW);
@@ -101,7 +101,7 @@ fn state(machine: &Machine) -> std::path::PathBuf {
     machine.folder.path().join(state.strip_prefix("/").unwrap())
 }
 
-/// A session that changes its class with each transaction keeps the whole cache, and no process is moved without need.
+/// A session that changes its class with each transaction keeps the whole cache, and no process is moved unnecessarily.
 #[test]
 fn who_changes_class_is_freed_at_once_and_confined_when_settled() {
     let (machine, card, mut agent) = with_one_confined();
@@ -140,7 +140,8 @@ fn a_holder_that_inherits_has_the_whole_cache_and_so_have_its_workers() {
     assert_eq!(tasks(&machine, &group("polluting")), BTreeSet::from([201, 300]));
 }
 
-/// The server is in a group of an operator's: its processes return there, also those that the kernel has moved to the default group.
+/// The server is in an operator's group: its processes return there, including those that the kernel has moved to the
+/// default group.
 #[test]
 fn a_group_that_vanishes_is_told_and_made_again() {
     let machine = machine(|_| {});
@@ -161,7 +162,7 @@ fn a_group_that_vanishes_is_told_and_made_again() {
     machine.walk_at(&mut agent, now + REFUSED_FOR * 2);
     assert_eq!(tasks(&machine, &group("polluting")), BTreeSet::from([201]));
     assert!(machine.lever("cache").0);
-    // Noticed when a process is moved, too.
+    // Moving a process reveals it, too.
     machine.change_resctrl(|resctrl| resctrl.remove_group(&group("polluting")));
     let _another = machine.session(202, LOW);
     walk_after(&machine, &mut agent, EVERY);
@@ -222,7 +223,7 @@ fn who_is_elsewhere_by_the_hand_of_another_stays_there_and_is_listed() {
     assert_eq!((tasks(&machine, "batch"), groups(&machine)), (BTreeSet::from([201, 202]), vec!["batch".to_owned()]));
 }
 
-/// Each reason has its numbers and what would help.
+/// Each reason has its numbers and a remedy.
 #[test]
 fn where_classes_cannot_be_confined_the_reason_is_told_and_nothing_is_changed() {
     let check = |change: &dyn Fn(&mut Settings), prepare: &dyn Fn(&Machine), expect: &str| {
@@ -241,7 +242,7 @@ fn where_classes_cannot_be_confined_the_reason_is_told_and_nothing_is_changed() 
     let limited = |machine: &Machine| machine.change_resctrl(|resctrl| resctrl.write("schemata", "MB:0=50\n"));
     check(as_it_is, &limited, "memory bandwidth of /sys/fs/resctrl is limited (MB:0=50 of 100)");
     check(as_it_is, &limited, "remedy: write MB:0=100 to /sys/fs/resctrl/schemata");
-    // Eight groups, limited by those for bandwidth.
+    // Eight groups, the limit of bandwidth control.
     let taken = |machine: &Machine| {
         machine.change_resctrl(|resctrl| (0..7).try_for_each(|number| resctrl.make_group(&format!("db{number}"))))
     };
@@ -288,7 +289,8 @@ fn without_resctrl_the_lever_is_off_and_comes_when_it_is_mounted() {
     assert!(!unset.lever("cache").0);
 }
 
-/// Beside a server, whose sessions live on. What a killed governor has left is in a journal, in a folder with its number.
+/// Beside a server, whose sessions live on. The remains of a killed governor are listed in a journal, in a directory
+/// named after its process ID.
 #[test]
 fn what_a_killed_governor_has_left_is_put_back_by_the_next_one() {
     let machine = machine(|settings| settings.is_beside = true);
@@ -312,7 +314,7 @@ fn what_a_killed_governor_has_left_is_put_back_by_the_next_one() {
     assert!(!state(&machine).join(killed).exists());
 }
 
-/// A session that is not to be governed any more, and one whose number is another process's by now.
+/// A session that is no longer governed, and one whose process ID belongs to another process now.
 #[test]
 fn who_has_ended_or_is_not_governed_any_more_is_forgotten() {
     let machine = machine(|settings| settings.is_beside = true);

@@ -25,7 +25,7 @@ use crate::agent::groups::SETTLED;
 use crate::agent::{Agent, EVERY, ServerHere};
 use crate::settings::Cpu;
 
-/// Changes go to resctrl, or to this machine.
+/// Directs writes to resctrl, or to this machine.
 #[derive(Debug)]
 struct Joined {
     mirror: Mirror,
@@ -63,7 +63,7 @@ impl Changes for Joined {
     }
 }
 
-/// A folder with links to the processes of a server, and with resctrl.
+/// A directory with links to the processes of a server, and with resctrl.
 struct World {
     folder: tempfile::TempDir,
     postmaster: i32,
@@ -96,7 +96,7 @@ impl World {
         Host::changed_by(self.folder.path(), self.joined.clone())
     }
 
-    /// Does what the kernel does as processes of the server begin, in its group, and end.
+    /// Imitates the kernel when processes of the server begin, in its group, and end.
     fn follow(&self) {
         let now: BTreeSet<i32> =
             children(&Host::real(), self.postmaster).expect("children are listed").into_iter().collect();

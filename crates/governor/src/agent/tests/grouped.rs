@@ -1,4 +1,4 @@
-//! Control groups of classes, on a made-up machine with version 2.
+//! Control groups of classes, on a simulated machine with version 2.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::agent::groups::SETTLED;
 use crate::registry::SessionCard;
 use crate::settings::{CpuShare, Settings};
 
-/// The class low has a group; the server is in another, as its unit has put it.
+/// Class low has a group; the server is in another, where its unit put it.
 pub(super) fn machine(change: impl FnOnce(&mut Settings)) -> Machine {
     let machine = Machine::new(|settings| {
         settings.classes[1].control_groups = ["/sys/fs/cgroup/db/reports".into()].into();
@@ -52,7 +52,7 @@ fn processes_and_workers_are_in_the_group_of_their_class_and_go_home() {
     machine.until_in(300, "db");
 }
 
-/// A session that changes its class with each transaction must not do something important within the limits of reports.
+/// A session that changes its class with each transaction must not do important work within the limits of reports.
 #[test]
 fn who_changes_class_goes_home_at_once_and_comes_back_when_settled() {
     let (machine, card, mut agent) = with_one_in_the_group();

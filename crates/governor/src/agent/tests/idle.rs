@@ -1,4 +1,4 @@
-//! The group of classes with `cpu = "idle"`, on a made-up machine with version 2 and autogroups.
+//! The group of classes with `cpu = "idle"`, on a simulated machine with version 2 and autogroups.
 
 use std::fs;
 use std::time::Duration;
@@ -64,7 +64,7 @@ fn who_gets_idle_cores_only_is_in_a_group_that_is_idle_until_that_ends() {
     assert!(!has_group(&machine));
 }
 
-/// Two cores, and a process in the group whose class keeps a fifth of them.
+/// Two cores, and a process in the group whose class has a floor of a fifth of them.
 fn with_floor() -> (Machine, Agent) {
     let machine = machine(|settings| settings.classes[1].cpu_floor_percent = Some(20));
     machine.governor.health.lock().server_cores = Some(2);
@@ -76,14 +76,14 @@ fn with_floor() -> (Machine, Agent) {
     (machine, agent)
 }
 
-/// Clients that never pause leave no core idle: reports got next to nothing.
+/// Clients that never pause leave no core idle: reports once got next to nothing.
 #[test]
 fn who_gets_less_than_the_floor_has_a_weight_until_more_is_left() {
     let (machine, mut agent) = with_floor();
     machine.check_lever("cpu shares", true, &["with a weight while it gets less than 20 % of the cores"]);
 
     let read = |file: &str| fs::read_to_string(machine.group_file(&ours()).join(file)).unwrap().parse::<u32>().ok();
-    // It waits all the time, and runs for a share of it; milliseconds of the process so far.
+    // It always waits or runs; times of the process so far in milliseconds.
     let (mut ran, mut waited, mut now) = (0, 0, agent.next);
     let mut play = |windows: u64, runs_for_ms: u64| {
         for _ in 0..windows {
@@ -104,7 +104,7 @@ fn who_gets_less_than_the_floor_has_a_weight_until_more_is_left() {
     assert_eq!(play(1, 50).0, Some(1), "no floor is asked for any more");
 }
 
-/// A group that is neither idle nor has its weight would have that of an important process.
+/// A group that is neither idle nor has its weight would have the weight of an important process.
 #[test]
 fn a_group_that_is_refused_its_weight_is_idle_again() {
     let (machine, mut agent) = with_floor();

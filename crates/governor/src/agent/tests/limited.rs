@@ -1,4 +1,4 @@
-//! Limits of the disk: on a made-up machine with version 2, and on this one with a real server.
+//! Limits of the disk: on a simulated machine with version 2, and on this one with a real server.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -14,7 +14,7 @@ use crate::governor::DiskReading;
 use crate::registry::{Phase, SessionCard};
 use crate::settings::{CpuShare, DiskLimits, DiskUse, Held, Settings};
 
-/// A session of class low that reads, one of class high that waits for the disk, and an agent.
+/// A reading session of class low, one of class high that waits for the disk, and an agent.
 struct World {
     machine: Machine,
     high: Arc<SessionCard>,
@@ -50,7 +50,7 @@ impl World {
         World { machine, high, low, agent, now: Instant::now(), read: 0 }
     }
 
-    /// One in which the session that reads is limited.
+    /// A world in which the reading session is limited.
     fn limited() -> World {
         let mut world = World::new(|_| {});
         world.pass(Duration::from_secs(3));
@@ -58,12 +58,12 @@ impl World {
         world
     }
 
-    /// What a target leaves class low of the disk.
+    /// Sets the disk limit of a target for class low.
     fn hold(&self, disk: Option<u64>) {
         self.machine.governor.hold(&[Held::default(), Held { disk, ..Held::default() }]);
     }
 
-    /// Lets as much time pass, in which as much as the limit allows is read, 125 MB/s at most.
+    /// Lets time pass, in which class low reads as much as its limit allows, at most 125 MB/s.
     fn pass(&mut self, time: Duration) {
         for _ in 0..time.as_millis() / EVERY.as_millis() {
             let limit = self.limit().unwrap_or(u64::MAX).min(125 * MB);
@@ -83,7 +83,7 @@ impl World {
         self.machine.governor.health.lock().disk_limit
     }
 
-    /// Walks on until the empty group has gone.
+    /// Walks until the empty group is removed.
     fn until_gone(&mut self) {
         until("the group has gone", || {
             self.pass(EVERY);
@@ -99,7 +99,7 @@ impl World {
     }
 }
 
-/// What the kernel tells of the disk and of what was read for the session of class low.
+/// Sets the kernel's counters of the disk and of the reads for the session of class low.
 fn disk(machine: &Machine, read: u64) {
     let number = fs::metadata(machine.folder.path()).unwrap().dev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
@@ -108,7 +108,7 @@ fn disk(machine: &Machine, read: u64) {
     machine.write("/proc/201/io", &format!("read_bytes: {read}\n"));
 }
 
-/// Whether the process of class high waits for the disk.
+/// Sets whether the process of class high waits for the disk.
 fn waits(machine: &Machine, waits: bool) {
     let stat = fs::read_to_string(machine.folder.path().join("proc/200/stat")).unwrap();
     let (from, to) = if waits { (") S ", ") D ") } else { (") D ", ") S ") };
@@ -132,7 +132,7 @@ fn a_class_that_yields_is_limited_while_an_important_one_waits_and_then_no_more(
     let max = world.file("io.max");
     assert!(max.ends_with(&format!(" rbps={limit}")), "{max}");
     assert_eq!(world.machine.group_of(200), "db/server", "nobody else is moved");
-    // An important read that has come back must not wait for a scan that computes.
+    // An important process whose read has completed must not wait for a scan that computes.
     assert_eq!((world.file("cpu.idle").as_str(), world.machine.share(201).1), ("1", 5));
     let (is_on, why) = world.machine.lever("disk limits");
     assert!(is_on && why.starts_with("low: limited to ") && why.contains("floor"), "{why}");
@@ -144,15 +144,15 @@ fn a_class_that_yields_is_limited_while_an_important_one_waits_and_then_no_more(
     assert_eq!(world.machine.share(201), (10, 0, 10), "its nice value again");
 }
 
-/// A scan that holds one of the server's internal locks must come to its end beside work that never pauses.
+/// A scan that holds one of the server's internal locks must finish beside work that never pauses.
 #[test]
 fn a_class_that_is_limited_keeps_a_floor_of_the_cores() {
     let mut world = World::new(|_| {});
     world.machine.governor.health.lock().server_cores = Some(2);
-    // A limit that helps nobody is lifted after 4 s.
+    // A limit that helps no session is lifted after 4 s.
     world.pass(Duration::from_millis(1500));
     world.machine.until_in(201, &ours());
-    // It waits all the time, and runs for a share of it; milliseconds of the process so far.
+    // It always waits or runs; times of the process so far in milliseconds.
     let (mut ran, mut waited) = (0, 0);
     let mut play = |world: &mut World, runs_for_ms: u64| {
         for _ in 0..3 {
@@ -166,7 +166,8 @@ fn a_class_that_is_limited_keeps_a_floor_of_the_cores() {
     assert_eq!(play(&mut world, 6), "0", "it has a weight now");
 }
 
-/// Nobody waits for the disk, so that only the target limits; its limit stays while those who yield are idle.
+/// No session waits for the disk, so only the target limits; its limit stays in force while the yielding sessions are
+/// idle.
 #[test]
 fn what_a_target_leaves_of_the_disk_is_in_force_until_it_leaves_more() {
     let mut world = World::new(|_| {});
@@ -195,7 +196,7 @@ fn what_a_target_leaves_of_the_disk_is_in_force_until_it_leaves_more() {
     world.until_gone();
 }
 
-/// The governor's own limit, for those who wait at the disk, and that of a target: the lower one is in force.
+/// The governor's own limit, for sessions that wait for the disk, and a target's limit: the lower one is in force.
 #[test]
 fn of_two_limits_of_the_disk_the_lower_one_is_in_force() {
     let mut world = World::new(|_| {});
@@ -209,7 +210,7 @@ fn of_two_limits_of_the_disk_the_lower_one_is_in_force() {
     assert_eq!(world.limit(), Some(own / 2));
 }
 
-/// A holder of what somebody important waits for must not be held back by what it reads.
+/// A holder that blocks important work must not be held back by the disk limit.
 #[test]
 fn a_holder_that_inherits_leaves_the_group() {
     let mut world = World::limited();
@@ -234,19 +235,19 @@ fn everything_is_put_back_when_the_agent_ends_or_limits_are_turned_off() {
 
 #[test]
 fn who_does_not_yield_is_left_alone_and_why_nothing_works_is_told() {
-    // Nobody waits.
+    // No session waits.
     let mut world = World::new(|_| {});
     waits(&world.machine, false);
     world.pass(Duration::from_secs(5));
     assert_eq!((world.limit(), world.groups()), (None, vec![]));
 
-    // The operator's own group holds the class.
+    // The operator's own group contains the class.
     let mut grouped = World::new(|settings| settings.classes[1].control_groups = ["/sys/fs/cgroup/none".into()].into());
     grouped.pass(Duration::from_secs(3));
     assert_eq!((grouped.limit(), grouped.groups()), (None, vec![]));
     assert!(grouped.machine.lever("disk limits").1.starts_with("no class has disk"));
 
-    // No group can be made.
+    // No group can be created.
     let mut lacking = World::new(|_| {});
     lacking.machine.write("/sys/fs/cgroup/db/cgroup.subtree_control", "memory\n");
     lacking.machine.write("/sys/fs/cgroup/cgroup.subtree_control", "memory\n");
@@ -259,7 +260,7 @@ fn who_does_not_yield_is_left_alone_and_why_nothing_works_is_told() {
 #[test]
 fn a_kernel_that_refuses_is_left_alone_for_a_while() {
     let mut world = World::new(|_| {});
-    // The folder of the journal cannot be made.
+    // The journal's directory cannot be created.
     let state = plimsoll_machine::limiter::default_state_folder();
     world.machine.write(&state.display().to_string(), "not a folder");
     world.pass(WINDOW * 10);

@@ -1,4 +1,4 @@
-//! A machine whose `/proc` behaves as the kernel's does for the few processes of a server.
+//! A simulated machine whose `/proc` behaves as the kernel's does for the few processes of a server.
 
 mod resctrl;
 
@@ -28,7 +28,7 @@ pub(super) const LOW: ClassIndex = ClassIndex(1);
 pub(super) const POSTMASTER: i32 = 100;
 /// The process behind the control connection.
 const CONTROL: i32 = 101;
-/// When everything began, seconds since 1970, and since boot.
+/// When all processes began, in seconds since 1970, and since boot.
 const BEGAN: u64 = 1_000_050;
 
 pub(super) const MOUNT_OF_GROUPS: &str = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
@@ -36,18 +36,18 @@ pub(super) const MOUNT_OF_GROUPS: &str = "41 31 0:38 / /sys/fs/cgroup rw - cgrou
 #[derive(Debug)]
 struct FakeKernel {
     proc: PathBuf,
-    /// Processes that must not be given what they ask for.
+    /// Processes for which the kernel refuses changes.
     refused: Mutex<BTreeSet<i32>>,
-    /// Whether nice values can be taken back.
+    /// Whether nice values can be lowered again.
     may_raise: bool,
-    /// What resctrl has, where it is mounted, and the folder that shows it.
+    /// The state of resctrl, where it is mounted, and the directory that shows it.
     resctrl: OnceLock<(Arc<FakeResctrl>, Mirror)>,
-    /// How often a thread was moved there.
+    /// How often a thread was moved between its groups.
     moves: AtomicUsize,
 }
 
 impl FakeKernel {
-    /// The folder of resctrl, if a path is in it.
+    /// The directory of resctrl, if it contains the path.
     fn mirror(&self, path: &Path) -> Option<&Mirror> {
         self.resctrl.get().map(|(_, mirror)| mirror).filter(|mirror| mirror.has(path))
     }
@@ -58,7 +58,7 @@ impl FakeKernel {
         Ok(stat.split_whitespace().map(str::to_owned).collect())
     }
 
-    /// Lists in each group who is in it.
+    /// Lists the members in the files of each group.
     fn list_members(&self) -> io::Result<()> {
         let mount = self.proc.with_file_name("sys").join("fs/cgroup");
         let mut members: BTreeMap<PathBuf, String> = BTreeMap::new();
@@ -84,7 +84,7 @@ impl FakeKernel {
             return Err(io::Error::from_raw_os_error(13));
         }
         fields[field] = value.to_string();
-        // In one piece, as the kernel's are: another thread may be reading it.
+        // Atomically, like the kernel's files: another thread may be reading it.
         let new = self.proc.join(format!("{process}/new"));
         fs::write(&new, fields.join(" "))?;
         fs::rename(new, self.proc.join(format!("{process}/stat")))
@@ -154,7 +154,7 @@ impl Machine {
         Machine::with(true, change)
     }
 
-    /// With a session of class low, and an agent that has seen to it.
+    /// With a session of class low, and an agent that has updated it.
     pub(super) fn with_low(change: impl FnOnce(&mut Settings)) -> (Machine, Arc<SessionCard>, Agent) {
         let machine = Machine::new(change);
         let low = machine.session(201, LOW);
@@ -240,7 +240,7 @@ impl Machine {
         (fields[18].parse().unwrap(), fields[40].parse().unwrap(), group)
     }
 
-    /// Gives a process a nice value, as whoever started it has.
+    /// Sets the nice value that a process was started with.
     pub(super) fn nice(&self, process: i32, nice: i32) {
         self.kernel.set(process, 18, nice).unwrap();
     }
@@ -256,23 +256,23 @@ impl Machine {
         Agent::on(self.governor.clone(), Host::changed_by(self.folder.path(), self.kernel.clone()))
     }
 
-    /// A session whose process is there.
+    /// A session with a running process.
     pub(super) fn session(&self, process: i32, class: ClassIndex) -> Arc<SessionCard> {
         self.process(process, POSTMASTER, "postgres", "postgres: ann shop [local] idle");
         testing::session(&self.governor, process, class, Instant::now())
     }
 
-    /// The next walk of an agent.
+    /// Runs the next walk of an agent.
     pub(super) fn walk(&self, agent: &mut Agent) {
         agent.tend(&self.governor.settings(), agent.next + EVERY);
     }
 
-    /// A walk at that moment, or when the next one is due.
+    /// Runs a walk at the given time, or when the next one is due if that is later.
     pub(super) fn walk_at(&self, agent: &mut Agent, now: Instant) {
         agent.tend(&self.governor.settings(), now.max(agent.next) + EVERY);
     }
 
-    /// Mounts control groups of version 2 in which that controller can be used; the server is in `db/server`.
+    /// Mounts control groups of version 2 with the given controller; the server is in `db/server`.
     pub(super) fn mount_groups(&self, controller: &str) {
         self.write("/proc/self/mountinfo", MOUNT_OF_GROUPS);
         for (group, children, processes) in
@@ -285,12 +285,12 @@ impl Machine {
         }
     }
 
-    /// A file of a control group, or its folder.
+    /// The path of a control group's file, or of its directory.
     pub(super) fn group_file(&self, path: &str) -> PathBuf {
         self.folder.path().join("sys/fs/cgroup").join(path)
     }
 
-    /// Says that processes are in a group.
+    /// Records that processes are in a group.
     pub(super) fn put(&self, processes: &[i32], group: &str) {
         let write = |process: &i32| self.write(&format!("/proc/{process}/cgroup"), &format!("0::/{group}\n"));
         processes.iter().for_each(write);
@@ -301,12 +301,12 @@ impl Machine {
         text.trim().trim_start_matches("0::/").to_owned()
     }
 
-    /// Waits until a process is in a group, to which another thread moves it.
+    /// Waits until another thread has moved a process to a group.
     pub(super) fn until_in(&self, process: i32, group: &str) {
         until(&format!("{process} is in {group}"), || self.group_of(process) == group);
     }
 
-    /// Checks whether a lever works, and what is said of it.
+    /// Checks whether a lever works, and its description.
     #[track_caller]
     pub(super) fn check_lever(&self, name: &str, works: bool, parts: &[&str]) {
         let (is_on, why) = self.lever(name);
@@ -343,7 +343,7 @@ fn sessions_have_the_share_of_their_class_and_get_back_what_they_had() {
 fn a_transaction_of_another_class_gets_its_share_before_the_next_walk() {
     let (machine, card, mut agent) = Machine::with_low(|_| {});
     let now = agent.next - EVERY / 2;
-    // Between transactions nothing changes, whatever class the session would begin with.
+    // Between transactions nothing changes, even if the session's next class would be another.
     card.state().class = HIGH;
     agent.tend(&machine.governor.settings(), now);
     assert_eq!(machine.share(201), (10, 0, 10));
@@ -352,7 +352,7 @@ fn a_transaction_of_another_class_gets_its_share_before_the_next_walk() {
     assert_eq!(machine.governor.bell.wait(Duration::ZERO), Heard::Shares);
     agent.tend(&machine.governor.settings(), now);
     assert_eq!(machine.share(201), (0, 0, 0));
-    // Who changes all the time waits for a millisecond.
+    // A session that changes class all the time waits for a millisecond.
     card.state().served = LOW;
     machine.governor.change_shares();
     agent.tend(&machine.governor.settings(), now);
@@ -386,7 +386,7 @@ fn a_holder_inherits_until_its_transaction_ends() {
     low.state().transaction = 2;
     machine.walk(&mut agent);
     assert_eq!(machine.share(201).0, 10);
-    // What was decided about a transaction that has ended is of no effect.
+    // A decision about a transaction that has ended has no effect.
     agent.inherit(&settings, &low, 1, CpuShare::Nice(-5), Instant::now());
     assert_eq!(machine.share(201).0, 10);
 }
@@ -394,7 +394,7 @@ fn a_holder_inherits_until_its_transaction_ends() {
 #[test]
 fn who_has_got_a_number_since_and_who_is_no_child_of_the_server_is_not_touched() {
     let (machine, _low, agent) = Machine::with_low(|_| {});
-    // The session has ended, though its card is still there, and its number is another backend's.
+    // The session has ended, though its card still exists, and its process ID is another backend's.
     machine.end(201);
     machine.begin(201, POSTMASTER, "postgres", "postgres: bob shop [local] idle", 9000);
     drop(agent);

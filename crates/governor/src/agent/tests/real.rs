@@ -1,4 +1,4 @@
-//! Real processes of a real server on this machine, where this process may change them.
+//! Real processes of a real server on this machine, if this process may change them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub(super) fn server() -> (PrivateServer, ServerUrl) {
     (server, url)
 }
 
-/// A governor of that server.
+/// A governor of the given server.
 pub(super) fn governor(url: &ServerUrl, change: impl FnOnce(&mut Settings)) -> Arc<Governor> {
     testing::governor(|settings| {
         (settings.server, settings.control) = (url.clone(), Some(url.clone()));
@@ -54,7 +54,7 @@ pub(super) fn scan_in_parallel(mut connection: Connection) -> JoinHandle<Connect
     })
 }
 
-/// The parallel workers that work for a process.
+/// The parallel workers of a process.
 pub(super) fn workers(server: &PrivateServer, leader: i32) -> BTreeSet<i32> {
     let title_of_workers = format!("parallel worker for PID {leader}");
     let all = children(&Host::real(), server.postmaster()).expect("this kernel lists children").into_iter();
@@ -81,7 +81,7 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
         governor.health.lock().control_up.is_some() && governor.lever("cpu shares").is_some()
     });
     if !governor.lever("cpu shares").is_some_and(|lever| lever.is_on) {
-        // Without rights nothing is given that could not be taken back.
+        // Without the right to restore a change, no change is made.
         assert_eq!(share(process), before);
         return skip(Need::Root, "the shares of other users' processes cannot be changed and put back");
     }
@@ -114,7 +114,7 @@ fn processes_and_workers_of_a_low_class_get_its_share_and_lose_it() {
     assert_eq!(share(process), before, "a governor that ends puts everything back");
 }
 
-/// Where this process may make control groups; elsewhere nothing can be tried.
+/// Tests nothing where this process may not create control groups.
 #[test]
 fn processes_of_a_class_are_in_its_control_group_until_the_governor_ends() {
     let own = Cgroups::read(&Host::real());

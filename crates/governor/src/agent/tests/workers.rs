@@ -1,4 +1,4 @@
-//! Parallel workers on a made-up machine.
+//! Parallel workers on a simulated machine.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -26,14 +26,14 @@ fn workers_have_what_their_leader_has() {
     assert_eq!((nice(201), nice(302)), (0, 0));
 }
 
-/// Once they were looked for in the walks only, and ran for up to 50 ms as if they were the server's own.
+/// Workers were once looked for only in the walks, and ran for up to 50 ms with the server's own share.
 #[test]
 fn new_workers_are_looked_for_often_while_somebody_may_have_some() {
     let (machine, _low, mut agent) = Machine::with_low(|_| {});
     let (settings, began) = (machine.governor.settings(), agent.next - EVERY);
     assert_eq!(agent.due(began), Some(EVERY), "nobody is at work");
     machine.governor.statistics.class(LOW).inside.store(1, Ordering::Relaxed);
-    // After a look that took long there is a longer rest.
+    // A look that took long is followed by a longer pause.
     let next = agent.next_workers;
     assert!(next >= began + WORKERS_EVERY);
     assert_eq!(agent.due(began), Some((next - began).min(EVERY)));

@@ -3,8 +3,9 @@
 use super::*;
 use crate::statement::Strings;
 
-/// Somebody has put tables, functions, operators and casts of their own where the client looks first, and it has settings that
-/// change what SQL means or shows. The answers are the same, and nothing of theirs runs.
+/// An attacker has created tables, functions, operators and casts where the client looks first, and the client has
+/// settings that change the meaning or the output of SQL. The answers are the same, and none of the attacker's objects
+/// is run.
 #[test]
 fn hostile_settings_and_schemas_change_nothing() {
     let mut client = Client::new(
@@ -50,7 +51,8 @@ fn hostile_settings_and_schemas_change_nothing() {
     client.is_safe("fetch c");
 }
 
-/// A client has no right but to connect. It sees what it must, or the verdict is that nothing is proved.
+/// A client has only the right to connect. Either it sees enough for the verdict, or the verdict is that nothing is
+/// proved.
 #[test]
 fn a_client_without_rights_gets_verdicts() {
     let mut client = Client::new(

@@ -1,8 +1,8 @@
-//! Code that tables, views and types run is followed, several steps far too.
+//! Code that tables, views and types run is followed, over several steps, too.
 
 use super::*;
 
-/// Tables, views and types that run code which the name of none of them tells.
+/// Tables, views and types that run code although their names do not show it.
 const HIDDEN_BY_TABLES: &[&str] = &[
     LOCKER,
     "create function on_row() returns trigger language plpgsql as $$ begin perform locker(1); return new; end $$",
@@ -48,7 +48,7 @@ const HIDDEN_BY_TABLES: &[&str] = &[
     "create table plain (a int)",
 ];
 
-/// A table's trigger, rule, policy, default or condition takes a lock, and nothing in the transaction's texts says so.
+/// A table's trigger, rule, policy, default or condition takes a lock, and no text of the transaction mentions it.
 #[test]
 fn tables_are_followed() {
     let mut client = Client::new("relations", HIDDEN_BY_TABLES);
@@ -85,7 +85,7 @@ fn tables_are_followed() {
     client.is_safe("insert into plain values (1); select * from kept_by_nobody");
 }
 
-/// Effects several steps away: by way of types made of types, foreign keys of foreign keys, triggers of views.
+/// Effects several steps away: through types of types, foreign keys of foreign keys, triggers of views.
 #[test]
 fn long_ways_are_followed() {
     let mut client = Client::new(

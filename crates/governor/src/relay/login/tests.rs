@@ -65,8 +65,8 @@ fn binding_passes_where_both_see_the_same_certificate() {
     assert_eq!(kept.server, proof);
 }
 
-/// The governor runs as `postgres` and reaches the server by its Unix socket, where pg_hba.conf says `peer`. Anybody who could
-/// reach the governor's port was `postgres`, whatever password they gave.
+/// The governor ran as `postgres` and connected to the server's Unix socket, where pg_hba.conf says `peer`. Any client
+/// that could reach the governor's port became `postgres`, with any password.
 #[test]
 fn who_was_asked_for_nothing_is_not_let_in() {
     let terms = Terms { must_be_asked: true, ..Terms::default() };

@@ -1,7 +1,8 @@
 //! A client's cancel on its way to the server.
 //!
-//! PostgreSQL carries a cancel out before it closes the connection that brought it. Until then the session sends nothing,
-//! so that no later statement is hit, and the client's own connection stays open, for libpq waits for its end.
+//! PostgreSQL carries a cancel out before it closes the connection that brought it. Until then the session sends
+//! nothing, so that no later statement is hit, and the client's own connection stays open, because libpq waits for its
+//! end.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,27 +16,28 @@ use crate::relay::context::Context;
 use crate::relay::listener::Peer;
 use crate::statistics::count;
 
-/// How long a cancel may take; a session does not wait longer for it.
+/// How long a session waits for a cancel to arrive.
 pub(super) const CANCEL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A session that waits for a cancel. It is told when this is dropped, whatever has happened.
+/// A session that waits for a cancel. Dropping this notifies the session in every case.
 #[derive(Debug)]
 pub(in crate::relay) struct Aimed {
     governor: Arc<Governor>,
     card: Arc<SessionCard>,
     was_sent: bool,
-    /// The connection of the client that cancels, if that is at another governor: it ends when the cancel has arrived.
+    /// The connection of a client that cancels at another governor: it is closed when the cancel has arrived.
     _client: Option<OwnedFd>,
 }
 
 impl Aimed {
-    /// Aims at what the session is doing; `None` if it does nothing. `client` is the connection of a client that cancels at another governor.
+    /// Aims at the session's current unit; `None` if the session is idle. `client` is the connection of a client that
+    /// cancels at another governor.
     pub(in crate::relay) fn at(
         governor: &Arc<Governor>,
         card: Arc<SessionCard>,
         client: Option<OwnedFd>,
     ) -> Option<Self> {
-        // Without a key the server would not know whom to end.
+        // Without a key the server cannot identify the session.
         card.key.get()?;
         card.aim_client_cancel()?;
         count(&governor.statistics.client_cancels);
@@ -60,7 +62,7 @@ impl Drop for Aimed {
 }
 
 impl Pair {
-    /// A cancel for a session whose client has gone.
+    /// A cancel for a session whose client has disconnected.
     pub(in crate::relay) fn cancelling(id: u64, aimed: Aimed, context: &mut Context, now: Instant) -> Self {
         let mut pair = Pair::empty(id, Peer::Local);
         let settings = context.governor.settings();
@@ -68,7 +70,7 @@ impl Pair {
         pair
     }
 
-    /// The server is there to be told.
+    /// The server is connected, and receives the cancel.
     pub(super) fn send_cancel(&mut self, mut aimed: Aimed, context: &mut Context, now: Instant) {
         if let Some(server) = &mut self.server {
             server.send(&aimed.request(), &mut context.spare);

@@ -1,4 +1,4 @@
-//! The way to the server: its addresses one after another, and encryption as its URL asks for it.
+//! Connecting to the server: its addresses in turn, and encryption as its URL requires.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,49 +29,49 @@ use crate::settings::Settings;
 /// SSLRequest.
 const TLS_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
-/// A Unix socket whose server has no room for more clients says so at once; it is asked again after that time.
+/// A Unix socket whose server has a full backlog says so at once; the connection is tried again after this time.
 const ROOM_RETRY: Duration = Duration::from_millis(20);
 
-/// What to do where nothing answers.
+/// The hint if no server answers.
 const NOT_RUNNING: &str = "Is PostgreSQL running there? `server` in the governor's configuration says where it is.";
 
-/// What to do where something answers otherwise than expected.
+/// The hint if the answer is unexpected.
 const NOT_AGREED: &str = "`server` in the governor's configuration says how it is reached (sslmode, sslrootcert; \
                           sslnegotiation=direct needs PostgreSQL 17); the server's own log may say more.";
 
-/// What to do about an error of a server that has been connected to.
+/// The hint for an error after the server has accepted the connection.
 pub(super) fn hint_of_answer(error: Option<&io::Error>) -> &'static str {
     error.and_then(tls_remedy).unwrap_or(NOT_AGREED)
 }
 
-/// A server that is being reached.
+/// A connection to the server that is being made.
 #[derive(Debug)]
 pub(super) struct Dial {
     settings: Arc<Settings>,
     purpose: Purpose,
     targets: VecDeque<Target>,
     step: DialStep,
-    /// When the address that is tried has had its time.
+    /// When the current address times out.
     attempt_until: Instant,
-    /// Each address has that long.
+    /// The time-out of each address.
     each: Duration,
-    /// A Unix socket is tried again until then.
+    /// When to stop retrying a Unix socket.
     give_up: Instant,
     failure: String,
-    /// What to do about it.
+    /// What to do about the failure.
     hint: &'static str,
 }
 
-/// What the server is wanted for.
+/// The purpose of the connection.
 #[derive(Debug)]
 pub(super) enum Purpose {
     /// A session, which begins with this packet.
     Session {
         /// The client's start-up message.
         packet: Vec<u8>,
-        /// What follows the login.
+        /// How the session is treated after the login.
         conduct: Conduct,
-        /// The packet has the session's class, which the client did not ask for.
+        /// The packet contains the session's class, which the client did not request.
         is_class_announced: bool,
     },
     Cancel(Aimed),
@@ -87,9 +87,9 @@ enum Target {
 enum DialStep {
     Resolving,
     Connecting,
-    /// It has no room; it is asked again.
+    /// Its backlog is full; it is tried again.
     Retrying,
-    /// It was asked for TLS.
+    /// TLS was requested.
     Asking,
 }
 
@@ -114,19 +114,19 @@ impl Dial {
         self.step == DialStep::Asking
     }
 
-    /// Whether a session is to begin.
+    /// Whether the connection is for a session.
     pub(super) fn is_for_session(&self) -> bool {
         matches!(self.purpose, Purpose::Session { .. })
     }
 
-    /// An attempt has failed. Errors of TLS are those of data, and ours.
+    /// An attempt failed. TLS errors appear as invalid data, or as our own errors.
     fn fail(&mut self, error: &io::Error) {
         self.failure = error.to_string();
-        // While it was asked for encryption it was there.
+        // A server that was asked for encryption is running.
         self.hint = if self.step == DialStep::Asking { hint_of_answer(Some(error)) } else { NOT_RUNNING };
     }
 
-    /// When something else is tried.
+    /// When to try again, or the next address.
     pub(super) fn next_attempt_at(&self) -> Instant {
         self.attempt_until
     }
@@ -153,7 +153,7 @@ impl Pair {
         }
     }
 
-    /// The server's name was looked up.
+    /// The result of looking up the server's name.
     pub(in crate::relay) fn on_addresses(
         &mut self,
         addresses: io::Result<Vec<SocketAddr>>,
@@ -171,7 +171,7 @@ impl Pair {
         self.connect_next(dial, context, now);
     }
 
-    /// The dial out of its phase, if it is in that state.
+    /// Takes the dial out of its phase, if it is in the given state.
     fn take_dial(&mut self, is_it: impl FnOnce(&Dial) -> bool) -> Option<Dial> {
         match &self.phase {
             Phase::Dialling(dial) if is_it(dial) => {}
@@ -200,7 +200,7 @@ impl Pair {
                     self.phase = Phase::Dialling(Box::new(dial));
                     return;
                 }
-                // It says nothing about the server.
+                // Our own shortage says nothing about the server.
                 Err(error) if listener::is_out_of_room(&error) && dial.is_for_session() => {
                     return self.refuse(&no_files(), context, now);
                 }
@@ -250,29 +250,30 @@ impl Pair {
         }
     }
 
-    /// The two ends of the client's connection, where it comes by TCP.
+    /// The two addresses of the client's connection, if it uses TCP.
     fn ends(&mut self) -> Option<(SocketAddr, SocketAddr)> {
         let Peer::Tcp(client) = self.peer else { return None };
         let local = self.client.as_mut()?.wire().socket().local_address()?;
         Some((client, local))
     }
 
-    /// Whether the client has shown a certificate that names the user. It is asked for one only where authorities are set, and one
-    /// of them has signed it.
+    /// Whether the client has presented a certificate that names the user. Clients are asked for one only if the
+    /// settings have certificate authorities, one of which has signed it.
     fn has_shown_its_name(&mut self) -> bool {
         let certificate = self.client.as_mut().and_then(|client| client.wire().peer_certificate());
         let name = certificate.and_then(common_name);
         name.is_some() && name.as_ref() == self.card.as_ref().map(|card| &card.login.user)
     }
 
-    /// Whether the server may know the governor by its certificate: then it lets the governor in, and not the client behind it.
+    /// Whether the server may identify the governor by its certificate: then it authenticates the governor, not the
+    /// client.
     fn shows_own_certificate(&mut self, settings: &Settings) -> bool {
         let is_encrypted = self.server.as_mut().is_some_and(|server| server.wire().is_encrypted());
         is_encrypted && settings.server.ssl_certificate.is_some()
     }
 
-    /// Whether a server that trusts the way by which the governor has come would trust the client's as well: the same account
-    /// at a Unix socket, this machine for 127.0.0.1. What servers on other machines trust is not known here.
+    /// Whether a server that trusts the governor's connection would trust the client's as well: the same account at a
+    /// Unix socket, this machine for 127.0.0.1. Which addresses remote servers trust is unknown here.
     fn is_trusted_as_the_governor(&mut self) -> bool {
         let Some(server) = &mut self.server else { return false };
         let server = server.wire().socket();
@@ -338,7 +339,7 @@ impl Pair {
         }
     }
 
-    /// An address does not answer.
+    /// The current address timed out.
     pub(super) fn on_attempt_timeout(&mut self, context: &mut Context, now: Instant) {
         let Some(mut dial) = self.take_dial(|_| true) else { return };
         if dial.step != DialStep::Retrying {
@@ -348,21 +349,21 @@ impl Pair {
         self.connect_next(dial, context, now);
     }
 
-    /// All addresses together have had their time.
+    /// All addresses together timed out.
     pub(super) fn on_dial_deadline(&mut self, context: &mut Context, now: Instant) {
         let Some(mut dial) = self.take_dial(|_| true) else { return };
         dial.failure = "no answer within the time for logging in (login_timeout)".to_owned();
         self.fail_dial(dial, context, now);
     }
 
-    /// An address answers with an error.
+    /// The current address failed with an error.
     pub(super) fn on_dial_error(&mut self, error: &io::Error, context: &mut Context, now: Instant) {
         let Some(mut dial) = self.take_dial(|_| true) else { return };
         dial.fail(error);
         self.connect_next(dial, context, now);
     }
 
-    /// No address is left.
+    /// No address is left to try.
     fn fail_dial(&mut self, dial: Dial, context: &mut Context, now: Instant) {
         match dial.purpose {
             Purpose::Session { .. } => self.refuse_unreachable(&dial.failure, dial.hint, context, now),
@@ -375,7 +376,7 @@ impl Pair {
         }
     }
 
-    /// Tells the client that there is no server, and what to do.
+    /// Reports to the client that the server cannot be reached, with a hint.
     pub(super) fn refuse_unreachable(&mut self, why: &str, hint: &str, context: &mut Context, now: Instant) {
         let address = context.governor.settings().server.address();
         context.governor.reach.failed(why);

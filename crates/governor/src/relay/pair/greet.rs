@@ -1,4 +1,4 @@
-//! The client says what it wants.
+//! The client's opening messages: encryption, then a start-up message or a cancel request.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
@@ -23,31 +23,30 @@ use crate::relay::startup::{self, Packet, Refused, Startup};
 use crate::settings::Settings;
 use crate::statistics::count;
 
-/// Connections that may be there beyond the clients that may: their cancels, the console, those that are told that there
-/// are too many.
+/// Connections in addition to `clients_max`: cancels, consoles, clients that are refused because there are too many.
 const BEYOND: usize = 200;
 
-/// And beyond these, for users in `break_glass`.
+/// Further connections, for users in `break_glass`.
 const RESERVED: usize = 50;
 
-/// The first byte of a client that speaks TLS at once (libpq's `sslnegotiation=direct`): a handshake record. No length of a first
-/// packet begins so.
+/// The first byte of a client that starts TLS at once (libpq's `sslnegotiation=direct`): a handshake record. No length
+/// of a first packet begins with it.
 const TLS_HANDSHAKE: u8 = 0x16;
 
-/// File descriptors below the limit that are kept for operators and for the server's side of sessions that are beginning.
+/// File descriptors below the limit that are reserved for operators and for the server's side of new sessions.
 const FILES_KEPT: u64 = 16;
 
-/// What a client has asked for so far; each may be asked for once.
+/// The requests of a client so far; each may be made once.
 #[derive(Debug, Default)]
 pub(super) struct Greeting {
-    /// The proxy in front has said whose connection it is.
+    /// The proxy in front has sent the client's address.
     has_header: bool,
     has_asked_for_tls: bool,
     has_asked_for_gss: bool,
 }
 
 impl Pair {
-    /// Bytes of a client that has not said what it wants; returns how many are taken.
+    /// Handles bytes of a silent client; returns how many are accepted.
     pub(super) fn greet(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
         if self.expects_header(context) {
             return self.read_header(bytes, context, now);
@@ -69,7 +68,7 @@ impl Pair {
         }
     }
 
-    /// Whether a client that has asked for nothing yet speaks TLS.
+    /// Whether a client starts TLS without a request.
     fn begins_with_tls(&self, bytes: &[u8]) -> bool {
         let Phase::Greeting(greeting) = &self.phase else { return false };
         bytes.first() == Some(&TLS_HANDSHAKE) && !greeting.has_asked_for_tls && !greeting.has_asked_for_gss
@@ -121,7 +120,8 @@ impl Pair {
         let Phase::Greeting(greeting) = &mut self.phase else { unreachable!("asked by greet") };
         match packet {
             Packet::Tls | Packet::Gss if has_more => {
-                // Sent before anything was agreed upon, so perhaps by somebody in between (CVE-2021-23214).
+                // They were sent before encryption was agreed, so an attacker in between may have sent them
+                // (CVE-2021-23214).
                 let what = "received unencrypted data after a request for encryption";
                 self.refuse(&Refusal::new("08P01", what), context, now);
             }
@@ -145,7 +145,7 @@ impl Pair {
         }
     }
 
-    /// It has said what it wants, and is one of the connections that there may be. Whether there was room.
+    /// The client is no longer silent, and takes a place among the connections. Returns whether one was free.
     fn take_connection_permit(&mut self, beyond: usize, context: &Context) -> bool {
         let clients_max = context.governor.settings().listen.clients_max as usize;
         self.silent_place = None;
@@ -209,7 +209,7 @@ impl Pair {
         self.dial(Dial::new(settings, Purpose::Session { packet, conduct, is_class_announced }, now), context, now);
     }
 
-    /// Takes the places that a client of that kind needs.
+    /// Takes the places that a client of its kind needs.
     fn enter(
         &mut self,
         startup: &Startup,
@@ -235,7 +235,7 @@ impl Pair {
         if is_console {
             return Ok(());
         }
-        // A moment may pass before this worker is told.
+        // The command to drain may reach this worker a moment later.
         if context.is_draining || context.governor.is_draining.load(Ordering::Relaxed) {
             return Err(Refusal::new("57P03", "the governor is shutting down"));
         }
@@ -244,7 +244,7 @@ impl Pair {
             let what = "the client's login over TLS has just failed, and it tries again without TLS";
             return Err(Refusal::new("28000", what).hint(BINDING_HINT));
         }
-        // Whoever breaks the glass is let in beyond the limits, and takes nobody's place.
+        // Users in `break_glass` are exempt from the limits, and do not occupy a client's place.
         if is_break_glass {
             return Ok(());
         }
@@ -259,7 +259,7 @@ impl Pair {
         Ok(())
     }
 
-    /// The client's start-up message sets `plimsoll.class`, which holds under the same conditions as a `SET`.
+    /// The client's start-up message sets `plimsoll.class`, under the same conditions as a `SET`.
     fn choose_class(&self, name: &str, settings: &Settings) -> Result<(), Refusal> {
         let card = self.card.as_ref().expect("it was just made");
         let class = settings.class_named(name).ok_or_else(|| {
@@ -275,7 +275,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Has the server know the class, so that it can be shown; whether the message says it now.
+    /// Announces the class to the server, so that it can be displayed; returns whether the message now contains it.
     fn announce_class(&self, packet: &mut Vec<u8>, settings: &Settings) -> bool {
         let card = self.card.as_ref().filter(|_| settings.passing_on.announce_class);
         let Some(card) = card else { return false };
@@ -294,7 +294,7 @@ impl Pair {
         self.card = Some(card);
     }
 
-    /// A client wants a session's statement ended. It is told nothing, whatever comes of it.
+    /// A client requests the cancel of a session's statement. It never receives an answer.
     fn on_cancel_request(&mut self, process: i32, secret: &[u8], context: &mut Context, now: Instant) {
         let Some(card) = context.governor.registry.by_key(process, secret) else {
             let client = self.client.as_mut().map(|client| client.wire().socket().as_fd());
@@ -320,7 +320,7 @@ impl Pair {
     }
 }
 
-/// Whether hardly any file is left: the kernel gives a socket the lowest number that is free.
+/// Whether file descriptors are nearly exhausted: the kernel gives a socket the lowest free number.
 fn is_among_last_files(socket: &Socket) -> bool {
     let limit = getrlimit(Resource::Nofile).current;
     limit.is_some_and(|limit| socket.as_raw_fd() as u64 + FILES_KEPT >= limit)

@@ -1,4 +1,4 @@
-//! Traffic: what each phase does with the bytes of either end, and how it ends.
+//! Traffic: how each phase handles the bytes of either end, and how it ends.
 
 use std::io;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::session::{Outbox, ProtocolError, Reported, Session};
 const TERMINATE: &[u8] = b"X\0\0\0\x04";
 
 impl Pair {
-    /// Bytes of the client; returns how many are taken.
+    /// Handles bytes of the client; returns how many are accepted.
     pub(super) fn on_client(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
         self.has_said_goodbye = bytes.ends_with(TERMINATE);
         if matches!(self.phase, Phase::Greeting(_)) {
@@ -57,7 +57,7 @@ impl Pair {
         }
     }
 
-    /// Bytes of the server; returns how many are taken.
+    /// Handles bytes of the server; returns how many are accepted.
     pub(super) fn on_server(&mut self, bytes: &[u8], context: &mut Context, now: Instant) -> usize {
         if matches!(self.phase, Phase::Dialling(_)) {
             return self.on_tls_answer(bytes, context, now);
@@ -99,12 +99,12 @@ impl Pair {
                     }
                 }
             }
-            // A server says nothing to a cancel.
+            // A server sends no answer to a cancel.
             _ => bytes.len(),
         }
     }
 
-    /// The server has let the client in.
+    /// The server has accepted the client's login.
     fn on_login(
         &mut self,
         conduct: Conduct,
@@ -123,7 +123,7 @@ impl Pair {
             state.since = now;
             state.phase = match conduct {
                 Conduct::Governed => registry::Phase::Idle,
-                // Nobody looks at what it does, so its client may cancel at any time.
+                // Its work is not tracked, so its client may cancel at any time.
                 Conduct::Raw => registry::Phase::Ungoverned,
             };
         }
@@ -139,7 +139,7 @@ impl Pair {
         }
     }
 
-    /// Whether client and server see the same certificate, so that a proof that is bound to it holds for both.
+    /// Whether client and server see the same certificate, so that a proof bound to it is valid on both connections.
     fn binding_holds(&mut self, context: &Context) -> bool {
         let is_encrypted = self.client.as_mut().is_some_and(|client| client.wire().is_encrypted());
         let settings = context.governor.settings();
@@ -147,7 +147,7 @@ impl Pair {
         own.is_some_and(|own| self.server.as_mut().is_some_and(|it| it.wire().peer_certificate() == Some(own)))
     }
 
-    /// The client will perhaps try again without TLS, where nothing could be bound.
+    /// The client may try again without TLS, where binding is impossible.
     fn note_failed_binding(&mut self, context: &Context, now: Instant) {
         let is_encrypted = self.client.as_mut().is_some_and(|client| client.wire().is_encrypted());
         if let (true, Some(address), Some(card)) = (is_encrypted, self.peer.ip(), &self.card) {
@@ -155,7 +155,7 @@ impl Pair {
         }
     }
 
-    /// Somebody does not speak the protocol.
+    /// A peer violated the protocol.
     fn on_breach(&mut self, taken: usize, error: &ProtocolError, context: &mut Context, now: Instant) -> usize {
         if context.governor.logs(Repeated::SessionEnded) {
             tracing::warn!(peer = %self.peer, "session ended: {error}");
@@ -175,7 +175,7 @@ impl Pair {
     fn on_client_gone(&mut self, context: &mut Context, now: Instant) {
         self.client = None;
         match &self.phase {
-            // The cancel that it has asked for goes on.
+            // The requested cancel continues.
             Phase::Cancel { .. } => {}
             Phase::Dialling(dial) if !dial.is_for_session() => {}
             Phase::Session(_) | Phase::Raw => self.close(context, now),
@@ -196,9 +196,9 @@ impl Pair {
                 self.refuse_unreachable(&why, hint, context, now);
             }
             Phase::Closing { .. } => self.server = None,
-            // The server has done what was asked.
+            // The server has carried out the cancel.
             Phase::Cancel { .. } => self.phase = Phase::Over,
-            // What it has said is passed on; then its client sees the end that the server has made.
+            // Its last bytes are passed on; then the client's connection is closed, too.
             _ => {
                 self.server = None;
                 self.close(context, now);
@@ -206,7 +206,7 @@ impl Pair {
         }
     }
 
-    /// Ends what has ended.
+    /// Closes or advances a phase that has ended.
     pub(super) fn look_for_the_end(&mut self, context: &mut Context, now: Instant) {
         let cannot_answer = self.client.as_ref().is_some_and(|client| client.is_deaf);
         let is_ignored = self.client.as_ref().is_some_and(|client| client.is_hung_up) && !self.takes(End::Client);
@@ -245,8 +245,8 @@ impl Pair {
         if let Some(client) = self.client.as_mut().filter(|client| client.is_flushed())
             && !std::mem::replace(is_finished, true)
         {
-            // The client is to read what it was told before it learns that nobody listens: closing at once, with its
-            // bytes unread, would take that away from it.
+            // The client must read the last message before the connection is closed: closing at once, with the client's
+            // bytes unread, would discard that message.
             client.wire().finish();
         }
         if self.client.is_none() && self.server.is_none() {

@@ -1,4 +1,4 @@
-//! What a pair does when a moment has come, and which moment is next.
+//! Time-outs and timers of a pair.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use crate::relay::context::Context;
 use crate::relay::refusal::Refusal;
 
 impl Pair {
-    /// A moment has come for which it waited, or has waited.
+    /// Handles a timer, which may be obsolete.
     pub(in crate::relay) fn on_time(&mut self, context: &mut Context, now: Instant) {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
             return self.on_deadline(context, now);
@@ -34,7 +34,7 @@ impl Pair {
         }
     }
 
-    /// When it is to be looked at though nothing comes.
+    /// When [`on_time`](Self::on_time) must be called if no event comes before.
     pub(in crate::relay) fn wakes_at(&self) -> Option<Instant> {
         let own = match &self.phase {
             Phase::Session(session) => session.wakes_at(),

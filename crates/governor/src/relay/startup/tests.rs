@@ -48,14 +48,14 @@ fn sessions_say_who_they_are() {
     check(&packet(code(3, 2), b"user\0ann\0_pq_.x\x001\0\0"), is("ann", "ann", "", false));
 }
 
-/// `break_glass = ["fireman"]`, and rules for `shop*`, are about the names that the server uses. It cuts long ones, so whoever
-/// sent a longer name was somebody else to the governor than to the server.
+/// `break_glass = ["fireman"]`, and rules for `shop*`, apply to the names that the server uses. It truncates long ones,
+/// so a client with a longer name was one user to the governor and another to the server.
 #[test]
 fn long_names_are_cut_as_the_server_cuts_them() {
     let (long, cut) = ("x".repeat(80), "x".repeat(63));
     check(&session(&[("user", &long)]), is(&cut, &cut, "", false));
     check(&session(&[("user", "ann"), ("database", &long)]), is("ann", &cut, "", false));
-    // Within a letter of two bytes, too; no role has such a name.
+    // Within a two-byte character, too; no role has such a name.
     let letters = "x".repeat(62) + "é";
     check(
         &session(&[("user", &letters)]),

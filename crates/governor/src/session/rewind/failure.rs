@@ -1,5 +1,4 @@
-//! A transaction that was rolled back and cannot be replayed: the state that its server is brought to, and the error for its
-//! client.
+//! A transaction that was rolled back and cannot be replayed: how the server's state is set, and the client's error.
 
 use std::time::Instant;
 
@@ -15,34 +14,34 @@ use super::{Cause, OWN, ROLLBACK, ROLLBACK_AND_CHAIN, Rewind, RewindStep, own};
 use crate::governor::Outcome;
 use crate::statistics::{AbortCause, AbortOutcome, count};
 
-/// More steps than any failure takes.
+/// More steps than any failure needs.
 pub(super) const STEPS_MAX: u32 = 10;
 
-/// Why a transaction cannot go on.
+/// Why a transaction cannot continue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::session) enum Failure {
-    /// The answer to that unit, counted from 0, came out different.
+    /// The answer to the given unit, counted from 0, differed.
     Differed(usize),
-    /// It may not be run again, and why.
+    /// It may not be replayed, for the given reason.
     NotReplayable(NoReplay),
-    /// The server does not say that nothing remains of a COMMIT that has failed: its client gets the server's error, and all is left
-    /// as it is.
+    /// The server does not confirm that nothing remains of a failed COMMIT: the client receives the server's error, and
+    /// nothing else is changed.
     Unconfirmed,
     /// Its client has cancelled.
     Cancelled,
-    /// The governor refuses its BEGIN or one of its statements with this error. Its work so far stays.
+    /// The governor refuses its BEGIN or one of its statements with this error. Its earlier work remains.
     Refused(Vec<u8>),
 }
 
 impl Rewind {
-    /// Whether the step that has been answered was a COMMIT that the server has carried out, though its answer was another one at its
-    /// beginning.
+    /// Whether the answered step was a COMMIT that the server carried out, although the beginning of its answer
+    /// differed.
     pub(super) fn has_committed_otherwise(&self) -> bool {
         let commits = matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits);
         self.step == RewindStep::Beginning && commits && self.has_completed
     }
 
-    /// Whether the step that has been answered was a COMMIT that has failed.
+    /// Whether the answered step was a COMMIT that failed.
     pub(super) fn has_failed_to_commit(&self) -> bool {
         let is_over = self.step == RewindStep::Drain || self.step == RewindStep::Beginning && self.was_cancelled;
         is_over && matches!(&self.cause, Cause::Cancelled(in_flight) if in_flight.commits)
@@ -50,7 +49,7 @@ impl Rewind {
 }
 
 impl Failure {
-    /// What that is for a transaction that was aborted.
+    /// The corresponding outcome for a transaction that was aborted.
     fn of_abort(&self) -> AbortOutcome {
         match self {
             Failure::Differed(_) => AbortOutcome::Differed,
@@ -62,7 +61,7 @@ impl Failure {
 }
 
 impl Session {
-    /// Ends a block that has failed, of which the client has not been told, when it asks for its end.
+    /// Ends a failed block when the client asks for its end, if the client has not received the error.
     pub(in crate::session) fn end_failed_block(
         &mut self,
         error: Vec<u8>,
@@ -76,9 +75,9 @@ impl Session {
         self.go_on_rewinding(now, out);
     }
 
-    /// Makes the block fail that the client is in or asks for, as the server would for an error, and answers what the client says next
-    /// with that one. A BEGIN that is not let in may have been sent together with what was to be done in it, which must not be done
-    /// without a block: so the server is given one that has failed.
+    /// Makes the client's block fail as an error in the server would, and answers the client's next unit with the given
+    /// error. A client may have sent a BEGIN that is not admitted together with the block's statements, which must not
+    /// run without a block: the server therefore gets a block that has failed.
     pub(in crate::session) fn fail_block(&mut self, error: Vec<u8>, now: Instant, out: &mut impl Outbox) {
         if let Some(inside) = &mut self.transaction {
             inside.is_unsafe(Unsafe::Refused);
@@ -86,7 +85,7 @@ impl Session {
         self.end_failed_block(error, Shape::default(), now, out);
     }
 
-    /// Makes the server's transaction fail, if it has not, and tells the client.
+    /// Makes the server's transaction fail, if it has not, and reports the failure to the client.
     pub(super) fn fail(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         if rewind.failure == Some(Failure::Unconfirmed) {
@@ -98,7 +97,7 @@ impl Session {
         }
         let is_over = match &rewind.cause {
             Cause::Cancelled(in_flight) => !in_flight.in_block,
-            // A server is idle after a COMMIT, whatever has become of it.
+            // A server is idle after a COMMIT, even a failed one.
             Cause::Spoke(next) => next.runs.as_ref().is_some_and(|runs| runs.ends.is_some()),
             Cause::Thinking(_) => false,
         };
@@ -113,7 +112,7 @@ impl Session {
             Status::Idle => self.ask(RewindStep::Fail, &[answers::run("BEGIN", &[]), fail].concat(), OWN, now, out),
             Status::Block if is_refused => self.ask(RewindStep::Fail, &fail, OWN, now, out),
             Status::Failed if is_refused || rewind.is_clean => self.tell_failure(now, out),
-            // Everything is given up, whatever lies between the block's beginning and a savepoint, too.
+            // The whole block is rolled back, including work before a savepoint.
             Status::Block | Status::Failed => {
                 let request = [answers::run(ROLLBACK_AND_CHAIN, &[]), fail].concat();
                 self.ask(RewindStep::Fail, &request, OWN, now, out);
@@ -121,8 +120,8 @@ impl Session {
         }
     }
 
-    /// Re-prepares the statements that a replay closed, because the client still holds them. Each in a unit of its own: one that needs a
-    /// table of the transaction fails alone.
+    /// Re-prepares the statements that a replay closed, because the client still holds them. Each has a unit of its
+    /// own, so that one that needs a table of the transaction fails alone.
     fn prepare_again(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         rewind.has_closed = false;
@@ -140,14 +139,14 @@ impl Session {
         self.ask(RewindStep::PrepareAgain, &request, count, now, out);
     }
 
-    /// The error that the client gets, what it gets if it goes back to a savepoint later (nothing of the transaction is there any
-    /// more), and what is said of the rollback.
+    /// The error that the client receives, the error if it later returns to a savepoint (which no longer exists), and
+    /// the outcome of the rollback.
     fn told(&self, failure: Option<Failure>, abort: Option<Abort>) -> (Vec<u8>, Option<Vec<u8>>, Outcome) {
         let statistics = self.statistics(self.inside_index());
         let is_cycle = abort.as_ref().is_some_and(|abort| abort.cause == AbortCause::Cycle);
         let of_server = abort.and_then(|abort| abort.error);
         let ours = |counter, why: &str| {
-            // What the server has failed is none of our rollbacks.
+            // A failure of the server is not counted as our rollback.
             if of_server.is_none() {
                 count(counter);
             }
@@ -192,7 +191,8 @@ impl Session {
             return;
         }
         count(&self.statistics(self.inside_index()).errors);
-        // What its statements have done before is as the client would have got it: prepared statements, for example, are there.
+        // The client receives the answers to its earlier messages, whose effects may persist: prepared statements, for
+        // example.
         self.show(out);
         self.prepared.unit_answered(self.unit_number);
         out.to_client(&error);
@@ -204,10 +204,10 @@ impl Session {
     }
 }
 
-/// The error for a client whose transaction was rolled back for another and could not be run again.
+/// The error for a client whose transaction was rolled back for another and could not be replayed.
 fn preempted_error(is_cycle: bool, why: &str) -> Vec<u8> {
     let detail = format!("The transaction was rolled back and nothing of it remains; {why}.");
-    // A deadlock is what the server would have told one of them after a while, and what every client has to expect.
+    // A broken cycle is reported as a deadlock: the server would have reported one anyway, and clients must expect it.
     let (sqlstate, message) = match is_cycle {
         true => ("40P01", "rolled back to break a deadlock"),
         false => ("40001", "preempted by a more important transaction"),

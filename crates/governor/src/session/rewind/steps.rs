@@ -1,4 +1,5 @@
-//! The steps of a replay: proving that it is safe, bringing the server to where the transaction began, and running it again.
+//! The steps of a replay: proving that it is safe, restoring the server's state at the transaction's beginning, and
+//! running it again.
 
 use std::time::Instant;
 
@@ -14,7 +15,8 @@ use super::{Cause, Question, ROLLBACK, ROLLBACK_AND_CHAIN, RewindStep, Safety, o
 use crate::effects::{Inquiry, Next};
 
 impl Session {
-    /// Has proved that the transaction may be run twice, and brings the server to where it began; then runs it again.
+    /// Proves that the transaction may be run twice, and restores the server's state at its beginning; then runs it
+    /// again.
     pub(super) fn make_ready(&mut self, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let inside = self.transaction.as_mut().expect("what was rolled back is inside");
@@ -70,7 +72,7 @@ impl Session {
         if self.status == Status::Failed {
             return self.ask(RewindStep::RollBack, &own(ROLLBACK_AND_CHAIN), OWN, now, out);
         }
-        // It reads by a snapshot of its own, which a chained transaction must not keep.
+        // The question reads with a snapshot of its own, which a chained transaction must not keep.
         rewind.is_clean = self.status == Status::Idle;
         self.ask(RewindStep::Inquire, &request, OWN, now, out);
     }
@@ -88,7 +90,7 @@ impl Session {
         self.ask(RewindStep::Close, &request, 1, now, out);
     }
 
-    /// Runs a unit again; after the last, the one in flight, or the client goes on.
+    /// Runs a unit again. After the last, the unit in flight is run, or the client continues.
     pub(super) fn ask_unit(&mut self, unit: usize, now: Instant, out: &mut impl Outbox) {
         let Flow::Rewinding(rewind) = &mut self.flow else { return };
         let Some(inside) = &mut self.transaction else { return };
@@ -121,7 +123,7 @@ impl Session {
             }
             self.prepared.ask_again();
             if self.status == Status::Idle {
-                // What was held back comes again.
+                // The server sends the withheld answer again.
                 self.unit.shown = Shown::Nothing(Vec::new());
             }
             if in_flight == Some(0) {
@@ -136,7 +138,8 @@ impl Session {
         matches!(&self.flow, Flow::Rewinding(rewind) if rewind.step == step && !rewind.is_due)
     }
 
-    /// Sends what the server answers by being ready that often. If a cancel is on its way after all, the step before stays the last one.
+    /// Sends a request that `answers` `ReadyForQuery` messages answer. If a cancel is on its way after all, the
+    /// previous step remains the last one.
     pub(super) fn ask(
         &mut self,
         step: RewindStep,

@@ -1,4 +1,4 @@
-//! Transactions that the server aborts by itself, or that are in a cycle of waiters.
+//! Transactions that the server aborts, or that are in a cycle of waiters.
 
 use plimsoll_policy::{NoReplay, PreemptionPolicy, Unsafe};
 
@@ -6,10 +6,10 @@ use super::replaying::BEGUN;
 use super::*;
 use crate::statistics::{AbortCause, AbortOutcome};
 
-/// How often what was aborted is run again in these stories.
+/// How often an aborted transaction is replayed in these stories.
 const RETRY_ABORTED: u32 = 3;
 
-/// A session of `user`, with other settings than usual.
+/// A session of `user`, with changed settings.
 fn story(user: &str, change: impl FnOnce(&mut Settings)) -> Story {
     Story::with(user, |settings| {
         settings.classes.iter_mut().for_each(|class| class.retry_aborted = RETRY_ABORTED);
@@ -17,7 +17,8 @@ fn story(user: &str, change: impl FnOnce(&mut Settings)) -> Story {
     })
 }
 
-/// Plays a story for a session of class high, which nobody preempts, and of class low; whole and byte by byte. What was counted.
+/// Plays a story for a session of class high, which is never preempted, and of class low; whole and byte by byte.
+/// Returns the counts.
 fn check(lines: &str) -> Vec<(AbortCause, AbortOutcome, u64)> {
     let mut counts = Vec::new();
     for (user, step) in [("high_user", usize::MAX), ("high_user", 1), ("low_user", usize::MAX), ("low_user", 3)] {
@@ -82,7 +83,7 @@ fn an_answer_that_differs_leaves_the_servers_error_to_the_client() {
     assert_eq!(counts, [(AbortCause::Deadlock, AbortOutcome::Differed, 1)]);
 }
 
-/// The words of the server's error are the client's, too: applications look into them.
+/// The client receives the server's error text unchanged, because applications parse it.
 #[test]
 fn the_servers_error_is_handed_over_byte_for_byte() {
     let error = |words: &str| [&b"SERROR\0VERROR\0C40P01\0M"[..], words.as_bytes(), b"\0D\0\0"].concat();
@@ -105,7 +106,7 @@ fn what_is_aborted_while_it_is_run_again_is_run_once_more() {
          < C:UPDATE Z:T => C[C:UPDATE Z:T]",
         aborted()
     ));
-    // The second came in the replay of the first. The third came when the replay was complete.
+    // The second abort came in the replay of the first, the third when the replay was complete.
     let expect = [
         (AbortCause::Deadlock, AbortOutcome::Replayed, 1),
         (AbortCause::Deadlock, AbortOutcome::Again, 1),
@@ -125,7 +126,7 @@ fn after_as_many_attempts_as_the_class_says_the_client_is_told() {
         (AbortCause::Deadlock, AbortOutcome::NotReplayed(NoReplay::TooOften), 1),
     ];
     assert_eq!(counts, expect);
-    // And in a replay, where the answer to the aborted statement is another one.
+    // And in a replay, where the answer to the aborted statement differs.
     check(&format!(
         "{}
          < C:BEGIN Z:T => S[Q:select_a]
@@ -164,7 +165,7 @@ fn a_commit_whose_replay_differs_has_failed_with_the_servers_error() {
     assert_eq!(counts, [(AbortCause::Serialization, AbortOutcome::Differed, 1)]);
 }
 
-/// No server answers so. If one did, an error that invites the client to run the transaction again would have it run twice.
+/// No server answers so. If one did, an error that invites a retry would make the client run the transaction twice.
 #[test]
 fn a_commit_that_is_carried_out_and_answered_otherwise_ends_the_session() {
     check(
@@ -176,7 +177,7 @@ fn a_commit_that_is_carried_out_and_answered_otherwise_ends_the_session() {
     );
 }
 
-/// Only a server that is idle has said that nothing remains.
+/// Only an idle server has confirmed that nothing remains.
 #[test]
 fn a_commit_that_the_server_does_not_confirm_to_have_failed_is_left_alone() {
     let counts = check(&format!(
@@ -191,7 +192,7 @@ fn a_commit_that_the_server_does_not_confirm_to_have_failed_is_left_alone() {
 fn what_may_have_been_committed_is_not_run_again() {
     let head = "= Q:begin => C:BEGIN Z:T
                 = Q:update => C:UPDATE Z:T\n";
-    // More in the text than the end, an end that is none, an end that is not known to be one.
+    // A text with more than the end, an end that is not a COMMIT, an end that is not recognized.
     for text in ["commit;_select_1", "prepare_transaction_\'a\'", "select_1;_commit"] {
         let counts = check(&format!("{head}= Q:{text} => E:40001 Z:I"));
         assert_eq!(counts, not_replayed(AbortCause::Serialization, NoReplay::CommitSent), "{text}");
@@ -200,7 +201,7 @@ fn what_may_have_been_committed_is_not_run_again() {
     let unit = "P::commit B:: E P::select B:: E S";
     let counts = check(&format!("{head}= {unit} => 1 2 E:40001 Z:I"));
     assert_eq!(counts, not_replayed(AbortCause::Serialization, NoReplay::CommitSent));
-    // A hostile server, or one that nobody knows: it has said COMMIT before.
+    // A hostile or unknown server: it has already sent COMMIT.
     let counts = check(&format!("{BEFORE_COMMIT}\n< C:COMMIT E:40001 Z:I => C[C:COMMIT E:40001 Z:I]"));
     assert_eq!(counts, not_replayed(AbortCause::Serialization, NoReplay::CommitSent));
 }
@@ -218,7 +219,7 @@ fn a_commit_by_the_extended_protocol_is_run_again_as_any_other() {
     );
 }
 
-/// After the server's own error a client may go on from a savepoint; after an attempt nothing would be left of it.
+/// After the server's own error a client may continue from a savepoint; an attempt would destroy it.
 #[test]
 fn nothing_is_attempted_where_a_client_may_go_on_from_a_savepoint() {
     let counts = check(
@@ -237,7 +238,7 @@ fn a_statement_by_itself_is_run_again_if_its_client_has_seen_nothing() {
          < E:40P01 Z:I => S[Q:update]
          < C:UPDATE Z:I => C[C:UPDATE Z:I]",
     );
-    // The server commits at the Sync, when it has said already what the statement did.
+    // The server commits at the Sync, after it has answered the statement.
     check(
         "> P::update B:: E S => S[P::update B:: E S]
          < 1 2 C:UPDATE E:40001 Z:I => S[P::update B:: E S]
@@ -260,13 +261,13 @@ fn what_must_not_be_run_twice_is_not() {
          = Q:update => E:40P01 Z:E",
     );
     assert_eq!(counts, not_replayed(AbortCause::Deadlock, NoReplay::Unsafe(Unsafe::Listen)));
-    // A client that has asked for more does not know what it would get.
+    // A client that has pipelined more cannot tell which answer it would get.
     let counts = check(
         "= Q:begin => C:BEGIN Z:T
          = Q:update Q:select => E:40P01 Z:E E:25P02 Z:E",
     );
     assert_eq!(counts, not_replayed(AbortCause::Deadlock, NoReplay::Pipeline));
-    // It waits for an answer without having ended what it asks.
+    // It waits for an answer without having ended its unit.
     let counts = check(
         "= Q:begin => C:BEGIN Z:T
          = P::update B:: E H => 1 2 E:40P01
@@ -281,7 +282,7 @@ fn where_it_is_switched_off_errors_are_the_clients() {
     let off: [fn(&mut Settings); 3] = [
         |settings| settings.classes.iter_mut().for_each(|class| class.retry_aborted = 0),
         |settings| settings.classes.iter_mut().for_each(|class| class.replay = false),
-        // Who looks first changes nothing.
+        // The policy `track` changes nothing.
         |settings| settings.preemption.policy = PreemptionPolicy::parse("track").expect("a policy"),
     ];
     for off in off {
@@ -322,7 +323,7 @@ fn who_leaves_meanwhile_is_counted() {
     assert_eq!(counted(&story), [(AbortCause::Deadlock, AbortOutcome::Abandoned, 1)]);
 }
 
-/// Class high is not `preemptible`, but in a cycle somebody has to give way.
+/// Class high is not `preemptible`, but a cycle needs a victim.
 #[test]
 fn a_cycle_is_broken_without_its_victims_noticing() {
     let counts = check(&format!(
@@ -364,12 +365,12 @@ fn whose_client_would_notice_is_no_victim_of_a_cycle_unless_its_class_retries() 
          ! broken => chained-and-failed C[E:40P01 Z:E]"
     ));
     assert_eq!(counted(&low), not_replayed(AbortCause::Cycle, NoReplay::Savepoint));
-    // Nobody waits in a cycle while its client thinks.
+    // A session is in no cycle of waiters while its client thinks.
     let mut low = story("low_user", |_| {});
     low.play("= Q:begin => C:BEGIN Z:T\n! no_aim_at_cycle =>");
 }
 
-/// Counts of aborts are of one transaction.
+/// The number of aborts belongs to one transaction.
 #[test]
 fn the_next_transaction_begins_without_aborts() {
     let mut story = story("high_user", |_| {});

@@ -1,4 +1,4 @@
-//! Which class a transaction has, and what comes of asking for another.
+//! The class of a transaction, and the effect of requesting another.
 
 use super::*;
 
@@ -10,8 +10,8 @@ fn immune(story: &Story) -> Option<&'static str> {
     story.session.card.state().immune.map(|immunity| immunity.name())
 }
 
-/// A client set a class that there is not within a block, and was told that it is out of the block, which the server kept open. Its driver
-/// skipped the ROLLBACK, and the next COMMIT committed what it had given up.
+/// Within a block, a client set a class that does not exist. The error said that the block had ended, but the server
+/// kept it open. The driver skipped the ROLLBACK, and the next COMMIT committed the abandoned work.
 #[test]
 fn a_setting_that_is_refused_fails_the_block_it_is_in() {
     for unit in ["Q:set_plimsoll.class='none'", "P::set_plimsoll.class='none' B:: E S"] {
@@ -27,8 +27,8 @@ fn a_setting_that_is_refused_fails_the_block_it_is_in() {
     }
 }
 
-/// The block had failed because we refused something in it. Rolled back while its client was thinking, it was run again without that, so that
-/// the client's COMMIT committed what it had been told is lost.
+/// The block had failed because we refused a statement in it. It was rolled back while its client was thinking, and
+/// replayed without that statement. The client's COMMIT then committed work that had been reported as lost.
 #[test]
 fn what_was_refused_is_not_forgotten_by_a_replay() {
     check(
@@ -39,7 +39,7 @@ fn what_was_refused_is_not_forgotten_by_a_replay() {
     );
 }
 
-/// Sent before the answer to what came before, the setting once had no effect, and nothing said so.
+/// A setting that was sent before the answer to earlier messages once silently had no effect.
 #[test]
 fn a_setting_waits_for_its_turn() {
     let mut story = Story::new("high_user");
@@ -48,7 +48,7 @@ fn a_setting_waits_for_its_turn() {
     assert_eq!(class(&story), "low");
 }
 
-/// The server forgets a setting with the transaction that made it, and the session once did not.
+/// The server undoes a setting with the transaction that made it; the session once did not.
 #[test]
 fn a_setting_is_rolled_back_with_its_transaction() {
     let begin = "= Q:begin => C:BEGIN Z:T
@@ -60,7 +60,8 @@ fn a_setting_is_rolled_back_with_its_transaction() {
     }
 }
 
-/// Mappers and sqlcommenter write the tag into statements, while the driver sends a BEGIN without one: the tag once had no effect.
+/// Mappers and sqlcommenter write the tag into statements, while the driver sends a BEGIN without one: the tag once had
+/// no effect.
 #[test]
 fn the_first_statement_after_a_begin_may_give_the_class() {
     let begin = "= Q:begin => C:BEGIN Z:T";
@@ -68,7 +69,7 @@ fn the_first_statement_after_a_begin_may_give_the_class() {
         let mut story = Story::new("high_user");
         story.play(&format!("{begin}\n> {statement} => S[{statement}]"));
         assert_eq!(class(&story), "low");
-        // It can be rolled back and run again, though its BEGIN was none of its class's.
+        // It can be rolled back and replayed, though its BEGIN belonged to another class.
         story.play(&format!(
             "! preempted => chained S[{statement}]
              < C:UPDATE Z:T => C[C:UPDATE Z:T]
@@ -76,7 +77,7 @@ fn the_first_statement_after_a_begin_may_give_the_class() {
         ));
         assert_eq!((class(&story).as_str(), story.governor.inside(ClassIndex(1))), ("high", 0));
     }
-    // Once something has run it is too late, and a tag on the BEGIN goes before.
+    // After the first statement has run it is too late, and a tag on the BEGIN takes precedence.
     let mut story = Story::new("high_user");
     story.play(&format!(
         "{begin}
@@ -121,7 +122,7 @@ fn a_tag_without_effect_is_told_once_and_counted() {
     assert_eq!(story.governor.statistics.class(ClassIndex(0)).tags_refused.load(Ordering::Relaxed), 2);
 }
 
-/// An application without a loop around its transactions must not get 40001 where that can be helped.
+/// An application without a retry loop must not get 40001 where that is avoidable.
 #[test]
 fn a_class_that_does_not_retry_loses_only_what_can_be_run_again() {
     let mut story = Story::with("low_user", |settings| settings.classes[1].retries = false);
@@ -147,7 +148,7 @@ fn it_is_told_why_a_transaction_is_left_alone() {
     check("> Q:select Q:select => S[Q:select Q:select]", "pipeline");
     let begun = "= Q:begin => C:BEGIN Z:T";
     check(&format!("{begun}\n= Q:select_pg%advisory%xact%lock(1) => C:SELECT Z:T"), "advisory-lock");
-    // Whatever else it has done before.
+    // A transaction with a session lock is immune, too, regardless of other effects.
     check(&format!("{begun}\n= Q:select_pg%advisory%lock(1) => C:SELECT Z:T"), "advisory-lock");
     check(
         &format!(
@@ -159,8 +160,8 @@ fn it_is_told_why_a_transaction_is_left_alone() {
     );
 }
 
-/// A client left in the moment in which its time to wait was up: its session gave back a place that it never had, and from then on
-/// one more than the mpl got in.
+/// A client disconnected at the moment when its time-out in the queue expired: its session returned an admission that
+/// it never had, and from then on one transaction more than the mpl was admitted.
 #[test]
 fn who_leaves_as_his_time_is_up_gives_back_nothing() {
     let mut first =
@@ -176,7 +177,7 @@ fn who_leaves_as_his_time_is_up_gives_back_nothing() {
     assert_eq!(first.governor.inside(ClassIndex(1)), 0);
 }
 
-/// Every error that was counted was one that a client had seen: replays once counted 1,018 that nobody saw.
+/// Every counted error must have reached a client: replays once counted 1,018 errors that no client received.
 #[test]
 fn errors_are_counted_when_clients_get_them() {
     let mut story = Story::new("low_user");
@@ -196,8 +197,8 @@ fn errors_are_counted_when_clients_get_them() {
     assert_eq!(errors(&story), 2);
 }
 
-/// What is longer than 64 KiB is read as far as that: a long parameter makes no transaction immune, and a long statement does only
-/// where more statements may follow.
+/// Only the first 64 KiB of a message are read: a long parameter makes no transaction immune, and a long statement does
+/// only if more statements may follow.
 #[test]
 fn long_messages_are_read_from_their_beginning() {
     let long = "x".repeat(70 << 10);
@@ -215,7 +216,8 @@ fn long_messages_are_read_from_their_beginning() {
     story.play(&format!("> {query} => S[{query}]\n! no_aim =>"));
 }
 
-/// Everybody inside waited for what a prepared transaction had locked, and the COMMIT PREPARED that would have freed it waited to be admitted.
+/// All transactions inside waited for the locks of a prepared transaction, and the COMMIT PREPARED that would have
+/// released them waited for admission.
 #[test]
 fn the_end_of_a_prepared_transaction_is_not_queued() {
     for end in ["Q:commit_prepared_'a'", "Q:rollback_prepared_'a'", "P::commit_prepared_'a' B:: E S"] {

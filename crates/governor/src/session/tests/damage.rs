@@ -1,4 +1,4 @@
-//! Sessions that are fed nonsense.
+//! Sessions that receive nonsense.
 
 use plimsoll_policy::Abandoned;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::story::Sent;
 use super::*;
 
-/// Messages that make sense by themselves, and some that do not.
+/// Messages that are valid by themselves, and some that are not.
 fn message(from_client: bool) -> impl Strategy<Value = Vec<u8>> {
     let words = if from_client {
         "Q:begin Q:commit Q:update P:s:commit P::select B::s B:: E D H S C:s d c f F Q:set_plimsoll.class='low' Q:listen_x X"
@@ -48,7 +48,7 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 proptest! {
-    /// No sequence of messages, commands and nonsense makes a session panic, keep a place inside for itself when it is closed, or
+    /// No sequence of messages, commands and nonsense makes a session panic, keep its admission after it is closed, or
     /// hold more than one message back.
     #[test]
     fn nothing_that_is_sent_breaks_a_session(user in prop_oneof![Just("low_user"), Just("high_user")], acts in proptest::collection::vec(act(), 0..60)) {
@@ -98,7 +98,7 @@ proptest! {
         prop_assert_eq!(story.governor.waiting().len(), 0);
     }
 
-    /// However a conversation is cut into reads, the same bytes come out.
+    /// The output does not depend on how a conversation is divided into reads.
     #[test]
     fn cuts_make_no_difference(acts in proptest::collection::vec((any::<bool>(), proptest::collection::vec(0_usize..12, 1..4)), 1..12), cut in 1_usize..9) {
         const CLIENT: [&str; 12] = ["Q:select", "P:s:select", "B::s", "E", "S", "D", "H", "C:s", "Q:begin", "Q:commit", "F", "P::x"];
@@ -118,7 +118,7 @@ proptest! {
                         story.session.on_server(&held, story.now, &mut out)
                     };
                     held.drain(..taken.expect("sound messages"));
-                    // What waits is offered again when something has changed.
+                    // Waiting bytes are offered again when the state has changed.
                     while !*from_client && story.session.takes_client_bytes() {
                             let taken = story.session.on_client(&kept, story.now, &mut out).expect("sound messages");
                         kept.drain(..taken);
@@ -137,7 +137,7 @@ proptest! {
             ((out.server, out.client, kept), is_out_of_step)
         };
         let (whole, in_parts) = (run(usize::MAX), run(cut));
-        // A server that answers before it is asked is obeyed, and whether it is before depends on the cuts.
+        // An answer without a request is passed on, and whether it precedes the request depends on the cuts.
         prop_assume!(!whole.1 && !in_parts.1);
         prop_assert_eq!(whole.0, in_parts.0);
     }

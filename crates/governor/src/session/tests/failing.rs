@@ -25,7 +25,7 @@ fn what_is_not_safe_to_run_again_is_told() {
     }
 }
 
-/// PostgreSQL 19 may have functions whose effects are not undone by a rollback, and nobody has looked at them yet.
+/// PostgreSQL 19 may have functions whose effects no rollback undoes and that our lists do not contain yet.
 #[test]
 fn nothing_is_replayed_on_a_server_that_is_newer_than_the_governor() {
     check(
@@ -38,9 +38,9 @@ fn nothing_is_replayed_on_a_server_that_is_newer_than_the_governor() {
     );
 }
 
-/// A lock that was taken before a savepoint stays while what came after it has failed. Once a victim in a savepoint got 40001 and kept
-/// what the more important transaction waited for until its client had rolled back; and the client's way back to the
-/// savepoint must not be an error of another kind, for it looks for 40001.
+/// A lock that was taken before a savepoint is kept when a later statement fails. A victim in a savepoint once got
+/// 40001 and kept the lock that the more important transaction waited for, until its client had rolled back. The error
+/// for returning to the savepoint must also be 40001, because clients look for that.
 #[test]
 fn a_victim_gives_up_what_it_has_done_before_its_savepoint_too() {
     check(
@@ -56,8 +56,8 @@ fn a_victim_gives_up_what_it_has_done_before_its_savepoint_too() {
     );
 }
 
-/// Our own way to make a transaction fail once went back to a savepoint that does not exist, unless a client had called one so: then the
-/// session went round in circles.
+/// Our way of making a transaction fail was once to return to a savepoint that does not exist; if a client had created
+/// one with that name, the session looped forever.
 #[test]
 fn no_savepoint_of_a_client_keeps_its_transaction_from_failing() {
     check(
@@ -66,7 +66,7 @@ fn no_savepoint_of_a_client_keeps_its_transaction_from_failing() {
          > Q:listen_x => S[Q:listen_x]
          ! preempted => chained-and-failed C[E:40001 Z:E]",
     );
-    // A server that will not let it fail ends the session, and nothing goes on forever.
+    // If a server refuses to let it fail, the session ends, instead of looping forever.
     let mut story = Story::new("low_user");
     story.play(
         "= Q:begin => C:BEGIN Z:T
@@ -78,7 +78,8 @@ fn no_savepoint_of_a_client_keeps_its_transaction_from_failing() {
     assert!(story.session.has_ended());
 }
 
-/// An error with a context of more than 64 KiB is not read whole; once it was passed on, though we had made it.
+/// An error with a context of more than 64 KiB is not read completely; once it was passed on, though it was of our
+/// making.
 #[test]
 fn an_error_of_our_own_making_is_kept_from_the_client_however_long_it_is() {
     let long = "57014:".to_owned() + &"x".repeat(70 << 10);
@@ -91,7 +92,7 @@ fn an_error_of_our_own_making_is_kept_from_the_client_however_long_it_is() {
     ));
 }
 
-/// The server is shut down while a victim is being rolled back: the client is to know why its connection ends.
+/// The server is shut down while a victim is being rolled back: the client must learn why its connection ends.
 #[test]
 fn the_end_of_a_session_is_told_in_the_middle_of_a_rollback_too() {
     check(&format!(
@@ -113,12 +114,12 @@ fn what_may_have_committed_is_no_victim() {
          > B::c E S => S[B::c E S]
          ! no_aim =>",
     );
-    // One unit upon the other.
+    // Two units at once.
     check("> Q:update Q:update => S[Q:update Q:update]\n! no_aim =>");
 }
 
-/// A transaction that lost five times, told of it each time, and was tried again each time, once began to count from nothing with each
-/// try: it could starve forever.
+/// A transaction that was rolled back five times, and that its client retried each time, once counted from zero with
+/// each retry: it could starve forever.
 #[test]
 fn who_tries_again_after_a_rollback_has_been_rolled_back_before() {
     let mut story = Story::new("low_user");
@@ -135,7 +136,7 @@ fn who_tries_again_after_a_rollback_has_been_rolled_back_before() {
     assert_eq!(story.session.card.state().rollbacks, 0, "it has come to its end");
 }
 
-/// Asks the server what a transaction calls, and says how it is found in the session's own words.
+/// Plays the questions about a transaction's effects, in the session's own statements.
 fn asks() -> Story {
     let mut story = Story::new("low_user");
     story.is_known = false;
@@ -144,7 +145,8 @@ fn asks() -> Story {
     story
 }
 
-/// What a transaction calls is asked in a block of its own, which holds nothing of the client's, and forgotten with it.
+/// The questions about a transaction's effects run in a block of their own, which holds none of the client's locks and
+/// is rolled back.
 #[test]
 fn the_server_is_asked_what_a_transaction_calls_before_it_is_run_again() {
     let mut story = asks();
@@ -168,8 +170,9 @@ fn what_the_server_does_not_say_is_not_assumed() {
     }
 }
 
-/// A client cancelled while its transaction was being rolled back, and the cancel met our own ROLLBACK: the statement stayed, and every
-/// later one of ours was refused for its name; or the client's locks stayed, though they were said to be free.
+/// A client cancelled while its transaction was being rolled back, and the cancel hit our own ROLLBACK. The statement
+/// remained, and every later one of ours was refused for its name; or the client's locks remained, though they were
+/// reported as released.
 #[test]
 fn a_cancel_that_meets_our_own_statement_does_no_harm() {
     let mut story = Story::new("low_user");
@@ -180,7 +183,7 @@ fn a_cancel_that_meets_our_own_statement_does_no_harm() {
          < E:57014 Z:E =>
          ! client_arrived => chained-and-failed C[E:57014 Z:E]",
     );
-    // While its client thinks the server is asked again, until it has rolled back.
+    // While its client thinks the request is repeated, until the server has rolled back.
     check(
         "= Q:begin => C:BEGIN Z:T
          = Q:update => C:UPDATE Z:T
@@ -190,7 +193,8 @@ fn a_cancel_that_meets_our_own_statement_does_no_harm() {
     );
 }
 
-/// Nobody knows what a function does that is called by its number: outside of a block it is never cancelled, in one never run again.
+/// The effects of a function that is called by its number are unknown: outside a block it is never cancelled, in a
+/// block never replayed.
 #[test]
 fn a_call_by_number_is_not_run_again() {
     check("> F => S[F]\n! no_aim =>");

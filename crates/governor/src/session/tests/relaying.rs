@@ -1,4 +1,4 @@
-//! What passes, what waits, what is refused.
+//! Messages that pass, wait, or are refused.
 
 use super::*;
 
@@ -61,7 +61,7 @@ fn who_waits_too_long_or_cancels_gets_the_answer_in_its_place() {
     first.play("> Q:begin => S[Q:begin]");
     let mut second = first.beside("low_user");
     second.play("> Q:one Q:two => \n! timeout => C[E:53300 Z:I]");
-    // The second query asks anew.
+    // The second query requests admission again.
     second.play("! cancelled => C[E:57014 Z:I]");
     assert!(second.session.is_idle() && second.governor.waiting().is_empty());
 }
@@ -72,7 +72,7 @@ fn an_admission_that_crosses_with_giving_up_is_given_back() {
     first.play("> Q:begin => S[Q:begin]");
     let mut second = first.beside("low_user");
     second.play("> Q:one => ");
-    // It leaves, and the second is admitted; but before that is told the client is gone.
+    // The first session ends and the second is admitted, but its client disconnects before the command arrives.
     first.play("< C:BEGIN Z:I => C[C:BEGIN Z:I]");
     let low = first.session.session_class;
     assert_eq!(first.governor.inside(low), 1);
@@ -111,7 +111,7 @@ fn an_answer_that_nobody_asked_for_ends_governing_and_nothing_else() {
     assert!(!story.session.card.state().preemptible);
 }
 
-/// A driver may send BEGIN and all that follows at once; without the block each statement would commit by itself.
+/// A driver may send BEGIN and the statements of the block at once; without the block each would commit by itself.
 #[test]
 fn a_block_that_is_not_let_in_is_refused_as_a_whole() {
     let mut first = Story::new("low_user");
@@ -128,15 +128,15 @@ fn a_block_that_is_not_let_in_is_refused_as_a_whole() {
     assert_eq!(first.governor.inside(first.session.session_class), 0);
 }
 
-/// tokio-postgres closes statements when they are dropped, and looks at no answer.
+/// tokio-postgres closes statements when they are dropped, and ignores the answers.
 #[test]
 fn who_only_closes_neither_waits_nor_is_refused() {
     let mut first = Story::new("low_user");
     first.play("> Q:select => S[Q:select]");
     first.beside("low_user").play("= C:s C:t S => 3 3 Z:I");
-    // What follows at once waits for its turn: it may have to be let in, or be answered by us.
+    // The next message waits: it may need admission, or an answer of ours.
     first.beside("low_user").play("> C:s S Q:select => S[C:s S]\n< 3 Z:I => C[3 Z:I]");
-    // A client whose transaction was rolled back while it was thinking hears of that when it asks for something.
+    // A client whose transaction was rolled back while it was thinking learns of that with its next statement.
     let closed = "= Q:begin => C:BEGIN Z:T
          = Q:listen_x => C:LISTEN Z:T
          ! idle => chained
@@ -145,7 +145,7 @@ fn who_only_closes_neither_waits_nor_is_refused() {
     check(&format!("{closed}\n> P::select B:: E S {failed}"));
     let flushed = "=> chained-and-failed C[E:40001]\n> S => C[Z:E]";
     check(&format!("{closed}\n> P::select H {flushed}"));
-    // After a COMMIT there is no transaction, and a ROLLBACK is always carried out.
+    // After a COMMIT no transaction is open, and a ROLLBACK is always carried out.
     check(&format!("{closed}\n> Q:commit => rolled-back C[E:40001 Z:I]"));
     check(&format!("{closed}\n= Q:rollback => C:ROLLBACK Z:I"));
 }

@@ -81,7 +81,8 @@ fn the_clients_own_cancel_is_its_own() {
          > Q:rollback =>
          ! arrived => S[Q:rollback]",
     ));
-    // While it is run again the client cancels: the replay is given up, and the client hears of its own cancel.
+    // The client cancels during the replay: the replay is abandoned, and the client receives the error of its own
+    // cancel.
     check(&format!(
         "{}
          < C:BEGIN Z:T => S[Q:select_a]
@@ -101,7 +102,7 @@ fn an_answer_that_differs_is_told_and_the_transaction_has_failed() {
          = Q:rollback => C:ROLLBACK Z:I",
         rolled_back()
     ));
-    // One that fails the second time has failed already.
+    // A statement that fails the second time failed the first time, too.
     check(&format!(
         "{}
          < C:BEGIN Z:T => S[Q:select_a]
@@ -123,10 +124,10 @@ fn of_the_unit_in_flight_the_client_gets_only_what_is_new() {
     check(&format!("{halfway}\n< 1 E:42P01 Z:E => {fails}"));
 }
 
-/// A transfer of money in one unit outside of a block, of which the first half was answered when the second half was
-/// cancelled. Once it was sent again as a whole, the server committed it, the answer differed, and the client got 40001 and made the
-/// transfer again. Now nothing is told before the unit's end, unless it is too much to be held back; and what its client has seen
-/// the beginning of is not run again.
+/// A transfer of money in one unit outside a block: its first half was answered when the second half was cancelled. The
+/// unit was once sent again as a whole, the server committed it, the answer differed, and the client got 40001 and made
+/// the transfer again. Now the answer is withheld until the unit's end, unless it is too long, and a unit whose answer
+/// its client has partly seen is not replayed.
 #[test]
 fn a_unit_that_commits_by_itself_is_run_again_only_if_its_client_has_seen_nothing() {
     for (unit, first) in
@@ -167,7 +168,8 @@ fn statements_prepared_on_the_way_are_closed_before() {
     );
 }
 
-/// The driver continues to use what it has prepared in a transaction that failed: asyncpg keeps names across transactions.
+/// The driver continues to use statements that it prepared in a failed transaction: asyncpg keeps names across
+/// transactions.
 #[test]
 fn statements_prepared_on_the_way_are_there_again_after_a_replay_that_failed() {
     check(
@@ -187,8 +189,9 @@ fn statements_prepared_on_the_way_are_there_again_after_a_replay_that_failed() {
     );
 }
 
-/// `s` was a SELECT. In a savepoint its client prepared a DELETE under the same name, which the server refused, and went back. Once
-/// the replay closed `s` first, so that the DELETE was prepared after all, and ran for the SELECT.
+/// `s` was a SELECT. In a savepoint its client prepared a DELETE under the same name, which the server refused, and
+/// rolled back to the savepoint. The replay once closed `s` first, so the DELETE was prepared after all, and ran
+/// instead of the SELECT.
 #[test]
 fn a_statement_that_was_not_prepared_is_not_closed_for_the_replay() {
     check(
@@ -235,8 +238,9 @@ fn transactions_of_importance_are_neither_recorded_nor_victims() {
     assert!(story.session.transaction.as_ref().is_some_and(|inside| inside.recording.is_none()));
 }
 
-/// A client had asked for more before the error of its cancelled unit came. The new unit was then taken for the one that was cancelled, the
-/// error for nobody's, and the client got 57014 for a statement that it had not cancelled.
+/// A client sent another unit before the error of its cancelled unit arrived. The new unit was then mistaken for the
+/// cancelled one and the error attributed to no unit, and the client got 57014 for a statement that it had not
+/// cancelled.
 #[test]
 fn a_unit_that_comes_between_a_cancel_and_its_error_waits() {
     check(
@@ -249,8 +253,8 @@ fn a_unit_that_comes_between_a_cancel_and_its_error_waits() {
     );
 }
 
-/// A client pipelined two statements and cancelled, which ended the first. The mark of that stayed until nothing was under way, so that the
-/// error of our own cancel of the second was taken for another of the client's.
+/// A client pipelined two statements and cancelled, which ended the first. The record of that cancel was kept while
+/// units were outstanding, so the error of our own cancel of the second was attributed to the client.
 #[test]
 fn a_clients_cancel_ends_one_statement() {
     check(

@@ -1,24 +1,24 @@
 //! Plays a session from text.
 //!
-//! A line is an act and, after `=>`, what comes of it: `S[…]` to the server, `C[…]` to the client. Acts: `> …` the client
-//! sends, `< …` the server sends, `! …` somebody else: `aim` (a preemption of the unit in flight), `aim_at_cycle` (to break a cycle), `arrived` (a cancel),
-//! `lost` (it was not sent), `cancel` (the client cancels), `idle` (roll back, its client thinks), `admitted`, `timeout`,
-//! `cancelled` (in the queue), `time`.
+//! A line is an act and, after `=>`, the resulting output: `S[…]` to the server, `C[…]` to the client. Acts: `> …` the
+//! client sends, `< …` the server sends, `! …` another thread acts: `aim` (a preemption of the unit in flight),
+//! `aim_at_cycle` (to break a cycle), `arrived` (a cancel), `lost` (it was not sent), `cancel` (the client cancels),
+//! `idle` (roll back, its client thinks), `admitted`, `timeout`, `cancelled` (in the queue), `time`.
 //!
-//! Two lines stand for several: `= asked => answered` is what the client sends and the server answers, both of which pass as they are;
-//! `! preempted => …` is `aim`, the error of the cancelled unit, of which nothing passes, and `arrived`; `! broken => …` the same
-//! with `aim_at_cycle`. One of [`EXCHANGES`] behind `=>` is what the session asks the server by itself and what the server answers;
-//! what comes of that stands behind it.
+//! Some lines abbreviate several: `= asked => answered` is a client's message and the server's answer, both of which
+//! pass unchanged; `! preempted => …` is `aim`, the error of the cancelled unit, which is dropped, and `arrived`;
+//! `! broken => …` the same with `aim_at_cycle`. One of [`EXCHANGES`] after `=>` is a request of the session itself and
+//! the server's answer, followed by the resulting output.
 //!
-//! Messages: a tag, and after a colon what is in it. `Q:select_1`, `P:name:sql`, `B:portal:name`, `E`, `D`, `C:name`, `S`, `H`,
-//! `d`, `c`, `X` from clients; `1`, `2`, `3`, `D:row`, `R:value` (one column), `C:tag`, `Z:T`, `E:57014`, `N:00000`, `S:name=value`, `G`, `A` from servers.
-//! Underscores stand for spaces, and `%` for an underscore.
+//! Messages: a tag, and its contents after a colon. `Q:select_1`, `P:name:sql`, `B:portal:name`, `E`, `D`, `C:name`,
+//! `S`, `H`, `d`, `c`, `X` from clients; `1`, `2`, `3`, `D:row`, `R:value` (one column), `C:tag`, `Z:T`, `E:57014`,
+//! `N:00000`, `S:name=value`, `G`, `A` from servers. Underscores denote spaces, and `%` an underscore.
 
 use super::*;
 use crate::effects::{Inquiry, Next};
 use plimsoll_policy::Abandoned;
 
-/// Words for what a session asks by itself, and what the server answers.
+/// Words for requests of the session itself, and the server's answers.
 const EXCHANGES: [(&str, &str, &str); 4] = [
     ("rolled-back", "S[!ROLLBACK S]", "C:ROLLBACK Z:I"),
     ("chained", "S[!ROLLBACK_AND_CHAIN S]", "C:ROLLBACK Z:T"),
@@ -30,13 +30,13 @@ pub(super) struct Story {
     pub session: Session,
     pub governor: Arc<Governor>,
     pub now: Instant,
-    /// What was not taken.
+    /// Bytes that were not accepted.
     held: Vec<u8>,
-    /// The session has asked something by itself.
+    /// The session has sent a request of its own.
     has_own: bool,
     /// How many bytes are offered at once.
     pub step: usize,
-    /// Whether the server was asked a moment ago what transactions like this one call, and it was nothing of note.
+    /// Whether the cache has a recent verdict that such transactions are safe.
     pub is_known: bool,
 }
 
@@ -55,7 +55,7 @@ impl Outbox for Sent {
     }
 }
 
-/// Whether a message is there after which its client waits for an answer.
+/// Whether the bytes contain a message after which its client waits for an answer.
 fn is_awaited(mut bytes: &[u8]) -> bool {
     while let Ok(Some(head)) = Head::read(bytes)
         && head.bytes <= bytes.len()
@@ -94,7 +94,7 @@ impl Story {
         Self::with(user, |_| {})
     }
 
-    /// A session of a governor with other settings than usual.
+    /// A session of a governor with changed settings.
     pub fn with(user: &str, change: impl FnOnce(&mut Settings)) -> Self {
         let (mut settings, now) = (for_tests(), Instant::now());
         change(&mut settings);
@@ -145,7 +145,7 @@ impl Story {
         assert_eq!(found.join(" "), expect, "after {act} (step {})", self.step);
     }
 
-    /// What the server is asked upon an act.
+    /// The request that an act causes.
     pub fn asked(&mut self, act: &str) -> String {
         let sent = self.act(act);
         assert!(sent.client.is_empty());
@@ -190,7 +190,7 @@ impl Story {
         out
     }
 
-    /// Has the governor know that whatever the transaction calls may be run twice.
+    /// Caches the verdict that the transaction may run twice.
     fn make_known(&mut self) {
         let now = self.now;
         let effects = &self.governor.clone().effects;
@@ -267,7 +267,7 @@ pub(super) fn write(message: &str, from_client: bool) -> Vec<u8> {
     let part = |at: usize| rest.get(at).map_or("", String::as_str);
     let body: Vec<u8> = match (tag, from_client) {
         (b'Q', true) => format!("{}\0", part(0)).into_bytes(),
-        // What comes behind is long, and not shown.
+        // The rest is long, and not shown.
         (b'P', true) => format!("{}\0{}\0\0\0{}", part(0), part(1), part(2)).into_bytes(),
         (b'B', true) => format!("{}\0{}\0\0\0\0\0\0\0{}", part(0), part(1), part(2)).into_bytes(),
         (b'E', true) => b"\0\0\0\0\0".to_vec(),
@@ -322,7 +322,7 @@ fn read(mut bytes: &[u8], from_client: bool) -> String {
         });
         bytes = &bytes[head.bytes..];
     }
-    // What the session asks by itself: `!ROLLBACK`, and `!fail` for what no server can read.
+    // Requests of the session itself: `!ROLLBACK`, and `!fail` for the text that no server can parse.
     let own = "\u{1}plimsoll";
     let text = messages.join(" ").replace(&format!("C:{own} P:{own}:preempted%by%plimsoll"), "!fail");
     let text = text.replace(&format!("C:{own} P:{own}:"), "!").replace(&format!(" B::{own} E"), "");

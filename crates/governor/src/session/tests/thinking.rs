@@ -34,7 +34,7 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
          < C:UPDATE_2 Z:T => rolled-back C[E:40001 Z:I]
          > Q:select => S[Q:select]",
     ));
-    // For a ROLLBACK nothing is run again; nor for one that goes on with a transaction like it.
+    // A ROLLBACK causes no replay; nor does one that chains a similar transaction.
     for rollback in ["P::rollback B:: E S", "Q:rollback", "Q:rollback_and_chain"] {
         check(&format!("{thinking}\n< C:ROLLBACK Z:T =>\n> {rollback} => S[{rollback}]"));
     }
@@ -49,8 +49,8 @@ fn who_thinks_is_rolled_back_at_once_and_run_again_when_he_speaks() {
     );
 }
 
-/// A driver prepares its ROLLBACK in one unit and runs it in another. Once preparing it was taken for the ROLLBACK itself: nothing was
-/// run again, and the COMMIT that came instead succeeded without the work.
+/// A driver prepares its ROLLBACK in one unit and runs it in another. Preparing it was once mistaken for the ROLLBACK
+/// itself: there was no replay, and a COMMIT that came instead succeeded without the work.
 #[test]
 fn preparing_a_rollback_is_none() {
     let thinking = "= Q:begin => C:BEGIN Z:T
@@ -62,8 +62,8 @@ fn preparing_a_rollback_is_none() {
     }
 }
 
-/// The client's next transaction is to be like the one that was rolled back, isolation level and all: a block that stood in for it
-/// once had the server's defaults.
+/// The client's next transaction must have the modes of the one that was rolled back, including the isolation level: a
+/// block that replaced it once had the server's defaults.
 #[test]
 fn what_is_chained_to_a_transaction_that_was_rolled_back_is_like_it() {
     check(
@@ -94,8 +94,8 @@ fn who_thinks_and_cannot_be_run_again_hears_of_it_upon_his_commit() {
     );
 }
 
-/// A client cancelled, its cancel met nothing, and the mark of it stayed: the next rollback for another's sake was taken for the
-/// client's, which got 57014 for a statement that it had not cancelled.
+/// A client's cancel hit nothing, and its record was kept: the next rollback for another transaction was attributed to
+/// the client, which got 57014 for a statement that it had not cancelled.
 #[test]
 fn a_clients_cancel_that_met_nothing_is_forgotten() {
     check(
@@ -109,7 +109,8 @@ fn a_clients_cancel_that_met_nothing_is_forgotten() {
     );
 }
 
-/// After a COPY that is over, and in a block that has failed behind a savepoint, a client that thinks holds locks like any other.
+/// After a completed COPY, and in a block that has failed behind a savepoint, a thinking client's transaction holds
+/// locks like any other.
 #[test]
 fn who_thinks_after_a_copy_or_a_failure_is_no_more_immune_than_others() {
     check(
@@ -132,7 +133,7 @@ fn who_thinks_after_a_copy_or_a_failure_is_no_more_immune_than_others() {
     );
 }
 
-/// The fifth rollback is the last one, after which it is promoted: its replay is as good as those before.
+/// The fifth rollback is the last, because the transaction is then promoted: its replay works like the earlier ones.
 #[test]
 fn who_thinks_is_run_again_as_often_as_he_may_be_rolled_back() {
     let mut story = Story::new("low_user");
@@ -153,8 +154,8 @@ fn who_thinks_is_run_again_as_often_as_he_may_be_rolled_back() {
     assert_eq!((story.session.card.state().rollbacks, verified(&story)), (5, 5));
 }
 
-/// A client sent an empty unit and another one at once, after it had been rolled back: the answer to one of our own requests was taken for
-/// that of the empty unit, and the client got it.
+/// After its transaction was rolled back, a client sent an empty unit and another one at once: the answer to a request
+/// of ours was mistaken for that of the empty unit, and the client received it.
 #[test]
 fn what_comes_behind_a_unit_that_does_nothing_waits_for_its_answer() {
     check(

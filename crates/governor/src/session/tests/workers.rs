@@ -1,4 +1,4 @@
-//! Parallel workers are limited by class, and no client finds out.
+//! Parallel workers are limited by class, and no client notices.
 
 use super::replaying::verified;
 use super::*;
@@ -44,7 +44,7 @@ fn a_block_is_limited_before_its_first_statement_and_asked_once() {
     ));
 }
 
-/// A server with a lower value of its own would have got more workers than its administrator allows.
+/// A server with a lower value of its own must not get more workers than its administrator permits.
 #[test]
 fn a_lower_value_of_the_server_stays() {
     check(&format!(
@@ -93,7 +93,7 @@ fn a_client_that_sets_its_own_value_keeps_it() {
     );
 }
 
-/// Going back to a savepoint brings back what held when it was made.
+/// Rolling back to a savepoint restores the value that was set when it was created.
 #[test]
 fn a_limit_is_undone_before_the_first_savepoint() {
     check(&format!(
@@ -126,7 +126,7 @@ fn statements_that_commit_by_themselves_are_limited_until_something_else_comes()
     }
 }
 
-/// Units are sent ahead, and the last one asks.
+/// Units are pipelined, and the last one reads the parameter.
 #[test]
 fn what_is_undone_waits_for_what_was_sent_before() {
     check(&format!(
@@ -139,7 +139,8 @@ fn what_is_undone_waits_for_what_was_sent_before() {
     ));
 }
 
-/// The client cancels while the server answers our unit. It waits for its statement, and that is what was cancelled.
+/// The client cancels while the server answers our unit. The client waits for its own statement, so that one is
+/// cancelled.
 #[test]
 fn a_cancel_that_meets_our_unit_ends_the_clients() {
     check(&format!(
@@ -173,7 +174,7 @@ fn a_replay_sets_the_limit_where_it_was_set() {
     stories.iter().for_each(|story| assert_eq!(verified(story), 1));
 }
 
-/// Nobody knows what a client has set before a reload brought the first limit.
+/// A client may have set the parameter before a reload introduced the first limit.
 #[test]
 fn a_session_from_before_the_limit_is_left_alone() {
     let mut story = Story::new("low_user");
@@ -185,7 +186,7 @@ fn a_session_from_before_the_limit_is_left_alone() {
     young.play(&format!("> Q:select_a => {SHOW}"));
 }
 
-/// A job that loads rows has long parameters; what it does with the parameter is known all the same.
+/// A job that loads rows has long parameters; its texts can be read all the same.
 #[test]
 fn long_parameters_say_nothing() {
     let long = "x".repeat(40_000);
@@ -193,7 +194,7 @@ fn long_parameters_say_nothing() {
     story.play(&begun());
     story.play("< D:1 C:SELECT Z:T => C[D:1 C:SELECT Z:T]");
     story.play(&format!("> P::insert B:::{long} E S => S[P::insert B:: E S]"));
-    // A text of which only the beginning is there may say anything further on.
+    // If only the beginning of a text has arrived, the rest may refer to the parameter.
     let mut story = limited();
     story.step = 70_000;
     story.play(&begun());
@@ -202,7 +203,7 @@ fn long_parameters_say_nothing() {
     story.play(&format!("> {text} => {RAISE}"));
 }
 
-/// A target of a class above lowers the limit. What runs keeps the one that it has.
+/// A target of a more important class lowers the limit. Running transactions keep theirs.
 #[test]
 fn what_a_target_leaves_holds_from_the_next_transaction_on() {
     let hold = |story: &Story, workers| {
@@ -218,7 +219,8 @@ fn what_a_target_leaves_holds_from_the_next_transaction_on() {
          = Q:begin => C:BEGIN Z:T
          > Q:select_a => {lower}"
     ));
-    // Between statements that commit by themselves, the old limit is undone first. More than is set is never allowed.
+    // Between statements that commit by themselves, the old limit is undone first. A target never raises the limit
+    // above the setting.
     let mut story = limited();
     story.play(&format!(
         "> Q:select_a => {SHOW}

@@ -1,4 +1,4 @@
-//! Every function of the server that is listed is found, and every volatile one is listed.
+//! Every listed function exists in the server, and every volatile function of the server is listed.
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
@@ -6,8 +6,8 @@ use plimsoll_postgres::url::ServerUrl;
 
 use super::*;
 
-/// Volatile functions of PostgreSQL 13 to 18 that may be run twice: they only read, or what they change is undone by
-/// rolling back (large objects, notifications, settings), or is no more than what sequences do.
+/// Volatile functions of PostgreSQL 13 to 18 that may run twice: they only read, or a rollback undoes their changes
+/// (large objects, notifications, settings), or their effects are as harmless as those of sequences.
 const KNOWN_SAFE: &str = "RI_FKey_cascade_del RI_FKey_cascade_upd RI_FKey_check_ins RI_FKey_check_upd RI_FKey_noaction_del \
     RI_FKey_noaction_upd RI_FKey_restrict_del RI_FKey_restrict_upd RI_FKey_setdefault_del \
     RI_FKey_setdefault_upd RI_FKey_setnull_del RI_FKey_setnull_upd amvalidate array_sample array_shuffle \
@@ -65,8 +65,8 @@ fn other_functions_are_safe() {
     assert_eq!(effect_of_function(&hidden), Some(Unsafe::OutsideEffect));
 }
 
-/// A new version of PostgreSQL has a function that restarts something, nobody looks, and a transaction that calls it is
-/// replayed. So somebody has to look: this fails until the function is on one of the lists.
+/// If a new version of PostgreSQL has a function that restarts something and the lists are not updated, a transaction
+/// that calls it is replayed. Therefore this test fails until the function is on one of the lists.
 #[test]
 fn every_volatile_function_of_the_server_is_known() {
     check_functions(None);
@@ -75,7 +75,7 @@ fn every_volatile_function_of_the_server_is_known() {
     }
 }
 
-/// Holds the lists against the server with the programs in that folder, or the one that is installed.
+/// Compares the lists with the server whose programs are in the given directory, or with the installed one.
 fn check_functions(programs: Option<&str>) {
     let mut settings = ServerSettings::for_this_machine();
     if let Some(programs) = programs {

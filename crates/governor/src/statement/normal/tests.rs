@@ -1,4 +1,4 @@
-//! Texts in their normal form, which are alike and which not.
+//! Normal forms of texts, and which texts have the same.
 
 use proptest::prelude::*;
 
@@ -72,7 +72,7 @@ fn other_texts_differ() {
     }
 }
 
-/// Rules in files name these numbers: they must never change.
+/// Rules in files contain these numbers: they must never change.
 #[test]
 fn fingerprints_stay_as_they_are() {
     let check = |sql: &str, expect: u64| assert_eq!(fingerprint(sql.as_bytes()), expect, "{sql}");
@@ -98,11 +98,11 @@ proptest! {
         Normaliser::new(&sql, |bytes: &[u8]| text.extend_from_slice(bytes)).run();
         let hash = Sha256::digest(&text);
         prop_assert_eq!(&fingerprint(&sql).to_be_bytes()[..], &hash[..8]);
-        // Three bytes for each piece at most: itself, a space, and a semicolon or comma.
+        // At most three bytes for each token: itself, a space, and a semicolon or comma.
         prop_assert!(text.len() <= 3 * sql.len());
     }
 
-    /// White space, comments, letters' case and values make no difference.
+    /// White space, comments, the case of letters, and values make no difference.
     #[test]
     fn what_is_said_otherwise_is_alike(words in prop::collection::vec(0..9_usize, 0..30), seed in any::<u64>()) {
         const WAYS: [[&str; 3]; 9] = [

@@ -4,7 +4,7 @@ use plimsoll_notation::sql::Token;
 
 use super::Head;
 
-/// Objects that are no code: CREATE, ALTER and DROP of them do not change which code other statements run.
+/// Objects without code: CREATE, ALTER and DROP of them do not change the code that other statements run.
 const PLAIN: &[&str] =
     &["table", "index", "sequence", "role", "group", "statistics", "database", "tablespace", "system", "default"];
 
@@ -20,7 +20,7 @@ pub(super) fn is_of_code(word: &Token<'_>) -> bool {
     OF_CODE.split(' ').any(|known| word.is_word(known))
 }
 
-/// Whether a statement may change which code other statements run. Unknown kinds of objects count as code.
+/// Whether a statement may change the code that other statements run. Unknown kinds of objects count as code.
 pub(super) fn changes_code(head: &Head<'_>, alters_code: bool) -> bool {
     if head.is_any_word(0, &["security", "import", "do", "call"]) {
         return true;
@@ -33,7 +33,7 @@ pub(super) fn changes_code(head: &Head<'_>, alters_code: bool) -> bool {
     !is_plain || head.is_word(0, "alter") && head.is_word(kind, "table") && alters_code
 }
 
-/// Whether event triggers may run for a statement.
+/// Whether a statement may fire event triggers.
 pub(super) fn is_ddl(head: &Head<'_>) -> bool {
     const COMMANDS: &[&str] =
         &["create", "alter", "drop", "comment", "grant", "revoke", "security", "refresh", "reindex", "import"];

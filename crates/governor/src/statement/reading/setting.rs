@@ -43,7 +43,7 @@ pub(super) fn may_be_of_rules(argument: &Token<'_>) -> bool {
     argument.kind != TokenKind::Literal || is_of_rules(argument)
 }
 
-/// `SET [SESSION | LOCAL] plimsoll.class TO x`, and what undoes it.
+/// `SET [SESSION | LOCAL] plimsoll.class TO x`, and statements that undo it.
 pub(super) fn set_class<'a>(head: &Head<'a>) -> Option<SetClass<'a>> {
     let pieces = || head.pieces.iter().flatten();
     let first = pieces().next()?;
@@ -57,7 +57,7 @@ pub(super) fn set_class<'a>(head: &Head<'a>) -> Option<SetClass<'a>> {
     if !first.is_word("set") {
         return None;
     }
-    // SET LOCAL and SET SESSION, unless that is the beginning of a name.
+    // SET LOCAL and SET SESSION, unless the word begins a name.
     let has_scope = head.is_word(1, "local") || head.is_word(1, "session");
     let scope = if head.is_word(1, "local") { Scope::Transaction } else { Scope::Session };
     let mut rest = after_name(pieces().skip(1 + usize::from(has_scope)))?;
@@ -74,7 +74,7 @@ pub(super) fn set_class<'a>(head: &Head<'a>) -> Option<SetClass<'a>> {
     Some(SetClass { scope, class })
 }
 
-/// What comes after `plimsoll.class`, however it is written, if it begins with that.
+/// The tokens after `plimsoll.class`, in any of its spellings, if the text begins with it.
 fn after_name<'t, 'a: 't, I: Iterator<Item = &'t Token<'a>> + Clone>(mut pieces: I) -> Option<I> {
     let is_name = |token: &Token<'_>, name: &[u8]| {
         let text = match token.kind {
@@ -82,7 +82,7 @@ fn after_name<'t, 'a: 't, I: Iterator<Item = &'t Token<'a>> + Clone>(mut pieces:
             TokenKind::Quoted => token.text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\""))?,
             _ => return None,
         };
-        // Names of settings are alike in either case, in quotes, too.
+        // Names of settings ignore case, in quotes, too.
         text.eq_ignore_ascii_case(name).then_some(())
     };
     let first = pieces.next()?;

@@ -1,4 +1,4 @@
-//! Generated texts: long ones, any bytes, and statements put together.
+//! Generated texts: long ones, arbitrary bytes, and combined statements.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// A megabyte, in every unpleasant way. Reading it byte by byte takes well under a second; who goes back for each part takes
-/// minutes, and the relay's worker with it.
+/// A megabyte, in every adverse form. Reading it byte by byte takes well under a second; a reader that goes back for
+/// each part takes minutes, and blocks the relay's worker.
 #[test]
 fn long_texts_are_read_in_time() {
     const CPU_MAX: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ fn long_texts_are_read_in_time() {
     }
 }
 
-/// Time that this thread has had a core, which others on the machine do not add to.
+/// This thread's CPU time, which other processes on the machine do not affect.
 fn cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -34,7 +34,7 @@ proptest! {
         let _ = read_with(&sql, if escaped { Strings::Escaped } else { Strings::Standard });
     }
 
-    /// What is hidden in literals, comments and quoted names says nothing.
+    /// Words hidden in literals, comments and quoted names have no effect.
     #[test]
     fn hidden_words_say_nothing(
         words in prop::collection::vec(prop::sample::select(vec![
@@ -49,7 +49,7 @@ proptest! {
         prop_assert_eq!(read(sql.as_bytes()), Statement::default(), "{}", sql);
     }
 
-    /// Statements say the same one by one and together.
+    /// Statements have the same facts one by one and together.
     #[test]
     fn several_statements_say_what_each_does(
         texts in prop::collection::vec(prop::sample::select(vec![

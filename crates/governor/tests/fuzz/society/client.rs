@@ -1,4 +1,4 @@
-//! A client that says what a driver could, and knows what it may be told.
+//! A client that sends what a driver could, and knows which answers are permitted.
 
 mod say;
 
@@ -26,41 +26,41 @@ struct Sent {
     sql: String,
 }
 
-/// What is answered by one `ReadyForQuery`.
+/// The messages that one `ReadyForQuery` answers.
 #[derive(Debug)]
 struct Unit {
     statements: VecDeque<Sent>,
-    /// Whether there is nothing but Parse, Bind and Execute in it.
+    /// Whether it consists only of Parse, Bind and Execute.
     is_extended: bool,
     /// The position among all units of the session.
     number: usize,
-    /// The last row that came and has no `CommandComplete` yet.
+    /// The last row, if its `CommandComplete` has not arrived.
     row: Option<String>,
-    /// `ParseComplete` and `BindComplete`.
+    /// The number of `ParseComplete` and `BindComplete`.
     steps: usize,
     has_failed: bool,
 }
 
-/// What became of a transaction, as far as its client knows.
+/// The outcome of a transaction, as far as its client knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionOutcome {
-    /// It is there.
+    /// It was committed.
     Acknowledged,
-    /// It is not.
+    /// It was not committed.
     Refused,
-    /// Its session was lost after its end had been asked for, so it may be there.
+    /// Its session was lost after its end was requested, so it may have been committed.
     Unknown,
 }
 
-/// A transaction of which a client knows what became.
+/// A transaction whose outcome its client knows.
 #[derive(Debug)]
 pub struct Known {
-    /// What was said in it; of a refused one also what was sent and not answered.
+    /// Its statements with their answers; of a refused one also statements without an answer.
     pub lines: Vec<Line>,
     pub fate: TransactionOutcome,
 }
 
-/// What tells a statement from all others: its condition.
+/// The part that makes a statement unique: its condition.
 pub fn key(sql: &str) -> String {
     sql[sql.find("WHERE").expect("a condition")..].to_owned()
 }
@@ -69,30 +69,30 @@ pub fn key(sql: &str) -> String {
 pub struct Client {
     /// Whether it may be rolled back for others.
     is_low: bool,
-    /// Sent, and not taken by the governor.
+    /// Bytes sent, and not yet accepted by the governor.
     pub outbox: Vec<u8>,
-    /// Received, and not understood.
+    /// Bytes received, and not yet parsed.
     pub inbox: Vec<u8>,
     units: VecDeque<Unit>,
     unit_count: usize,
-    /// As the last `ReadyForQuery` said.
+    /// The status in the last `ReadyForQuery`.
     status: u8,
-    /// As it will be when all has been answered without an error.
+    /// The status when all units have been answered without an error.
     expected: u8,
     lines: Vec<Line>,
     has_savepoint: bool,
-    /// Whether it was told since the transaction began that it was rolled back or cancelled.
+    /// Whether it has received an error for a rollback or a cancel since the transaction began.
     was_rolled_back: bool,
-    /// Whether the unnamed statement, and the one named `s`, are there.
+    /// Whether the unnamed statement, and the one named `s`, exist.
     prepared: [bool; 2],
     next_line: usize,
-    /// Up to this unit a statement may have been met by a cancel that it has asked for.
+    /// The client's own cancels may have hit any unit before this one.
     cancelled_up_to: usize,
     pub known: Vec<Known>,
 }
 
 impl Client {
-    /// One whose session begins. Its lines are numbered from `first_line`.
+    /// A client whose session begins. Its lines are numbered from `first_line`.
     pub fn new(is_low: bool, first_line: usize) -> Client {
         Client {
             is_low,
@@ -112,7 +112,7 @@ impl Client {
         }
     }
 
-    /// Whether it waits for nothing.
+    /// Whether it waits for no answer.
     pub fn is_idle(&self) -> bool {
         self.units.is_empty()
     }
@@ -121,12 +121,12 @@ impl Client {
         self.status
     }
 
-    /// It asks that whatever it has sent be cancelled.
+    /// It requests the cancel of all units that it has sent.
     pub fn cancels(&mut self) {
         self.cancelled_up_to = self.unit_count;
     }
 
-    /// Takes what the governor has sent, and fails where it cannot be the answer to what was asked.
+    /// Reads the governor's answers, and fails if they do not answer its requests.
     pub fn read(&mut self) {
         while let Some(length) = self.inbox.get(1..5) {
             let length = 1 + u32::from_be_bytes(length.try_into().expect("four bytes")) as usize;
@@ -205,7 +205,7 @@ impl Client {
             "57014" => assert!(unit.number < self.cancelled_up_to, "nobody has cancelled: {context}"),
             "22023" => assert_eq!(kind, Some(StatementKind::SetClass), "{context}"),
             "53300" => assert_eq!(self.status, b'I', "{context}"),
-            // Its transaction is gone, and the savepoint with it.
+            // Its transaction no longer exists, and the savepoint with it.
             "3B001" => assert!(kind == Some(StatementKind::RollbackTo) && self.was_rolled_back, "{context}"),
             _ => panic!("{context}"),
         }
@@ -226,9 +226,9 @@ impl Client {
         let expected: &[u8] = match (unit.has_failed, last) {
             (false, _) => &[was],
             (true, Some(StatementKind::Begin)) if self.units.is_empty() => b"IE",
-            // What was sent behind it must not be done by itself.
+            // The statements sent behind it must not run outside a block.
             (true, Some(StatementKind::Begin)) => b"E",
-            // The end of a transaction that could not be replayed, or was cancelled meanwhile, has ended it.
+            // The end of a transaction that could not be replayed, or was cancelled, has ended it.
             (true, Some(StatementKind::Commit | StatementKind::Rollback)) => b"I",
             (true, _) if was == b'I' => b"I",
             (true, _) => b"E",
@@ -249,10 +249,10 @@ impl Client {
         }
     }
 
-    /// Its session is lost: of what has not been answered it knows nothing.
+    /// Its session is lost: the outcome of units without an answer is unknown.
     pub fn loses_session(&mut self) {
         let sent = self.units.drain(..).flat_map(|unit| unit.statements).collect::<Vec<Sent>>();
-        // What was sent outside of a block, or before a COMMIT that was sent, may be there.
+        // Statements outside a block, or before a COMMIT that was sent, may have been committed.
         let may_be_there = self.status == b'I' || sent.iter().any(|sent| sent.kind == StatementKind::Commit);
         let touched = sent.iter().filter(|sent| sent.kind == StatementKind::Touch);
         for sent in touched {

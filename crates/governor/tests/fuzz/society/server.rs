@@ -1,23 +1,25 @@
-//! A small server: counters that transactions change, sessions that speak the protocol, and a list of what was committed.
+//! A small server: counters that transactions change, sessions that speak the protocol, and a list of committed
+//! transactions.
 //!
-//! It knows the statements that [`client`](super::client) sends and those of the governor. There are no locks: a cancel may
-//! come at any time, as if whoever runs waited for one. A read sees what is committed, and the changes of its own transaction.
+//! It knows the statements of [`client`](super::client) and of the governor. It has no locks: a cancel may come at any
+//! time, as if the running statement waited for one. A read sees committed values, and the changes of its own
+//! transaction.
 
 use std::collections::{BTreeMap, VecDeque};
 
 pub const COUNTERS: usize = 2;
 
-/// What statements begin with that it can read.
+/// The first words of statements that it understands.
 const WORDS: [&str; 7] = ["begin", "commit", "rollback", "savepoint", "update", "select", "set"];
 
-/// A statement with its parameter, and what was answered.
+/// A statement with its parameter, and the answer.
 pub type Line = (String, String);
 
-/// What all sessions share.
+/// The state that all sessions share.
 #[derive(Debug, Default)]
 pub struct Database {
     counters: [i64; COUNTERS],
-    /// What each committed transaction said, in the order of their commits.
+    /// The statements of each committed transaction, in commit order.
     pub committed: Vec<Vec<Line>>,
 }
 
@@ -30,13 +32,13 @@ struct Open {
     has_failed: bool,
 }
 
-/// What is left to do of a message.
+/// The unfinished part of a message.
 #[derive(Debug)]
 struct Work {
     statements: VecDeque<String>,
-    /// Of a simple query: `ReadyForQuery` comes behind it.
+    /// Whether it is a simple query: `ReadyForQuery` follows it.
     is_simple: bool,
-    /// Whether the first statement has begun, so that a cancel meets it.
+    /// Whether the first statement has begun, so that a cancel hits it.
     has_begun: bool,
 }
 
@@ -44,20 +46,20 @@ struct Work {
 #[derive(Debug, Default)]
 pub struct Backend {
     inbox: VecDeque<u8>,
-    /// What it has answered and nobody has taken.
+    /// Answers that have not been read yet.
     pub answers: Vec<u8>,
     work: Option<Work>,
     open: Option<Open>,
-    /// Everything up to Sync is skipped, after an error.
+    /// After an error, everything up to Sync is skipped.
     is_skipping: bool,
     prepared: BTreeMap<String, String>,
     portal: Option<String>,
-    /// A cancel that meets the statement under way.
+    /// A cancel has hit the statement under way.
     is_cancelled: bool,
     has_ended: bool,
 }
 
-/// SQLSTATE and nothing else.
+/// An error with only an SQLSTATE.
 struct Wrong(&'static str);
 
 impl Backend {
@@ -71,7 +73,7 @@ impl Backend {
         self.inbox.extend(bytes);
     }
 
-    /// `I`, `T` or `E`.
+    /// The transaction status: `I`, `T` or `E`.
     pub fn status(&self) -> u8 {
         match &self.open {
             Some(open) if open.has_failed => b'E',
@@ -89,13 +91,13 @@ impl Backend {
         self.is_cancelled |= self.work.as_ref().is_some_and(|work| work.has_begun || work.is_simple);
     }
 
-    /// Its client has gone: it does what it has been sent, and rolls back.
+    /// Its client has disconnected: it runs the messages that it has received, and rolls back.
     pub fn hang_up(&mut self, database: &mut Database) {
         while !self.has_ended && self.step(database) {}
         self.open = None;
     }
 
-    /// Begins or finishes a statement, or takes a message; whether there was anything to do.
+    /// Begins or finishes a statement, or reads a message; returns whether there was work.
     pub fn step(&mut self, database: &mut Database) -> bool {
         match &mut self.work {
             Some(work) if !work.has_begun && !work.statements.is_empty() => work.has_begun = true,
@@ -190,7 +192,7 @@ impl Backend {
         let is_over = work.statements.is_empty();
         let was_cancelled = std::mem::take(&mut self.is_cancelled);
         let outcome = match &sql {
-            // Those that begin and end transactions are over before they could be cancelled.
+            // Statements that begin and end transactions are over before they could be cancelled.
             Some(sql) if was_cancelled && !is_end(sql) => Err(Wrong("57014")),
             Some(sql) => self.run(sql, database),
             None => Ok(()),
@@ -207,7 +209,7 @@ impl Backend {
         }
     }
 
-    /// A transaction that is no block ends with its unit.
+    /// A transaction outside a block ends with its unit.
     fn finish_unit(&mut self, database: &mut Database) {
         if self.open.as_ref().is_some_and(|open| !open.is_block) {
             self.end(true, database);
@@ -217,7 +219,7 @@ impl Backend {
         self.say(b'Z', &[status]);
     }
 
-    /// Of a transaction that has failed nothing is run but its end.
+    /// In a failed transaction only its end is run.
     fn check_failed(&self, sql: &str) -> Result<(), Wrong> {
         if self.status() == b'E' && !is_end(sql) { Err(Wrong("25P02")) } else { Ok(()) }
     }
@@ -226,7 +228,7 @@ impl Backend {
         self.check_failed(sql)?;
         let lower = sql.to_lowercase();
         if lower.contains("pg_catalog") {
-            // The governor asks what a statement calls: nothing that anybody has made.
+            // The governor asks about the transaction's effects: it uses no user-defined objects.
             self.say(b'C', b"SELECT 0\0");
             return Ok(());
         }
@@ -265,7 +267,7 @@ impl Backend {
         Ok(())
     }
 
-    /// Reads or changes the counter that the statement names by its digit behind `counter_`.
+    /// Reads or changes the counter whose digit follows `counter_` in the statement.
     fn touch(&mut self, sql: &str, changes: bool, database: &Database) {
         let place = sql.split("counter_").nth(1).and_then(|rest| rest[..1].parse::<usize>().ok()).expect("a counter");
         let open = self.open.get_or_insert_default();

@@ -1,4 +1,4 @@
-//! Resctrl on the made-up machine.
+//! Resctrl on the simulated machine.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use plimsoll_machine::resctrl::fake::{FakeKernel, Mirror, Shape};
 use super::{Machine, POSTMASTER};
 
 impl Machine {
-    /// Mounts resctrl; the threads that there are begin in its default group.
+    /// Mounts resctrl; existing threads begin in its default group.
     pub(in crate::agent::tests) fn mount_resctrl(&self, shape: Shape) {
         self.write("/proc/cpuinfo", "processor\t: 0\nvendor_id\t: GenuineIntel\nflags\t\t: cat_l3 mba\n");
         self.write("/proc/self/mountinfo", "40 30 0:35 / /sys/fs/resctrl rw,relatime - resctrl resctrl rw\n");
@@ -19,12 +19,12 @@ impl Machine {
         assert!(self.kernel.resctrl.set((kernel, mirror)).is_ok(), "mounted once");
     }
 
-    /// What resctrl has.
+    /// The state of resctrl.
     pub(in crate::agent::tests) fn resctrl(&self) -> &FakeKernel {
         &self.kernel.resctrl.get().expect("it is mounted").0
     }
 
-    /// Does something to resctrl itself, as another process does.
+    /// Changes resctrl directly, as another process would.
     pub(in crate::agent::tests) fn change_resctrl(&self, change: impl FnOnce(&FakeKernel) -> io::Result<()>) {
         let (kernel, mirror) = self.kernel.resctrl.get().expect("it is mounted");
         change(kernel).unwrap();

@@ -16,15 +16,15 @@ use tokio_postgres::{AsyncMessage, Client, Config, Error, NoTls, SimpleQueryMess
 const CONTENDERS: usize = 6;
 const ROUNDS: i64 = 12;
 
-/// How long anything may take.
+/// The longest time that any operation may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is printed when it has passed.
+/// Reports a check that has passed.
 fn ok(check: &str) {
     println!("ok {check}");
 }
 
-/// Where to is in libpq's variables.
+/// Reads libpq's environment variables.
 fn config() -> Config {
     let variable = |name: &str| env::var(name).unwrap_or_else(|error| panic!("{name}: {error}"));
     let mut config = Config::new();
@@ -54,7 +54,7 @@ async fn main() {
     ok("contended");
 }
 
-/// A connection, and what the server tells it unasked.
+/// A connection, and the asynchronous messages of the server.
 async fn connect(config: &Config) -> (Client, UnboundedReceiver<AsyncMessage>) {
     let (client, mut connection) = config.connect(NoTls).await.unwrap();
     let (tell, told) = unbounded_channel();
@@ -118,7 +118,7 @@ async fn pipeline(config: &Config) {
     let client = client(config).await;
     client.batch_execute("CREATE TEMP TABLE piped (number int CHECK (number <> 13))").await.unwrap();
     let insert = client.prepare("INSERT INTO piped VALUES ($1) RETURNING number").await.unwrap();
-    // The driver sends what is polled together without waiting; every answer must reach its own asker.
+    // The driver pipelines queries that are polled together; every answer must reach its own query.
     let numbers = (0..200_i32).collect::<Vec<_>>();
     let results = join_all(numbers.iter().map(async |number| client.query_one(&insert, &[number]).await)).await;
     for (number, result) in (0..).zip(results) {
@@ -144,7 +144,7 @@ async fn copy(config: &Config) {
     let chunks: Vec<Bytes> = out.try_collect().await.unwrap();
     assert!(chunks.concat() == rows.concat().into_bytes(), "what was copied in comes out differently");
     let mut sink = pin!(client.copy_in("COPY copied FROM STDIN").await.unwrap());
-    // The server may refuse before all has been sent.
+    // The server may refuse before all rows have been sent.
     let sent = sink.send(Bytes::from(rows[..100].concat())).await;
     let ended = match sent {
         Ok(()) => sink.finish().await.map(drop),
@@ -152,7 +152,7 @@ async fn copy(config: &Config) {
     };
     assert_refused(&SqlState::UNIQUE_VIOLATION, ended);
     {
-        // Dropped before its end, which the driver says with CopyFail.
+        // Dropped before its end, which the driver reports with CopyFail.
         let mut sink = pin!(client.copy_in::<_, Bytes>("COPY copied FROM STDIN").await.unwrap());
         sink.send(Bytes::from("20000\tnot to be\n")).await.unwrap();
     }
@@ -167,7 +167,7 @@ async fn cancel(config: &Config) {
     for _ in 0..3 {
         let token = client.cancel_token();
         let (slept, ()) = tokio::join!(client.batch_execute("SELECT pg_sleep(600)"), async {
-            // Before it sleeps there is nothing to cancel.
+            // There is nothing to cancel before the statement sleeps.
             let until_it_sleeps = async {
                 while watcher.query_one(sleeps, &[&process]).await.unwrap().get::<_, i64>(0) == 0 {
                     sleep(Duration::from_millis(10)).await;
@@ -214,7 +214,7 @@ async fn rollback(config: &Config) {
     transaction.execute("INSERT INTO kept VALUES (2)", &[]).await.unwrap();
     let savepoint = transaction.savepoint("here").await.unwrap();
     assert_refused(&SqlState::UNIQUE_VIOLATION, savepoint.execute("INSERT INTO kept VALUES (2)", &[]).await);
-    // Dropped, not committed: the driver sends the rollback when it next sends anything.
+    // Dropped, not committed: the driver sends the rollback with its next message.
     drop(savepoint);
     transaction.execute("INSERT INTO kept VALUES (3)", &[]).await.unwrap();
     transaction.commit().await.unwrap();

@@ -1,11 +1,11 @@
-//! What a client says: which statement comes next, and by which messages it is sent.
+//! The messages of a client: chooses the next statement, and how it is sent.
 
 use super::super::server::COUNTERS;
 use super::{Client, Sent, StatementKind, Unit};
 use crate::choices::Choices;
 
 impl Client {
-    /// Asks for the end of the transaction, if one is open and nothing else is being done; whether it did.
+    /// Requests the end of the transaction, if one is open and no unit is outstanding; returns whether it did.
     pub fn finish(&mut self) -> bool {
         let speaks = self.units.is_empty() && self.status != b'I';
         if speaks {
@@ -14,12 +14,12 @@ impl Client {
         speaks
     }
 
-    /// Says something more; mostly after an answer, sometimes before it.
+    /// Sends another unit, usually after an answer, sometimes before it.
     pub fn speak(&mut self, choices: &mut Choices<'_>) {
         if self.units.len() > 3 || (!self.units.is_empty() && !choices.once_in(8)) {
             return;
         }
-        // What is said before an answer must be right whatever the answer is.
+        // A unit sent before an answer must be valid for every answer.
         let status = if self.units.is_empty() { self.status } else { self.expected };
         match status {
             b'E' => match choices.below(4) {
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// Reads or changes counters, in one of the ways there are.
+    /// Reads or changes counters, in one of several ways.
     fn touch(&mut self, choices: &mut Choices<'_>) {
         let way = choices.below(8);
         let mut line = || self.line(choices);
@@ -78,7 +78,7 @@ impl Client {
         }
     }
 
-    /// A statement that no other is like.
+    /// A statement that differs from all others.
     fn line(&mut self, choices: &mut Choices<'_>) -> String {
         self.next_line += 1;
         let (number, counter) = (self.next_line, choices.below(COUNTERS));
@@ -88,7 +88,7 @@ impl Client {
         }
     }
 
-    /// A block of which every unit is sent before any answer.
+    /// A block whose units are all sent before any answer.
     fn whole_transaction(&mut self, choices: &mut Choices<'_>) {
         if !self.units.is_empty() {
             return;
@@ -115,7 +115,7 @@ impl Client {
         }
     }
 
-    /// Runs what was prepared, if it is there.
+    /// Runs a prepared statement, if it exists.
     fn run_prepared(&mut self, choices: &mut Choices<'_>) {
         let name = choices.below(2);
         if !self.prepared[name] || !self.units.is_empty() {
@@ -125,7 +125,7 @@ impl Client {
         let number = self.next_line.to_string();
         self.bind(["", "s"][name], &number);
         self.message(b'S', &[]);
-        // Which counter is of no importance to the comparison: the number tells the lines apart.
+        // The comparison does not depend on the counter: the number makes the lines unique.
         self.expect(&[(StatementKind::Touch, &format!("WHERE {number} = {number}"))], true);
     }
 
@@ -152,7 +152,7 @@ impl Client {
             self.bind("", "");
         }
         self.message(b'S', &[]);
-        // It would be there, and is of no use: it has another text than the others expect.
+        // It would exist, but its text is not one that the other units expect.
         self.prepared[0] = false;
         self.expect(statements, true);
     }
