@@ -85,7 +85,7 @@ pub enum Verdict {
     Inherit,
     /// Roll the holder back at once.
     Preempt,
-    /// Roll the holder back if it waits for a lock now, or as soon as it does while it still blocks the requester.
+    /// Makes it from its name; `None` if that is not its name.
     PreemptIfWaiting,
     /// Roll the holder back if it still blocks the requester after this time.
     PreemptAfter(Duration),

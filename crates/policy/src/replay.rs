@@ -1,11 +1,9 @@
 //! Replay: decides whether a transaction that was rolled back for another one, or by the server, may run again without
 //! its client noticing.
+//! A host that replays compares every answer that the client already has with the new one, and gives up if they differ.
+//! This module decides what no comparison would show: whether another run could do something twice, or something else.
 //!
-//! A host that replays compares every answer that the client already has with the new one, and gives up if they
-//! differ. This module decides what no comparison would show: whether a second run could do something twice, or
-//! something else.
-//!
-//! What must not be run twice in one transaction, or is not undone by rolling back:
+//! Statements that must not be run twice in one transaction, or are not undone by a rollback:
 //!
 //! | name | what |
 //! |---|---|
@@ -26,7 +24,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What must not be run twice in one transaction, or is not undone by rolling back.
+/// A reason why a transaction must not be run twice, or is not undone by a rollback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the table of the module says what each is")]
 pub enum Unsafe {
@@ -92,18 +90,18 @@ impl Serialize for Unsafe {
     }
 }
 
-/// What is known of a transaction that was rolled back.
+/// The facts of a transaction that was rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayFacts {
-    /// Whether its class is not to be replayed.
+    /// Whether replay is off for its class.
     pub is_off: bool,
     /// Whether anything that may commit was sent: COMMIT, PREPARE TRANSACTION, or a text that was not read. It may have
     /// been carried out.
     pub commit_sent: bool,
-    /// Whether it is a single unit outside of a block, which commits by itself, and its client has got a part of the answer: the
-    /// second answer could differ when the commit can no longer be taken back.
+    /// Whether it is a single unit outside of a block, which commits by itself, and its client has received a part of
+    /// the answer: the second answer could differ when the commit can no longer be undone.
     pub answered: bool,
-    /// How many units were sent and not answered to the end: at most one if the client waits for each answer.
+    /// How many units were sent and not fully answered: at most one if the client waits for each answer.
     pub units_outstanding: u32,
     /// How many bytes the client has sent since the transaction began.
     pub bytes: u64,
@@ -115,24 +113,24 @@ pub struct ReplayFacts {
     pub attempts_max: u32,
     /// Why it must not be run twice.
     pub unsafe_because: Option<Unsafe>,
-    /// Whether its client could go on from a savepoint after the error, so that an attempt to replay it would take that away.
+    /// Whether its client could continue from a savepoint after the error; an attempt to replay would prevent that.
     pub could_go_on: bool,
 }
 
-/// Why a transaction is not run again; its client hears that it was rolled back.
+/// Why a transaction is not replayed; its client receives the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NoReplay {
     /// The settings forbid it.
     Off,
     /// It may have been committed.
     CommitSent,
-    /// It commits by itself, and its client has got a part of the answer.
+    /// It commits by itself, and its client has received a part of the answer.
     Answered,
     /// Something in it must not be run twice.
     Unsafe(Unsafe),
-    /// It has used savepoints, and its client may go on from one of them after the server's own error.
+    /// It has used savepoints, and its client may continue from one of them after the server's own error.
     Savepoint,
-    /// The client had sent more before it got an answer, and which of it was carried out is not known.
+    /// The client had sent more before it received an answer, and it is not known which of that was carried out.
     Pipeline,
     /// It has sent more than is kept.
     TooLong,
@@ -176,7 +174,7 @@ impl fmt::Display for NoReplay {
     }
 }
 
-/// Whether a transaction may be run again. If several reasons forbid it, the gravest is returned.
+/// Whether a transaction may be replayed. If several reasons forbid it, the gravest is returned.
 pub fn may_replay(facts: &ReplayFacts) -> Result<(), NoReplay> {
     if facts.is_off {
         return Err(NoReplay::Off);
