@@ -5,15 +5,14 @@
 //! relative to the mean, a block shares the drift of the machine, and settings may differ in their noise.
 //!
 //! # The method
-//! An [`estimate`] is Student's t interval on a setting's own runs; a ratio of two settings that ran in the same blocks is
-//! Student's t interval on the logarithms of the ratios in each block, so that the drift that a block shares cancels
+//! An [`estimate`] is Student's t interval on a setting's own runs; a ratio of two settings that ran in the same blocks
+//! is Student's t interval on the logarithms of the ratios in each block, so that the drift that a block shares cancels
 //! ([`verdict`] explains how claims follow). The spread is not pooled with that of other settings. Pooling looks
-//! attractive with
-//! two or three repeats, but its intervals cover 79 % for the noisiest of 30 settings whose noise differs fivefold, and no test
-//! of homogeneity sees that in so few runs. A percentile bootstrap of three runs covers 75 %. The tests show all of this by
-//! simulation: 2 to 10 repeats, normal and log-normal noise of 1 to 30 %, alike or up to thirtyfold uneven, drift within and
-//! between blocks, missing runs, one run in 33 far off. Intervals cover 93 to 97 % for each setting by itself; outliers,
-//! which are reported and never dropped, make them wider.
+//! attractive with two or three repeats, but its intervals cover 79 % for the noisiest of 30 settings whose noise
+//! differs fivefold, and no test of homogeneity sees that in so few runs. A percentile bootstrap of three runs covers
+//! 75 %. The tests show all of this by simulation: 2 to 10 repeats, normal and log-normal noise of 1 to 30 %, alike or
+//! up to thirtyfold uneven, drift within and between blocks, missing runs, one run in 33 far off. Intervals cover 93 to
+//! 97 % for each setting by itself; outliers, which are reported and never dropped, make them wider.
 //!
 //! The cost is wide intervals for experiments with two blocks (t is 12.7). Three blocks are far better (4.3), five are
 //! good (2.8).

@@ -32,7 +32,7 @@ impl CacheUse {
     /// Reads `polluting`, `depends`, `sensitive`, or a mask as `0xf0`.
     ///
     /// # Errors
-    /// What is wrong with the text, and which forms are accepted.
+    /// A message with the mistake and the accepted forms.
     pub fn parse(text: &str) -> Result<CacheUse, String> {
         if let Some(class) = CacheClass::ALL.into_iter().find(|class| class.name() == text) {
             return Ok(CacheUse::Class(class));

@@ -134,7 +134,7 @@ fn is_literal(pattern: &Pattern) -> bool {
     !pattern.as_str().contains(['*', '?', '['])
 }
 
-/// A class, and who may choose it.
+/// A class, and the users that may choose it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassTerms {
     /// Its name, as in `SET plimsoll.class = 'name'`.

@@ -37,7 +37,7 @@ const WAITS: f64 = 0.05;
 /// The CPU use of the work in a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuSeen {
-    /// The length of the window; a fraction of a second.
+    /// The length of the window, below one second.
     pub window: Duration,
     /// The number of cores.
     pub cores: u32,

@@ -70,7 +70,7 @@ pub struct DiskBounds {
 /// The activity of a disk in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiskSight {
-    /// The length of the interval; a fraction of a second.
+    /// The length of the interval, below one second.
     pub window: Duration,
     /// Important transactions with a statement that the server was executing, on average.
     pub important: f64,

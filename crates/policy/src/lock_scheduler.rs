@@ -85,7 +85,7 @@ pub enum Verdict {
     Inherit,
     /// Roll the holder back at once.
     Preempt,
-    /// Makes it from its name; `None` if that is not its name.
+    /// Roll the holder back if it waits for a lock now, or as soon as it does while it still blocks the requester.
     PreemptIfWaiting,
     /// Roll the holder back if it still blocks the requester after this time.
     PreemptAfter(Duration),
@@ -118,17 +118,17 @@ pub trait LockScheduler: Debug + Send + Sync {
 pub struct LockSchedulerKind {
     /// The name, with the parameter that is to be put in: `pow`, `cr(d)`.
     pub name: &'static str,
-    /// What it does, in a few words, for people.
+    /// A short description, for people.
     pub about: &'static str,
     /// A name that can be used as it is.
     pub example: &'static str,
     /// The policies by which a governor decides as it does; none if it would have to order the queues of a server.
     pub at_server: &'static [PreemptionKind],
-    /// Makes it from its name; `None` if that is not its name.
+    /// Makes the scheduler from its name; `None` for other names.
     pub(crate) make: fn(&str) -> Option<Arc<dyn LockScheduler>>,
 }
 
-/// Every scheduler there is, in the order of the table in the module documentation.
+/// All schedulers, in the order of the table in the module documentation.
 pub static LOCK_SCHEDULERS: &[LockSchedulerKind] =
     &[standard::KIND, nprio::KIND, nprio_inherit::KIND, pabort::KIND, pow::KIND, conditional_restart::KIND, wdl::KIND];
 

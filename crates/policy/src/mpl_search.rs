@@ -61,7 +61,7 @@ const REST: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs
 /// A limit is removed after it was unused for this long.
 const UNUSED: Duration = Duration::from_secs(10);
 
-/// What ended and what ran in about a second.
+/// Observations of about one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MplSeen {
     /// More important transactions that ended.
@@ -238,8 +238,7 @@ impl MplSearch {
         }
     }
 
-    /// One step, about once per second: takes what was seen since the last step, and returns the move that follows, if
-    /// any.
+    /// One step, about once per second: takes the observations since the last step, and returns the move, if any.
     pub fn step(&mut self, now: Duration, bounds: MplBounds, seen: &MplSeen) -> Option<MplMove> {
         if self.mpl.is_some() {
             if seen.refused > 0 {

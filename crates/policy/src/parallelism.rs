@@ -110,7 +110,7 @@ pub struct ParallelismKind {
     pub about: &'static str,
     /// A name that can be used as it is.
     pub example: &'static str,
-    /// Makes it from its name; `None` if that is not its name.
+    /// Makes the policy from its name; `None` for other names.
     make: fn(&str) -> Option<Arc<dyn ParallelismPolicy>>,
 }
 

@@ -7,7 +7,7 @@
 //! - `PreemptIfWaiting` is carried out if the holder waits now, and otherwise left for the next look; `PreemptAfter(d)`
 //!   is carried out if it has blocked the waiter for `d` or longer.
 //! - Transactions that are not ours, or can no longer be rolled back, block others and are not touched. The scheduler
-//!   is therefore asked about every transaction that a waiter waits for, also indirectly. Each chain is followed until
+//!   is therefore asked about every transaction that a waiter waits for, even indirectly. Each chain is followed until
 //!   a transaction is rolled back, because the transactions behind it then no longer block the waiter.
 //! - [`decide`] leaves transactions in a cycle alone. [`cycles`] chooses the victim that breaks a cycle, without a more important
 //!   waiter. A cycle without a possible victim is left to the server, which finds deadlocks and aborts one of their transactions.

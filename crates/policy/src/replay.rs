@@ -1,5 +1,6 @@
 //! Replay: decides whether a transaction that was rolled back for another one, or by the server, may run again without
 //! its client noticing.
+//!
 //! A host that replays compares every answer that the client already has with the new one, and gives up if they differ.
 //! This module decides what no comparison would show: whether another run could do something twice, or something else.
 //!

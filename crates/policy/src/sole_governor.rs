@@ -1,7 +1,7 @@
 //! Which of several governors of one server works beside it, so that no two of them change the same server processes.
 //!
-//! Governors find each other by their connections to the server. Each decides for itself from what it sees there, and
-//! all that see the same reach the same answer:
+//! Governors find each other by their connections to the server. Each decides for itself by the connections that
+//! it sees, and all that see the same reach the same answer:
 //!
 //! - A governor in the connection path goes before all beside the server: its clients' sessions are its own, and cannot
 //!   be distinguished from others.

@@ -2,7 +2,7 @@
 
 use crate::stack::{Locality, Program, shared_hit_rates};
 
-/// The cause by which requests become slower.
+/// The cause for which requests become slower in a mix.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Slowdown {
     /// Nothing: demands as alone. The baseline of a plain queueing model.

@@ -1,4 +1,4 @@
-//! What is remembered of query templates: the degrees and the times of their runs.
+//! The history of query templates: the degrees and the times of their runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub struct Decision {
     shape: String,
 }
 
-/// What was learned of all templates.
+/// The results of learning, for all templates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParallelismFigures {
     /// The policy's name.
@@ -73,7 +73,7 @@ pub struct ParallelismFigures {
     pub unknown: BTreeMap<String, u64>,
 }
 
-/// What was learned of one template.
+/// The results of learning, for one template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TemplateFigures {
     /// Its text without literals.
@@ -195,7 +195,7 @@ impl DegreeLearner {
         known
     }
 
-    /// What was learned so far.
+    /// The results of learning so far.
     pub fn figures(&self) -> ParallelismFigures {
         let mut figures = ParallelismFigures {
             policy: self.policy.name().into_owned(),

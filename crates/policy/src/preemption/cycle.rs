@@ -24,6 +24,7 @@ pub struct Cycle {
 }
 
 /// The cycles of a graph: those that stand first. A transaction that is the victim of one cycle is in no other.
+///
 /// Among those that may be rolled back for a cycle, the victim has the lowest priority; then preferably a client that
 /// will not notice; then the fewest rollbacks so far, so that no transaction loses forever; then the latest start.
 ///

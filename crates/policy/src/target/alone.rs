@@ -28,8 +28,8 @@ impl Alone {
         self.learned
     }
 
-    /// Notes a second, and returns whether the value changes. The first quiet second still has transactions that began
-    /// beside others.
+    /// Notes one second, and returns whether the value changes. The first quiet second still has transactions that
+    /// began beside others.
     pub(super) fn note(&mut self, ended: &Times, is_quiet: bool, percentile: Percentile) -> bool {
         if is_quiet && self.was_quiet {
             self.pool.merge(ended);

@@ -81,7 +81,7 @@ struct Second {
 }
 
 impl Window {
-    /// Adds a second for people. It counts as evidence only if `bound` is known and the last move has taken effect.
+    /// Adds one second for people. It counts as evidence only if `bound` is known and the last move has taken effect.
     pub(super) fn add(&mut self, ended: &Times, bound: Option<Duration>) {
         if let Some(bound) = bound {
             let comfort = bound.mul_f64(COMFORT);
@@ -176,7 +176,7 @@ fn is_more_than(share: f64, hits: u64, count: u64, chance: Chance) -> bool {
     1.0 - fewer < chance.probability
 }
 
-/// An end of Wilson's score interval (1927) for a share of which `hits` in `count` were seen: the upper one, or the
+/// An end of Wilson's score interval (1927) for a share, from `hits` seen in `count`: the upper one, or the
 /// lower one for deviations below 0. It is good also for few transactions and shares near 0, where the normal interval
 /// is not.
 fn wilson(hits: u64, count: u64, z: f64) -> f64 {

@@ -65,7 +65,7 @@ impl Kept {
         }
     }
 
-    /// Processes a second. `is_quiet`: no class below was at work. `is_limited`: levers below are not open.
+    /// Processes one second. `is_quiet`: no class below was at work. `is_limited`: levers below are not open.
     /// `has_settled`: the last move has taken effect. `is_on_trial`: that move was a step back that is not proved yet.
     pub(super) fn note(
         &mut self,

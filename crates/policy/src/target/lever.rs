@@ -1,4 +1,4 @@
-//! Levers: amounts of which a class below may get less, between the operator's limit and a floor.
+//! Levers: amounts that limit a lower class, each between the operator's limit and a floor.
 
 use std::fmt;
 use std::time::Duration;
@@ -34,7 +34,7 @@ impl LeverKind {
         }
     }
 
-    /// The share of the cores that a nice value stands for; nice 19 is 0.
+    /// The share of the cores for a nice value; nice 19 is 0.
     pub fn share_of_nice(nice: i32) -> u64 {
         u64::try_from(NICE_MOST - i64::from(nice)).unwrap_or(0)
     }

@@ -99,8 +99,7 @@ fn kinds() -> Vec<(String, Claims)> {
 }
 
 /// Asserted for each comparison by itself: that of the noisiest is as good as that of the calmest. Outliers widen
-/// intervals
-/// (of ten blocks with two runs each, half have one), so they may cover more than 97 %.
+/// intervals (of ten blocks with two runs each, half have one), so they may cover more than 97 %.
 #[test]
 fn intervals_cover_the_truth_of_each_comparison() {
     for (name, claims) in kinds() {
