@@ -33,7 +33,7 @@
 //! - Each core belongs to one workload. The study's statements share each core between two hardware threads; that slows
 //!   everything that runs beside something else, with or without partitioning, and is not simulated.
 //! - Memory is read only; no line is written back. Instructions and page tables take no cache. There are no conflicts of
-//!   prefetched lines, so that a mask of one way does no harm to a scan, which the study saw; the rule in
+//!   prefetched lines, so a mask of one way does not slow a scan, although it did in the study; the rule in
 //!   `policy::cache_class` never gives one.
 //!
 //! # Sampling
@@ -49,15 +49,16 @@
 //! (`cargo test -p plimsoll-model study -- --nocapture`). They assert directions: which workloads gain, which need more
 //! ways, and that following the scheme costs no workload more than 2 %.
 //!
-//! What holds: where each operator reacts to the cache, and about how much; that a scan in two ways gives the aggregation
-//! back the more, the more its structures fill the cache, and next to nothing where they exceed it; that two ways are too few
-//! for a join with a large bit vector, and 60 % are not; the gain of transactions.
+//! Results that agree: where each operator reacts to the cache, and about how much; that a scan in two ways gives the
+//! aggregation back the more, the more its structures fill the cache, and next to nothing where they exceed it; that
+//! two ways are too few for a join with a large bit vector, and 60 % are not; the gain of transactions.
 //!
-//! What deviates:
-//! - Replacement decides what partitioning gives back: the aggregation of fig. 9 gains 18, 41 and 6 % beside the scan (published:
-//!   20, 21 and 3 to 9 %), and 104, 137 and 7 % with least recent use. **RRIP was chosen knowing that.** Fig. 5 prefers it, too, but
-//!   slightly: simulated throughputs are 12 points from the published ones, and 13 with least recent use. So gains of fig. 9
-//!   and 11 are predicted by constants that know nothing of pairs, and by a replacement that does.
+//! Results that deviate:
+//! - Replacement decides the gain from partitioning: the aggregation of fig. 9 gains 18, 41 and 6 % beside the scan
+//!   (published: 20, 21 and 3 to 9 %), and 104, 137 and 7 % with least recent use. **RRIP was chosen knowing that.**
+//!   Fig. 5 prefers it, too, but slightly: simulated throughputs are 12 points from the published ones, and 13 with
+//!   least recent use. So gains of fig. 9 and 11 are predicted by constants that are independent of pairs, and by a
+//!   replacement that is not.
 //! - Beside a scan an aggregation whose structures fit keeps 0.67 to 0.95 (published: 0.5 to 0.8). The study says
 //!   itself that pollution is no problem with 10^4 groups, where a fifth is lost: the sharing of cores is missing here.
 //! - Beside a join with a small bit vector, an aggregation loses nothing (published: 59 %), and the join neither (37 %). In the study

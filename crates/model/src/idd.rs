@@ -4,7 +4,7 @@
 //! seconds: caches are shared, and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from
 //! instruction rates. Two forms:
 //! - [`thesis`] is its procedure to the letter, for two classes, as a baseline.
-//! - [`predict`] is ours, for any number of classes: real cores, the disk's own curve, a choice of what slows requests down
+//! - [`predict`] is ours, for any number of classes: real cores, the disk's own curve, a choice of slowdowns
 //!   ([`Slowdown`]), waits for a turn at the cores ([`Turns`]) and for threads that queries share, response times from the network itself
 //!   instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained.
 //!

@@ -72,7 +72,7 @@ impl Service {
     }
 }
 
-/// Something that requests need and may have to wait for.
+/// A resource that requests need and may have to wait for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Station {
     /// The name shown to people: `cpu`, `disk`.

@@ -147,7 +147,7 @@ fn interval(drawn: &[Law], value: f64, tail: f64, of: impl Fn(&Law) -> f64) -> I
         let last = values.len().checked_sub(1)?;
         Some(values[(probability * last as f64).round() as usize]).filter(|value| value.is_finite())
     };
-    // The fit itself may lie at a bound of the parameters, beyond what curves drawn around it show.
+    // The fit itself may lie at a bound of the parameters, outside the range of the drawn curves.
     Interval { value, low: at(tail).map(|low| low.min(value)), high: at(1.0 - tail).map(|high| high.max(value)) }
 }
 

@@ -81,7 +81,7 @@ impl FromStr for Priority {
 /// A group of work that is treated alike: `high`, `low`, or one with a name of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Class {
-    /// What people call the group.
+    /// The group's name.
     pub name: String,
     /// The priority of its members, for schedulers.
     pub priority: Priority,

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | user | the user's name, a pattern | at login |
 //! | database | the database's name, a pattern | at login |
-//! | application_name | what the client calls itself, a pattern | at login |
+//! | application_name | the client's `application_name`, a pattern | at login |
 //! | tag | the `class` of a sqlcommenter comment, a pattern | at a transaction's first statement |
 //! | fingerprint | the fingerprint of a text | at a transaction's first statement |
 //!

@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-/// The first weight: a tenth of what a process or group has by default, which is 100.
+/// The first weight: a tenth of the default of a process or group, which is 100.
 const WEIGHT_FIRST: f64 = 10.0;
 const WEIGHT_MIN: f64 = 1.0;
 /// The largest: ten processes.

@@ -74,7 +74,7 @@ pub struct DiskSight {
     pub window: Duration,
     /// Important transactions with a statement that the server was executing, on average.
     pub important: f64,
-    /// Those of them that waited for the disk, on average.
+    /// The number of them that waited for the disk, on average.
     pub waiting: f64,
     /// Statements of important transactions that ended.
     pub ended: u64,

@@ -116,13 +116,13 @@ pub trait LockScheduler: Debug + Send + Sync {
 /// One line of the list of schedulers.
 #[derive(Debug)]
 pub struct LockSchedulerKind {
-    /// The name, with the parameter that is to be put in: `pow`, `cr(d)`.
+    /// The name, with a placeholder for the parameter: `pow`, `cr(d)`.
     pub name: &'static str,
     /// A short description, for people.
     pub about: &'static str,
-    /// A name that can be used as it is.
+    /// An example of a complete name.
     pub example: &'static str,
-    /// The policies by which a governor decides as it does; none if it would have to order the queues of a server.
+    /// The governor's policies that use it; empty if it would have to order the queues of a server.
     pub at_server: &'static [PreemptionKind],
     /// Makes the scheduler from its name; `None` for other names.
     pub(crate) make: fn(&str) -> Option<Arc<dyn LockScheduler>>,
@@ -137,7 +137,7 @@ pub fn lock_scheduler(name: &str) -> Option<Arc<dyn LockScheduler>> {
     LOCK_SCHEDULERS.iter().find_map(|kind| (kind.make)(name))
 }
 
-/// What the schedulers that know priorities share: the most urgent waiter first, and one verdict on every holder below the
+/// The base of the schedulers with priorities: the most urgent waiter first, and one verdict on every holder below the
 /// requester.
 #[derive(Debug)]
 struct ByPriority {

@@ -210,7 +210,7 @@ struct Window {
     seconds: u64,
 }
 
-/// What a measurement has shown.
+/// The result of a measurement.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
     /// Important transactions per second, and their mean time in seconds.

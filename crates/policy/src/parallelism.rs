@@ -32,7 +32,7 @@ pub use history::{Assigned, Convergence, DegreeHistory, LoadBucket};
 pub use learner::{Decision, DegreeLearner, ParallelismFigures, ParallelismLimits, TemplateFigures};
 pub use template::template as query_template;
 
-/// The largest degree that can be asked for.
+/// The largest degree that can be requested.
 pub const DEGREE_MAX: u32 = 1024;
 
 /// The facts of a pipeline before it runs.
@@ -104,11 +104,11 @@ pub trait ParallelismPolicy: Debug + Send + Sync {
 /// One line of the list of policies.
 #[derive(Debug)]
 pub struct ParallelismKind {
-    /// The name, with the parameter that is to be put in: `static(n)`.
+    /// The name, with a placeholder for the parameter: `static(n)`.
     pub name: &'static str,
     /// A short description, for people.
     pub about: &'static str,
-    /// A name that can be used as it is.
+    /// An example of a complete name.
     pub example: &'static str,
     /// Makes the policy from its name; `None` for other names.
     make: fn(&str) -> Option<Arc<dyn ParallelismPolicy>>,

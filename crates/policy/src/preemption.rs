@@ -155,11 +155,11 @@ pub enum Action {
 /// A policy of a governor, in the list of the scheduler that decides for it.
 #[derive(Debug)]
 pub struct PreemptionKind {
-    /// The name, with the parameter that is to be put in: `pow`, `after(d)`. The parameter is the scheduler's.
+    /// The name, with a placeholder for the parameter: `pow`, `after(d)`. The parameter is the scheduler's.
     pub name: &'static str,
     /// A short description, for people.
     pub about: &'static str,
-    /// A name that can be used as it is.
+    /// An example of a complete name.
     pub example: &'static str,
     /// Whether the scheduler's decisions are carried out; otherwise they are only counted.
     pub acts: bool,

@@ -2,13 +2,13 @@
 //! its client noticing.
 //!
 //! A host that replays compares every answer that the client already has with the new one, and gives up if they differ.
-//! This module decides what no comparison would show: whether another run could do something twice, or something else.
+//! This module decides what no comparison shows: whether another run could do something twice or differently.
 //!
 //! Statements that must not be run twice in one transaction, or are not undone by a rollback:
 //!
 //! | name | what |
 //! |---|---|
-//! | copy | COPY: what was copied is not kept |
+//! | copy | COPY: the copied data are not kept |
 //! | listen | LISTEN or UNLISTEN |
 //! | temporary-table | a temporary table is made, or named by its schema |
 //! | session-lock | an advisory lock of the session is taken or released |
@@ -17,8 +17,8 @@
 //! | function | a function, trigger or view has effects that are not known to end with the transaction |
 //! | prepared-statement | a prepared statement is made or dropped by SQL, or an older one closed |
 //! | outside-effect | something beyond the transaction is changed, or may be: dblink, signals to processes, CALL, VACUUM |
-//! | refused | the governor has refused a statement in it, which no server would refuse again |
-//! | function-call | a function is called by number, whatever it does |
+//! | refused | the governor has refused a statement in it, which a server would accept in a replay |
+//! | function-call | a function is called by number |
 //! | unread | a message too large to be looked at |
 
 use std::fmt;
@@ -60,7 +60,7 @@ impl Unsafe {
         Unsafe::Unread,
     ];
 
-    /// The word used in metrics and logs; it stays as it is.
+    /// The word used in metrics and logs; it must not change.
     pub fn name(self) -> &'static str {
         match self {
             Unsafe::Copy => "copy",
@@ -135,7 +135,7 @@ pub enum NoReplay {
     Pipeline,
     /// It has sent more than is kept.
     TooLong,
-    /// It was run again as often as it may.
+    /// It has reached its limit of replays.
     TooOften,
 }
 
@@ -154,7 +154,7 @@ impl NoReplay {
         others.into_iter().chain(Unsafe::ALL.map(NoReplay::Unsafe))
     }
 
-    /// The word used in metrics and logs; it stays as it is.
+    /// The word used in metrics and logs; it must not change.
     pub fn name(self) -> &'static str {
         match self {
             NoReplay::Off => "off",

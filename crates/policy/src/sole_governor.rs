@@ -1,4 +1,5 @@
-//! Which of several governors of one server works beside it, so that no two of them change the same server processes.
+//! Which of several governors of one server is active beside it, so that no two of them change the same server
+//! processes.
 //!
 //! Governors find each other by their connections to the server. Each decides for itself by the connections that
 //! it sees, and all that see the same reach the same answer:

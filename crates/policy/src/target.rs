@@ -2,7 +2,7 @@
 //!
 //! A [`Target`] such as `p95 < 20ms` or `p95 < 1.3 x alone` is the promise to a class. [`TargetController`] keeps it: once per
 //! second it receives the response times of each class and how much the classes below use of each lever, and it moves levers
-//! ([`LeverKind`]) of those classes between what the operator allows and a floor. It reads no clock and no settings.
+//! ([`LeverKind`]) of those classes between the operator's limit and a floor. It reads no clock and no settings.
 //!
 //! How it decides, for `pQ < bound`:
 //!

@@ -28,7 +28,7 @@ pub fn is_sampled(place: u32, sampling: u32) -> bool {
 /// Which line of a set is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replacement {
-    /// The one whose last use is longest ago.
+    /// The line that was last used the longest time ago.
     LeastRecentlyUsed,
     /// Re-reference interval prediction with two bits (Jaleel and others, ISCA 2010): a line that was used again stays for
     /// longer than one that was read once, as in a scan. Large caches of processors do something of this kind.

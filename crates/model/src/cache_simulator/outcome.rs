@@ -5,7 +5,7 @@
 pub struct CoreFigures {
     /// Lines that were read, whether their sets are simulated or not.
     pub references: u64,
-    /// Those of them whose sets are simulated. The ratios below rest on these.
+    /// The references to simulated sets. The ratios below are based on these.
     pub sampled: u64,
     /// Sampled references found in the core's own cache.
     pub private_hits: u64,

@@ -81,7 +81,7 @@ fn knees_land_within_one_step() {
     }
 }
 
-/// Allocations are few and apart, so an interval that covers at all covers often: there is no upper bound to test, but it
+/// Allocations are few and apart, so intervals that cover do so often: there is no upper bound to test, but it
 /// must be narrow enough to be of use.
 #[test]
 fn intervals_cover_the_true_knee() {

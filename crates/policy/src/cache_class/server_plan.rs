@@ -24,7 +24,7 @@
 //! - EXPLAIN does not show how many pages a sequential scan reads. Its cost has a page of 8 KiB as its unit, so the
 //!   cost bounds the pages. A `Limit` above it stops the scan, so the limit's cost bounds it too.
 //! - Numbers of groups are estimated worst. A table of groups is small only if one ten times as large were. A multiple
-//!   of 200 groups is no estimate: 200 is what the planner assumes of a column without statistics.
+//!   of 200 groups is not an estimate: the planner assumes 200 for a column without statistics.
 
 use super::{COMPARABLE_LEAST, COMPARABLE_MOST, CacheClass, CacheOperator};
 
@@ -76,7 +76,7 @@ const SMALL_FUNCTIONS: [&[&str]; 8] = [
     &["bpchar", "character", "decimal", "interval", "numeric", "time", "timestamp", "varchar", "varying"],
 ];
 
-/// What EXPLAIN shows of a node of a plan, with costs and output columns.
+/// A node of a plan as EXPLAIN shows it, with costs and output columns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlanNode {
     /// `Node Type`, such as `Seq Scan`.
@@ -148,7 +148,7 @@ pub fn plan_class(plan: &PlanNode, memory: PlanMemory) -> PlanVerdict {
     })
 }
 
-/// What a walk over a plan has found so far.
+/// The findings of a walk over a plan so far.
 struct Survey {
     memory: PlanMemory,
     /// Bytes that sequential scans may read.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-/// Times kept of one way to run a query; older ones say less about now.
+/// Times kept of one way to run a query; older ones are less relevant.
 const TIMES_MAX: usize = 8;
 
 /// The standard deviation of a time's logarithm that is assumed before any was repeated, and how many repeats that is worth.

@@ -199,7 +199,7 @@ impl DegreeSearch {
         self.reference = self.times(&self.best).cloned().unwrap_or_default();
     }
 
-    /// The pipeline that keeps the query longest, of those that can still grow.
+    /// The pipeline with the most time, among those that can still grow.
     fn dearest(&self) -> Option<usize> {
         let all: Duration = self.costs.iter().map(|cost| cost.wall).sum();
         let may_grow = |pipeline: usize| {

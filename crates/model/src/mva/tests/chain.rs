@@ -88,7 +88,7 @@ fn steady(network: &Network) -> (Vec<State>, Vec<f64>) {
     (states, probabilities)
 }
 
-/// All ways to put the clients of each class to its places.
+/// All ways to distribute the clients of each class over its places.
 fn states(network: &Network) -> Vec<State> {
     let mut states: Vec<State> = vec![Vec::new()];
     for class in network.classes() {
