@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::network::{Class, Network, Service};
 
-/// Between which figures a class must be.
+/// The bounds of a class's figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
     /// Requests per second, at least.
@@ -37,8 +37,9 @@ impl Bounds {
     }
 }
 
-/// The least mean response time of `clients` with `demands_s` at stations that each serve one second in a second, and mean think
-/// time `think_s`: the sum of demands, or what the bottleneck's queue makes of it, whichever is more (McWherter, formula 4.5).
+/// The least mean response time of `clients` with `demands_s` at stations with one second of service per second each,
+/// and mean think time `think_s`: the larger of the sum of demands and the wait in the bottleneck's queue (McWherter,
+/// formula 4.5).
 pub fn response_least_s(clients: f64, think_s: f64, demands_s: &[f64]) -> f64 {
     let most = demands_s.iter().copied().fold(0.0, f64::max);
     demands_s.iter().sum::<f64>().max(clients * most - think_s)
@@ -51,7 +52,7 @@ pub fn asymptotic(network: &Network) -> Vec<Option<Bounds>> {
 
 fn of_class(network: &Network, class: &Class) -> Bounds {
     let everybody = network.population();
-    // Seconds at a station for each second of demand, with each number of requests there.
+    // Seconds at a station for each second of demand, with each number of requests present.
     let stretches =
         |service: &Service| (1..=everybody).map(|present| present as f64 / service.rate(present)).collect::<Vec<_>>();
     let (mut least_s, mut most_s, mut saturated_s) = (0.0, 0.0, 0.0_f64);

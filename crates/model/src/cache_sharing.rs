@@ -9,16 +9,18 @@
 //! ```text
 //! t(c) = 1/v(c) * integral from 0 to c of v(x)/fill(x) dx
 //! ```
-//! to touch that much: `fill(x)/v(x)` are its new lines per request while `x` of them are held, and `v(c)` is its speed, requests per second, with
-//! its share. This is the footprint of [`stack`](crate::stack) with turns that are short. Shares are those with `t1(c1) = t2(c2)` that fill
-//! the cache together. What is assumed: eviction of the least recently used line, no lines in common, enough bandwidth of memory for both, and cores for both.
-//! Where all of that is so, speeds of simulated operators are within 3 % of the speed alone (a test).
+//! to touch that much: `fill(x)/v(x)` are its new lines per request while `x` of them are held, and `v(c)` is its
+//! speed, requests per second, with its share. This is the footprint of [`stack`](crate::stack) with turns that are
+//! short. Shares are those with `t1(c1) = t2(c2)` that fill the cache together. The assumptions: eviction of the least
+//! recently used line, no lines in common, enough memory bandwidth for both, and cores for both. Where all of them
+//! hold, speeds of simulated operators are within 3 % of the speed alone (a test).
 //!
 //! # Bounds without them
-//! Speeds alone do not give shares. They say how many misses a workload gains with less cache, but not how many it has anyway: a stream
-//! through memory and a loop in a core's own cache both have a flat curve, and the one takes all of a shared cache and the other none of it. A
-//! test has these two. Without fill rates a workload therefore has something between all that others cannot take, and all that it may fill. The result
-//! is then bounds, and its speed with an equal share between them.
+//! Speeds alone do not give shares. They show how many misses a workload gains with less cache, but not how many it has
+//! anyway: a stream through memory and a loop in a core's own cache both have a flat curve, but the stream takes all of
+//! a shared cache and the loop none of it. A test has these two. Without fill rates a workload's part therefore lies
+//! between the part that others cannot take and all that it may fill. The result is then bounds, and its speed with an
+//! equal share between them.
 
 /// A workload alone with a part of the cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -27,7 +29,8 @@ pub struct Point {
     pub cache: f64,
     /// Requests per second.
     pub speed: f64,
-    /// What it brought into the cache per second, in any unit that both workloads of a pair have in common; `None` if that was not measured.
+    /// The amount that it brought into the cache per second, in any unit common to both workloads of a pair; `None` if
+    /// that was not measured.
     pub fill: Option<f64>,
 }
 
@@ -62,13 +65,13 @@ impl Curve {
         self.points[self.points.len() - 1].cache
     }
 
-    /// Speed with so much cache: on the line between two measurements, and beyond them as at the nearest.
+    /// The speed with this much cache: on the line between two measurements, and beyond them as at the nearest.
     pub fn speed(&self, cache: f64) -> f64 {
         let at = |point: &Point| Some(point.speed);
         self.interpolated(cache, at).expect("every point has a speed")
     }
 
-    /// What it brings into the cache per second, as for [`speed`](Self::speed); `None` if one of the measurements lacks it.
+    /// The fill rate, as for [`speed`](Self::speed); `None` if one of the measurements lacks it.
     pub fn fill(&self, cache: f64) -> Option<f64> {
         self.interpolated(cache, |point| point.fill)
     }
@@ -91,17 +94,18 @@ pub struct Shared {
     pub speed: Option<f64>,
     /// Its speed with an equal share.
     pub speed_equal: f64,
-    /// Its speed with all that others cannot take from it. Below the least cache that it was measured with, the speed is taken to be as there.
+    /// Its speed with only the part that others cannot take. Below the least cache that it was measured with, the speed
+    /// is taken to be as there.
     pub speed_least: f64,
     /// Its speed with all that it may fill.
     pub speed_most: f64,
 }
 
-/// Steps in which times are summed up, and at which a division of the cache is looked for.
+/// Steps in which times are summed up and a division of the cache is searched for.
 const STEPS: usize = 1024;
 
-/// What two workloads do in a cache of which each may fill `may_fill`, in the unit of their curves. Masks of ways are nested: the smaller one is
-/// part of the larger one.
+/// The shares and speeds of two workloads in a cache where each may fill its `may_fill`, in the unit of their curves.
+/// Masks of ways are nested: the smaller one is part of the larger one.
 pub fn share_cache(curves: [&Curve; 2], cache: f64, may_fill: [f64; 2]) -> [Shared; 2] {
     let may_fill = may_fill.map(|amount| amount.clamp(0.0, cache));
     let filled = may_fill[0].max(may_fill[1]);

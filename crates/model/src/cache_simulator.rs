@@ -24,47 +24,50 @@
 //! assert!(throughput_of(0x3) > throughput_of(0xffff));
 //! ```
 //!
-//! # What is simulated, and what is not
+//! # Scope
 //!
-//! - The shared cache of the study's processor is inclusive: what it evicts leaves private caches, too.
-//! - Which line the shared cache replaces is not documented. It protects lines that were used again ([`Replacement::Rrip`]);
-//!   strictly least recent use is there to compare with. Private caches replace by least recent use.
-//! - A core is a workload's own. The study's statements share each core between two hardware threads; that slows
+//! - The shared cache of the study's processor is inclusive: a line that it evicts leaves private caches, too.
+//! - Which line the shared cache replaces is not documented. Here it protects lines that were used again
+//!   ([`Replacement::Rrip`]); strict least recent use is available for comparison. Private caches replace by least
+//!   recent use.
+//! - Each core belongs to one workload. The study's statements share each core between two hardware threads; that slows
 //!   everything that runs beside something else, with or without partitioning, and is not simulated.
 //! - Memory is read only; no line is written back. Instructions and page tables take no cache. There are no conflicts of
-//!   prefetched lines, so that a mask of one way does no harm to a scan, which the study saw; the rule in
+//!   prefetched lines, so a mask of one way does not slow a scan, although it did in the study; the rule in
 //!   `policy::cache_class` never gives one.
 //!
 //! # Sampling
 //!
-//! If one set in n is simulated, these sets do exactly what they would do in the whole simulation as long as time is the
-//! same; time is estimated from them. Throughputs agree within 3 % with those of all sets (a test, with one in 8 of small
-//! caches; large caches have more sets and agree better).
+//! If one set in n is simulated, these sets behave exactly as in the whole simulation as long as time is the same; time
+//! is estimated from them. Throughputs agree within 3 % with those of all sets (a test, with one in 8 of small caches;
+//! large caches have more sets and agree better).
 //!
 //! # Published against simulated
 //!
-//! Constants are calibrated on single operators (NO fig. 4 to 6) and nothing else. What they say about pairs (fig. 9 to 12)
-//! is a prediction. The tests in `tests/study.rs` print published figures beside simulated ones with a grade
-//! (`cargo test -p plimsoll-model study -- --nocapture`). They assert directions: who gains, who needs more ways, and that
-//! following the scheme costs no workload more than 2 %.
+//! Constants are calibrated on single operators (NO fig. 4 to 6) and nothing else. Results for pairs (fig. 9 to 12) are
+//! predictions. The tests in `tests/study.rs` print published figures beside simulated ones with a grade
+//! (`cargo test -p plimsoll-model study -- --nocapture`). They assert directions: which workloads gain, which need more
+//! ways, and that following the scheme costs no workload more than 2 %.
 //!
-//! What holds: where each operator reacts to the cache, and about how much; that a scan in two ways gives the aggregation
-//! back the more, the more its structures fill the cache, and next to nothing where they exceed it; that two ways are too few
-//! for a join with a large bit vector, and 60 % are not; the gain of transactions.
+//! Results that agree: where each operator reacts to the cache, and about how much; that a scan in two ways gives the
+//! aggregation back the more, the more its structures fill the cache, and next to nothing where they exceed it; that
+//! two ways are too few for a join with a large bit vector, and 60 % are not; the gain of transactions.
 //!
-//! What deviates:
-//! - Replacement decides what partitioning gives back: the aggregation of fig. 9 gains 18, 41 and 6 % beside the scan (published:
-//!   20, 21 and 3 to 9 %), and 104, 137 and 7 % with least recent use. **RRIP was chosen knowing that.** Fig. 5 prefers it, too, but
-//!   slightly: simulated throughputs are 12 points from the published ones, and 13 with least recent use. So gains of fig. 9
-//!   and 11 are predicted by constants that know nothing of pairs, and by a replacement that does.
-//! - Beside a scan an aggregation whose structures fit keeps 0.67 to 0.95 (published: 0.5 to 0.8). The study says itself that pollution is
-//!   no problem with 10^4 groups, where a fifth is lost: sharing of cores is what is missing.
+//! Results that deviate:
+//! - Replacement decides the gain from partitioning: the aggregation of fig. 9 gains 18, 41 and 6 % beside the scan
+//!   (published: 20, 21 and 3 to 9 %), and 104, 137 and 7 % with least recent use. **RRIP was chosen knowing that.**
+//!   Fig. 5 prefers it, too, but slightly: simulated throughputs are 12 points from the published ones, and 13 with
+//!   least recent use. So gains of fig. 9 and 11 are predicted by constants that are independent of pairs, and by a
+//!   replacement that is not.
+//! - Beside a scan an aggregation whose structures fit keeps 0.67 to 0.95 (published: 0.5 to 0.8). The study says
+//!   itself that pollution is no problem with 10^4 groups, where a fifth is lost: the sharing of cores is missing here.
 //! - Beside a join with a small bit vector, an aggregation loses nothing (published: 59 %), and the join neither (37 %). In the study
 //!   both share cores. The join cannot read faster to pollute more: one whose look-ups in 12 MiB are a third slower in the
 //!   least cache reads its keys at a tenth of the bandwidth at most.
-//! - Alone, an aggregation with a dictionary of 400 MiB reacts less than published (0.61 to 0.88 of its throughput against
-//!   0.46 to 0.69), and a join with a bit vector of 119 MiB more (0.67 against 0.86 to 0.95). Uniform look-ups cannot do
-//!   either, whatever replaces lines: of such a dictionary the whole cache holds an eighth, and of such a bit vector half.
+//! - Alone, an aggregation with a dictionary of 400 MiB reacts less than published (0.61 to 0.88 of its throughput
+//!   against 0.46 to 0.69), and a join with a bit vector of 119 MiB more (0.67 against 0.86 to 0.95). Uniform look-ups
+//!   cannot match either under any replacement: the whole cache holds an eighth of such a dictionary, and half of such
+//!   a bit vector.
 
 mod cache;
 mod execution;

@@ -1,11 +1,12 @@
 //! The needs of a request of a class, from measurements of the class alone.
 //!
-//! A demand is what all requests of a window used, divided by their number (`D = U / X`): CPU seconds, seconds of the disk, instructions. It is
-//! taken over all blocks together, so that a block counts by its requests. A demand that was not measured stays missing, with the reason.
+//! A demand is the total use of all requests in a window, divided by their number (`D = U / X`): CPU seconds, seconds
+//! of the disk, instructions. It is taken over all blocks together, so that a block counts by its requests. A demand
+//! that was not measured stays missing, with the reason.
 //!
-//! Intervals come from the blocks: [`jackknife`] asks what a figure would be without each of them. The figure can be anything that
-//! follows from demands, a predicted response included, so that the intervals of inputs go through to predictions. Blocks are
-//! left out of all classes at once, because classes of one block share its drift.
+//! Intervals come from the blocks: [`jackknife`] takes the figure without each of them. The figure can be anything that
+//! follows from demands, a predicted response included, so that the intervals of inputs carry over to predictions.
+//! Blocks are left out of all classes at once, because classes of one block share its drift.
 
 use thiserror::Error;
 
@@ -17,7 +18,7 @@ pub type Figure = Result<f64, String>;
 /// Fewer requests than this say nothing about a class.
 pub const REQUESTS_LEAST: u64 = 20;
 
-/// What a window of a class alone has shown. Figures are sums over the window, for all requests that were answered in it.
+/// Measurements of a class alone in a window: sums over all requests that were answered in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Requests answered.
@@ -26,7 +27,7 @@ pub struct Block {
     pub response_s: f64,
     /// CPU seconds of all threads that served them, user and kernel, summed over cores.
     pub cpu_s: Figure,
-    /// Cores that were busy with anything else meanwhile, on average: upkeep, and looking.
+    /// Cores that were busy with other work in the window, on average: upkeep, and measuring.
     pub upkeep_cores: f64,
     /// Seconds in which the data disk was busy; where its curve is known, as long as its operations would take one after the other.
     pub disk_s: Figure,
@@ -38,7 +39,7 @@ pub struct Block {
     pub instructions: Figure,
     /// Instructions spent spinning for locks.
     pub spin_instructions: Figure,
-    /// Seconds that clients took between answers and their next requests, beyond the time that they are to think: their own work,
+    /// Seconds that clients took between answers and their next requests, beyond their think time: their own work,
     /// whose CPU seconds are within `cpu_s`.
     pub between_s: Figure,
 }
@@ -46,7 +47,7 @@ pub struct Block {
 /// A class measured alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alone {
-    /// As shown to people.
+    /// The name shown to people.
     pub name: String,
     /// Clients that it had.
     pub population: u32,
@@ -54,7 +55,7 @@ pub struct Alone {
     pub blocks: Vec<Option<Block>>,
 }
 
-/// What a request of a class uses, on average: units as in [`Block`], for one request.
+/// The average use of a request of a class, with the units of [`Block`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Demand {
     /// Seconds from request to answer, alone.
@@ -201,7 +202,7 @@ pub(crate) mod tests {
     fn work_between_requests_is_a_share_of_the_time_at_the_cores() {
         let block = Block { between_s: Ok(3.0), lock_s: Ok(1.0), ..block(10, 0.2, 0.1) };
         let demand = alone(vec![Some(Block { requests: 20, response_s: 3.0, ..block })]).demand(None).unwrap();
-        // Of 3 s, 1 s went to the disk and 1 s to locks; 3 s of its own follow on 1 s at the cores.
+        // Of 3 s, 1 s went to the disk and 1 s to locks; 3 s of client work follow on 1 s at the cores.
         assert!((demand.between_share() - 0.75).abs() < 1e-12, "{demand:?}");
         let unknown = Demand { between_s: Err("clients think".to_owned()), ..demand };
         assert_eq!(unknown.between_share(), 0.0);

@@ -24,18 +24,18 @@ mod tests;
 
 pub use check::Invalid;
 
-/// The percentiles that are told, 0 to 1.
+/// The percentiles that are reported, 0 to 1.
 pub const PERCENTILES: [f64; 3] = [0.5, 0.95, 0.99];
 
-/// A percentile is told only if every run has this many requests beyond it.
+/// A percentile is reported only if every run has this many requests beyond it.
 const BEYOND_LEAST: f64 = 10.0;
 
-/// What requests of a class need at stations.
+/// The demands of a class's requests at stations.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Demands {
     /// Each visit by itself is exponential; means are the network's.
     Exponential,
-    /// Seconds at each station of measured requests, of which each request gets one at random. They stand in place of the
+    /// Seconds at each station of measured requests. Each request draws one of them at random. They replace the
     /// network's means.
     Measured(Vec<Vec<f64>>),
 }
@@ -43,11 +43,11 @@ pub enum Demands {
 /// A lock that requests of a class take.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LockUse {
-    /// Which of [`Settings::lock_sets`]: any of its locks, at random.
+    /// The place of its set in [`Settings::lock_sets`]; any lock of the set is taken, at random.
     pub set: usize,
     /// The share of requests that take it, 0 to 1.
     pub share: f64,
-    /// Before which round it is taken, from 0.
+    /// The round, from 0, before which it is taken.
     pub round: u32,
 }
 
@@ -56,11 +56,11 @@ pub struct LockUse {
 pub struct Behaviour {
     /// Larger is more important.
     pub priority: u8,
-    /// What they need.
+    /// Their demands.
     pub demands: Demands,
     /// How often they go through all stations, at least once.
     pub rounds: u32,
-    /// Locks that they take, by ascending set and round, one of a set at most.
+    /// Locks that they take, by ascending set and round, at most one of each set.
     pub locks: Vec<LockUse>,
 }
 
@@ -70,22 +70,22 @@ impl Default for Behaviour {
     }
 }
 
-/// What is simulated, and for how long.
+/// The settings and the length of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     /// How each class of the network behaves.
     pub behaviours: Vec<Behaviour>,
-    /// Of each station, whether it serves more important classes first. Delays serve everybody.
+    /// Whether each station serves more important classes first. Delays serve all classes alike.
     pub by_priority: Vec<bool>,
     /// How many locks each set has.
     pub lock_sets: Vec<u32>,
     /// Whether more important requests overtake others that wait for a lock.
     pub locks_by_priority: bool,
-    /// Requests of all classes together that each run measures, after a quarter of as many that it does not.
+    /// Requests of all classes together that each run measures, after a warm-up of a quarter as many.
     pub requests: u64,
     /// Independent runs, at least 2.
     pub runs: u32,
-    /// Where chance begins.
+    /// The seed.
     pub seed: u64,
 }
 
@@ -121,7 +121,7 @@ pub struct ClassFigures {
     pub requests: u64,
 }
 
-/// What one run shows of a class.
+/// Observations of a class in one run.
 struct Observed {
     seconds: f64,
     /// Ascending.

@@ -1,12 +1,13 @@
 //! Freshness of an engine with two copies: a row copy for transactions, a column copy for queries, and a delta between them
 //! that threads propagate while neither side stops.
 //!
-//! Three rates decide, all in tuples per second: `lambda`, how fast transactions publish changes; `mu`, how fast they are
-//! folded into the column copy while that is being done; `mu'`, how fast a query merges those that are not yet folded.
-//! - A query that merges what came while the one before it ran takes `T_n = T_0 (1 - r^(n+1)) / (1 - r)` with
+//! Three rates decide, all in tuples per second: `lambda`, how fast transactions publish changes; `mu`, how fast a
+//! propagation folds them into the column copy; `mu'`, how fast a query merges those that are not yet folded.
+//!
+//! - A query that merges the changes published during the one before takes `T_n = T_0 (1 - r^(n+1)) / (1 - r)` with
 //!   `r = lambda / mu'`: [`Rates::query_s`].
-//! - A propagation that folds what came while the one before it ran takes
-//!   `T_n = r^n B + C (1 - r^n) / (1 - r)` with `r = lambda / mu`: [`Rates::propagation_s`].
+//! - A propagation that folds the changes published during the one before takes `T_n = r^n B + C (1 - r^n) / (1 - r)`
+//!   with `r = lambda / mu`: [`Rates::propagation_s`].
 //!
 //! Both converge only if r is below 1. Otherwise the delta grows forever, however fast queries are.
 //!
@@ -41,38 +42,38 @@ impl Rates {
         self.published / self.folded
     }
 
-    /// `lambda / mu'`: queries that merge what came during the one before keep up only below 1.
+    /// `lambda / mu'`: queries that merge the changes of the one before keep up only below 1.
     pub fn merge_load(&self) -> f64 {
         self.published / self.merged
     }
 
-    /// Seconds of the `n`-th of queries that follow each other, from 0, each of which takes `alone_s` without a delta and merges
-    /// what was published during the one before (formula 6.3).
+    /// Seconds of the `n`-th of successive queries, from 0. Each takes `alone_s` without a delta, and merges the
+    /// changes that were published during the one before (formula 6.3).
     pub fn query_s(&self, alone_s: f64, n: u32) -> f64 {
         alone_s * geometric(self.merge_load(), n + 1)
     }
 
-    /// What [`query_s`](Self::query_s) comes to after many queries; `None` if it grows forever.
+    /// The limit of [`query_s`](Self::query_s) after many queries; `None` if it grows forever.
     pub fn query_limit_s(&self, alone_s: f64) -> Option<f64> {
         let load = self.merge_load();
         (load < 1.0).then(|| alone_s / (1.0 - load))
     }
 
-    /// Seconds of the `n`-th of propagations that follow each other, from 0, the first of which takes `first_s`; each takes
-    /// `constant_s` whatever there is to fold (formula 6.7).
+    /// Seconds of the `n`-th of successive propagations, from 0. The first takes `first_s`; each takes `constant_s`
+    /// regardless of the number of changes to fold (formula 6.7).
     pub fn propagation_s(&self, first_s: f64, constant_s: f64, n: u32) -> f64 {
         let load = self.propagation_load();
         load.powi(n as i32) * first_s + constant_s * geometric(load, n)
     }
 
-    /// What propagation settles to if a round begins `every_s` after the one before, or at once if that takes longer. A round
-    /// takes `constant_s` whatever there is to fold. `None` if it never settles.
+    /// The settled state of propagation if a round begins `every_s` after the one before, or at once if that takes
+    /// longer. A round takes `constant_s` regardless of the number of changes to fold. `None` if it never settles.
     pub fn settled(&self, every_s: f64, constant_s: f64) -> Option<Propagation> {
         let load = self.propagation_load();
         if load >= 1.0 {
             return None;
         }
-        // A round folds what was published since the one before began: period x lambda / mu.
+        // A round folds the changes that were published since the one before began: period x lambda / mu.
         let without_rest = constant_s / (1.0 - load);
         let period_s = every_s.max(without_rest);
         let round_s = constant_s + period_s * load;
@@ -154,7 +155,8 @@ mod tests {
         assert_near(rests.lag_mean_s(), 1.1);
     }
 
-    /// Tuple by tuple: what is published while a round is folded, or before the next begins, is folded in the next.
+    /// Tuple by tuple: changes that are published while a round is folded, or before the next begins, are folded in the
+    /// next.
     fn simulated_lags(rates: &Rates, every_s: f64, constant_s: f64, rounds: usize) -> Vec<f64> {
         let (mut began, mut next, mut lags) = (0.0_f64, 0.0_f64, Vec::new());
         let mut waiting: Vec<f64> = Vec::new();

@@ -1,9 +1,10 @@
 //! Isolated Demand Decomposition: predicts how workloads perform together, from measurements of each alone.
 //!
-//! The queues of a mix are easy ([`mva`](crate::mva)). The hard part is that demands change in a mix, above all CPU seconds: caches are shared,
-//! and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from instruction rates. Two forms:
+//! The queues of a mix are easy ([`mva`](crate::mva)). The hard part is that demands change in a mix, above all CPU
+//! seconds: caches are shared, and spinning takes longer. McWherter's thesis (chapter 4) estimates mixed demands from
+//! instruction rates. Two forms:
 //! - [`thesis`] is its procedure to the letter, for two classes, as a baseline.
-//! - [`predict`] is ours, for any number of classes: real cores, the disk's own curve, a choice of what slows requests down
+//! - [`predict`] is ours, for any number of classes: real cores, the disk's own curve, a choice of slowdowns
 //!   ([`Slowdown`]), waits for a turn at the cores ([`Turns`]) and for threads that queries share, response times from the network itself
 //!   instead of the bound of formula 4.5, and intervals from blocks and from what measured mixes leave unexplained.
 //!
@@ -31,14 +32,14 @@ pub use turns::{Lesson, Residual, Turn, Turns};
 /// The share of response time, 0 to 1, above which waiting for locks decides a mix with shared tables.
 pub const LOCK_SHARE_MAX: f64 = 0.05;
 
-/// By how much predictions of mixes are off that were not adjusted by a measured one, as a standard deviation of logarithms: the thesis reports more
-/// than 26 %. It widens intervals of what lies beyond measurements, for each doubling.
+/// The error of predictions that were not adjusted by a measured mix, as a standard deviation of logarithms: the thesis
+/// reports more than 26 %. It widens intervals beyond measurements, for each doubling.
 pub const UNADJUSTED_ERROR: f64 = 0.26;
 
 /// Standard deviations on either side of a mean that hold 95 % of a normal distribution.
 const NORMAL_95: f64 = 1.96;
 
-/// What all classes share.
+/// The resources that all classes share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Machine {
     /// Cores, hardware threads not counted.
@@ -52,7 +53,7 @@ pub struct Machine {
 /// How the disk is modelled.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Disk {
-    /// One server; a request needs the seconds for which it kept the disk busy alone. All there is without a probe.
+    /// One server; a request needs the seconds for which it kept the disk busy alone. The only form without a probe.
     Busy,
     /// Its own curve, probed; a request needs the seconds that its operations take one after the other.
     Curve {
@@ -64,7 +65,7 @@ pub enum Disk {
 /// A class in the mix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Member {
-    /// What it showed alone.
+    /// Its measurements alone.
     pub alone: Alone,
     /// Clients that it has in the mix.
     pub population: u32,
@@ -81,12 +82,12 @@ pub struct Mix {
     pub members: Vec<Member>,
     /// Whether some class writes tables that another uses.
     pub tables_shared: bool,
-    /// What slows them down.
+    /// The cause of their slowdown.
     pub slowdown: Slowdown,
-    /// How much longer than by even sharing they wait at the cores.
+    /// How much longer they wait at the cores than under even sharing.
     pub turns: Turns,
-    /// How far it lies beyond what was measured: how many times clients or cores would have to be doubled, or halved, to get there from the nearest that
-    /// were. 0 within.
+    /// Its distance beyond the measurements: how many times clients or cores would have to be doubled, or halved, from
+    /// the nearest measured ones. 0 within.
     pub doublings_beyond: f64,
 }
 
@@ -122,7 +123,7 @@ pub enum Refused {
         /// The share of its response time.
         share: f64,
     },
-    /// What slows classes down does not fit to them.
+    /// The slowdown does not fit the classes.
     #[error("the slowdown has {found} entries for {expect} classes, or an entry that is impossible")]
     Slowdown {
         /// Entries.
@@ -130,7 +131,7 @@ pub enum Refused {
         /// Classes.
         expect: usize,
     },
-    /// Demands that make no network.
+    /// The demands do not form a network.
     #[error(transparent)]
     Network(#[from] Fault),
     /// The network was not solved.
@@ -141,7 +142,7 @@ pub enum Refused {
     NotSettled(usize),
 }
 
-/// What to know of a prediction beside its figures.
+/// A caution about a prediction.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Caution {
@@ -173,7 +174,8 @@ pub enum Caution {
         /// The class.
         class: String,
     },
-    /// A request uses clearly more CPU seconds than it takes: it runs on several cores at once, which the model does not know.
+    /// A request uses clearly more CPU seconds than its response time: it runs on several cores at once, which the
+    /// model ignores.
     Parallel {
         /// The class.
         class: String,
@@ -202,9 +204,10 @@ pub struct Prediction {
     pub bottleneck: Option<&'static str>,
     /// How the network was solved.
     pub method: Method,
-    /// The network with demands as in the mix, and behind its classes one for the machine's upkeep if there is any, for [`des`](crate::des) to find percentiles or the effect of priorities.
+    /// The network with demands as in the mix. If the machine has upkeep, one class for it follows the others.
+    /// [`des`](crate::des) finds percentiles or the effect of priorities with it.
     pub network: Network,
-    /// What to know of it.
+    /// Its cautions.
     pub cautions: Vec<Caution>,
 }
 
@@ -245,8 +248,8 @@ pub fn predict(mix: &Mix, machine: &Machine) -> Result<Prediction, Refused> {
     })
 }
 
-/// Half the width of the interval of what the model leaves out, in logarithms: what measured mixes leave unexplained, more so beyond
-/// them. Without measured mixes only the way beyond measurements is known to be uncertain.
+/// Half the width of the model's error interval, in logarithms: the error that measured mixes leave unexplained, and
+/// more beyond them. Without measured mixes only the distance beyond measurements is known to be uncertain.
 fn model_error(mix: &Mix) -> f64 {
     let beyond = mix.doublings_beyond;
     match mix.turns.error {

@@ -3,17 +3,17 @@
 //! [`knee`] answers for a measured curve, [`search::KneeSearch`] chooses which allocations to measure so that the answer costs few
 //! runs. `isotonic` is the monotone fit that both use, `resample` draws curves that could have been measured as well.
 //!
-//! # What is claimed
+//! # Definition
 //! Performance must grow with the allocation, so the means are fitted by the nearest curve that never falls. An allocation is
 //! *sufficient* for a share q if the lower confidence bound (one-sided, 95 %) of its fitted mean reaches q times the mean of
 //! the full (largest) allocation. The claim is careful: at noise that is not small beside the steps of the curve the
-//! allocation named is larger than the true knee. Its interval, in which the full allocation's mean has noise too, says where
-//! the true knee is.
+//! allocation named is larger than the true knee. Its interval, in which the full allocation's mean has noise too,
+//! shows where the true knee is.
 //!
-//! Three kinds of curve need a word. A *flat* curve: the smallest allocation suffices. A curve that *falls* as the
-//! allocation grows, by more than noise and by more than 1 - q: no knee is claimed and the reason says where the peak is,
-//! since the largest allocation is then not what to compare with. *Noise* so large that q cannot be told from 1: no knee
-//! either.
+//! Three kinds of curve are special. On a *flat* curve the smallest allocation suffices. For a curve that *falls* as
+//! the allocation grows, by more than noise and by more than 1 - q, no knee is claimed, because the largest allocation
+//! is not a valid reference; the reason states the peak. If *noise* is so large that q cannot be told from 1, no knee
+//! is claimed either.
 
 use thiserror::Error;
 
@@ -38,13 +38,13 @@ const INTERVAL_CONFIDENCE: f64 = 0.95;
 /// Smallest sufficient allocations of one curve.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Knee {
-    /// One per share that was asked for, in that order.
+    /// One per requested share, in that order.
     pub levels: Vec<Level>,
     /// The monotone fit: `(allocation, mean)`, ascending.
     pub fit: Vec<(f64, f64)>,
 }
 
-/// What is sufficient for one share of full performance.
+/// The sufficient allocation for one share of full performance.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Level {
     /// The share, 0 to 1.
@@ -62,19 +62,19 @@ pub struct Level {
 /// Why no sufficient allocation is claimed.
 #[derive(Debug, Clone, Copy, PartialEq, Error)]
 pub enum WhyNot {
-    /// There is no curve.
+    /// There are too few allocations for a curve.
     #[error("{0} allocation was measured; a knee needs at least two")]
     FewAllocations(usize),
     /// No spread is known.
     #[error("no allocation ran twice, so noise is not known; set repeats to 2 or more")]
     NoRepeats,
-    /// Nothing to reach a share of.
+    /// There is no performance to take a share of.
     #[error("nothing completed at the full allocation, {0}")]
     NothingCompleted(f64),
     /// Noise hides the difference between the share and the whole.
     #[error("a difference of {:.0} % is inside the noise, {:.1} %; run more repeats or longer", difference * 100.0, noise * 100.0)]
     InsideNoise {
-        /// One less the share.
+        /// 1 minus the share.
         difference: f64,
         /// The least relative difference from the full allocation that is not noise.
         noise: f64,
@@ -93,9 +93,10 @@ pub enum WhyNot {
 
 /// The smallest sufficient allocations of a curve.
 ///
-/// Row `i` of `samples` has the runs at `allocations[i]`, in any order of allocations; allocations without runs are left
-/// out. The noise is [`Noise::of`] all settings of the workload, of which the curve may be a part. Where all allocations ran
-/// in the same blocks, drift of the machine cancels. `seed` is for resampling: equal arguments give equal answers.
+/// Row `i` of `samples` has the runs at `allocations[i]`, in any order of allocations; allocations without runs are
+/// left out. The noise is [`Noise::of`] all settings of the workload, among which the curve may be. Where all
+/// allocations ran in the same blocks, drift of the machine cancels. `seed` is for resampling: equal arguments give
+/// equal answers.
 ///
 /// # Panics
 /// If there are fewer rows than allocations.
@@ -147,7 +148,7 @@ struct Fall {
     drop: f64,
 }
 
-/// What was measured, by ascending allocation.
+/// The measurements, by ascending allocation.
 #[derive(Debug, Clone)]
 struct Curve {
     allocations: Vec<f64>,
@@ -193,7 +194,8 @@ impl Curve {
         if self.is_paired { noise.within_block } else { noise.run }
     }
 
-    /// How far below the full allocation a mean must lie not to be noise: the half width of a one-sided bound, relative.
+    /// How far below the full allocation a mean must lie to be beyond noise: the half width of a one-sided bound,
+    /// relative.
     fn floor(&self, noise: &Noise) -> f64 {
         let mut repeats = self.repeats.clone();
         repeats.sort_unstable();

@@ -7,9 +7,9 @@
 //! - [`approximate`](Method::Approximate): the fixed point of Bard and Schweitzer (1979) for populations whose recursion costs
 //!   too much, extended to rates that depend on the number of requests (see `mva/approximate.rs`).
 //!
-//! Product form is assumed: processor sharing without priorities. The network of McWherter's thesis (4.6.3) has it, too,
-//! whatever the thesis says: its stations share, so rates may differ by class. Its `T_mod` is therefore
-//! this solution with one server for each station.
+//! Product form is assumed: processor sharing without priorities. The network of McWherter's thesis (4.6.3) has it,
+//! too, contrary to the thesis: its stations share, so rates may differ by class. Its `T_mod` is therefore this
+//! solution with one server for each station.
 
 use thiserror::Error;
 
@@ -20,7 +20,8 @@ mod exact;
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// The exact recursion is taken up to this many multiplications. It keeps fewer numbers than that, so this bounds memory, too.
+/// The exact recursion is used up to this many multiplications. It keeps fewer numbers than that, so this bounds
+/// memory, too.
 const EXACT_STEPS_MAX: f64 = 1e7;
 
 /// How a solution was found.
@@ -33,7 +34,7 @@ pub enum Method {
     Approximate,
 }
 
-/// What a class gets.
+/// The figures of a class.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClassFigures {
     /// Requests per second, of all clients together.
@@ -44,18 +45,18 @@ pub struct ClassFigures {
     pub residence_s: Vec<f64>,
 }
 
-/// How loaded a station is.
+/// The load of a station.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StationFigures {
-    /// Requests there on average, of all classes.
+    /// Requests present on average, of all classes.
     pub present: f64,
-    /// Seconds of demand served in a second: busy processors on average.
+    /// Seconds of demand served per second: busy processors on average.
     pub served: f64,
     /// `served` of the highest rate, 0 to 1; `None` for a delay.
     pub utilisation: Option<f64>,
 }
 
-/// What mean value analysis says of a network.
+/// The result of mean value analysis for a network.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Solution {
     /// How it was found.
@@ -76,7 +77,7 @@ impl Solution {
             .map(|(at, _)| at)
     }
 
-    /// From what a request of each class spends at each station.
+    /// From the time that a request of each class spends at each station.
     fn of(network: &Network, method: Method, residences_s: Vec<Vec<f64>>) -> Self {
         let of_class = |(class, residence_s): (&crate::network::Class, Vec<f64>)| {
             let response_s: f64 = residence_s.iter().sum();
@@ -101,7 +102,7 @@ impl Solution {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Unsolved {
-    /// The approximation went on for too long.
+    /// The approximation took too many steps.
     #[error("the approximate mean value analysis did not converge in {steps} steps")]
     NotConverged {
         /// Steps that were made.

@@ -1,35 +1,36 @@
 //! A closed network: classes of requests, each issued by a fixed number of clients that think between requests, and the stations that
 //! serve the requests.
 //!
-//! [`mva`](crate::mva) solves it, [`bounds`](crate::bounds) bounds it and [`des`](crate::des) simulates it. A class needs
-//! `demands_s[k]` seconds of station `k` for each request, over all of its visits; a station serves up to
-//! [`Service::rate`] of these seconds in each second, shared evenly by the requests that are there (processor sharing).
-//! With exponential or any other distribution of demands such networks have product form, so that means depend on mean demands alone
-//! (Baskett, Chandy, Muntz and Palacios 1975): neither how often a request comes back to a station nor how demands spread
-//! matters for means. Both matter for percentiles and under priorities, which only the simulation knows.
+//! [`mva`](crate::mva) solves it, [`bounds`](crate::bounds) bounds it and [`des`](crate::des) simulates it. A class
+//! needs `demands_s[k]` seconds of station `k` for each request, over all of its visits. A station serves up to
+//! [`Service::rate`] of these seconds per second, shared evenly by the requests present (processor sharing). With
+//! exponential or any other distribution of demands such networks have product form, so that means depend on mean
+//! demands alone (Baskett, Chandy, Muntz and Palacios 1975): neither how often a request returns to a station nor how
+//! demands spread matters for means. Both matter for percentiles and under priorities, which only the simulation
+//! models.
 
 use thiserror::Error;
 
-/// How a station serves the requests that are there.
+/// How a station serves the requests present.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Service {
     /// Requests do not wait for each other: time on the wire, or waiting that is taken as given.
     Delay,
-    /// Equal servers, each serving one second of demand in a second, shared evenly when there are more requests.
+    /// Equal servers, each serving one second of demand per second, shared evenly when there are more requests.
     Processors {
         /// How many, at least 1.
         servers: u32,
     },
-    /// A rate that depends on how many requests are there, as a disk's on its queue depth.
+    /// A rate that depends on the number of requests present, as a disk's on its queue depth.
     Curve {
-        /// Seconds of demand served in a second with 1, 2, … requests; more requests than entries have the last rate. Above 0
-        /// and never falling. With demands measured at depth 1 the first rate is 1.
+        /// Seconds of demand served per second with 1, 2, … requests; more requests than entries have the last rate.
+        /// Above 0 and never falling. With demands measured at depth 1 the first rate is 1.
         rates: Vec<f64>,
     },
 }
 
 impl Service {
-    /// Seconds of demand that are served in a second while `present` requests are there.
+    /// Seconds of demand served per second while `present` requests are at the station.
     pub fn rate(&self, present: usize) -> f64 {
         match self {
             _ if present == 0 => 0.0,
@@ -39,7 +40,7 @@ impl Service {
         }
     }
 
-    /// The rate that it never exceeds; `None` for a delay, which has no limit.
+    /// The highest rate; `None` for a delay, which has no limit.
     pub fn rate_max(&self) -> Option<f64> {
         match self {
             Self::Delay => None,
@@ -48,7 +49,7 @@ impl Service {
         }
     }
 
-    /// From how many requests on the rate does not change any more, if at most `present_max` can be there; at least 1.
+    /// The number of requests from which on the rate is constant, if at most `present_max` can be present; at least 1.
     pub(crate) fn levels(&self, present_max: usize) -> usize {
         let levels = match self {
             Self::Delay => 1,
@@ -71,10 +72,10 @@ impl Service {
     }
 }
 
-/// Something that requests need and may have to wait for.
+/// A resource that requests need and may have to wait for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Station {
-    /// As shown to people: `cpu`, `disk`.
+    /// The name shown to people: `cpu`, `disk`.
     pub name: String,
     /// How it serves.
     pub service: Service,
@@ -83,7 +84,7 @@ pub struct Station {
 /// Requests that are alike, and the clients who send them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Class {
-    /// As shown to people: a workload's name.
+    /// The name shown to people: a workload's name.
     pub name: String,
     /// Clients: each waits for its answer, thinks, and sends its next request.
     pub population: u32,
@@ -107,12 +108,12 @@ pub enum Fault {
     /// A station cannot serve, or serves less the more requests there are.
     #[error("station `{0}` has no server, or a rate that is not above 0 or falls with more requests")]
     Service(String),
-    /// A class does not say what it needs of each station.
+    /// The number of demands differs from the number of stations.
     #[error("class `{class}` has {found} demands for {expect} stations")]
     DemandCount {
         /// The class.
         class: String,
-        /// Demands that it has.
+        /// Its demands.
         found: usize,
         /// Stations.
         expect: usize,

@@ -1,9 +1,10 @@
 //! The cores that each class of threads gets from a scheduler that divides them by weight: a fluid model, without queues.
 //!
-//! Each class can use at most as many cores as it used alone. If the classes together could use more cores than there are, each gets its share by weight,
-//! and cores that a class leaves unused go to the others, again by weight (weighted max-min fairness; Demers, Keshav and Shenker 1989, generalised
-//! by Parekh and Gallager 1993). The kernel's fair scheduler does the same with threads of different nice values, over times much longer
-//! than a slice. The model ignores waits for a slice, caches and locks.
+//! Each class can use at most as many cores as it used alone. If the classes together could use more cores than there
+//! are, each gets its share by weight, and cores that a class leaves unused go to the others, again by weight (weighted
+//! max-min fairness; Demers, Keshav and Shenker 1989, generalised by Parekh and Gallager 1993). The kernel's fair
+//! scheduler does the same with threads of different nice values, over times much longer than a slice. The model
+//! ignores waits for a slice, caches and locks.
 
 /// A class of threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -14,7 +15,7 @@ pub struct Demand {
     pub weight: f64,
 }
 
-/// Cores that each class gets of so many.
+/// The cores that each class gets of `cores`.
 pub fn divided(cores: f64, demands: &[Demand]) -> Vec<f64> {
     let mut got = vec![0.0; demands.len()];
     let mut hungry: Vec<usize> = (0..demands.len()).collect();
@@ -73,7 +74,7 @@ mod tests {
             let wanted: f64 = demands.iter().map(|demand| demand.cores).sum();
             prop_assert!((got.iter().sum::<f64>() - wanted.min(cores)).abs() < 1e-9);
             prop_assert!(got.iter().zip(&demands).all(|(got, demand)| *got <= demand.cores + 1e-9));
-            // Whoever lacks something has no less for its weight than anybody else.
+            // A class that lacks cores has no less for its weight than any other.
             let lacking = got.iter().zip(&demands).filter(|(got, demand)| **got < demand.cores - 1e-9);
             let least = lacking.map(|(got, demand)| got / demand.weight).fold(f64::INFINITY, f64::min);
             prop_assert!(got.iter().zip(&demands).all(|(got, demand)| got / demand.weight <= least + 1e-9));

@@ -4,10 +4,10 @@
 //! finds depths below `x` with probability `P(x) = 1 - (x/beta + 1)^(1 - alpha)`: the hit rate of a fully associative cache of `x`
 //! lines that evicts the least recently used (McWherter, 4.7; the form is that of Zhang and others).
 //!
-//! Programs with lines of their own take turns, each for a number of accesses ([`Program::turn_accesses`]): the proportion of these
-//! numbers is that of access rates, their size is the scheduling quantum. The thesis simulates this. Here it follows from
-//! footprints, the lines that a program touches in `n` accesses. A new line is touched by each miss of a cache that
-//! holds the footprint, `df/dn = 1 - P(f)` with `f(0) = 0`, hence
+//! Programs with lines of their own take turns, each for a number of accesses ([`Program::turn_accesses`]): the ratio
+//! of these numbers is that of access rates, their size is the scheduling quantum. The thesis simulates this. Here it
+//! follows from footprints, the lines that a program touches in `n` accesses. Each miss of a cache that holds the
+//! footprint touches a new line, `df/dn = 1 - P(f)` with `f(0) = 0`, so
 //! ```text
 //! f(n) = beta ((1 + alpha n / beta)^(1/alpha) - 1)
 //! ```
@@ -25,8 +25,8 @@ pub struct Locality {
 }
 
 impl Locality {
-    /// The locality with this `beta` and the hit rate `hit_rate`, above 0 and below 1, in a cache of `lines`; `None` if there is
-    /// none.
+    /// The locality with this `beta` and the hit rate `hit_rate`, above 0 and below 1, in a cache of `lines`; `None` if
+    /// none exists.
     pub fn with_hit_rate(hit_rate: f64, lines: f64, beta: f64) -> Option<Self> {
         let is_possible = hit_rate > 0.0 && hit_rate < 1.0 && lines > 0.0 && beta > 0.0;
         let alpha = 1.0 - (1.0 - hit_rate).ln() / (lines / beta + 1.0).ln();
@@ -49,7 +49,7 @@ impl Locality {
 pub struct Program {
     /// Its accesses.
     pub locality: Locality,
-    /// Accesses in each of its turns, above 0.
+    /// Accesses in each turn, above 0.
     pub turn_accesses: f64,
 }
 
@@ -80,11 +80,11 @@ pub fn mean_hit_rate(programs: &[Program], lines: f64) -> f64 {
     hits.map(|(program, hit_rate)| program.turn_accesses * hit_rate).sum::<f64>() / accesses
 }
 
-/// Down to which depth lines of program `at` are still in the cache, after so many accesses of its turn.
+/// The depth down to which lines of program `at` are still in the cache, after `position` accesses of its turn.
 fn depth_kept(programs: &[Program], at: usize, lines: f64, position: f64) -> f64 {
     let Program { locality, turn_accesses } = programs[at];
     let others = || programs.iter().enumerate().filter(|(other, _)| *other != at);
-    // What others have touched in their last `turns`, and how deep the program itself had come before them.
+    // The lines that others have touched in their last `turns`, and the depth that the program had reached before them.
     let touched =
         |turns: f64| -> f64 { others().map(|(_, other)| other.locality.footprint(turns * other.turn_accesses)).sum() };
     let since = |turns: f64| locality.footprint(position + turns * turn_accesses);
@@ -114,7 +114,7 @@ mod tests {
     /// `lines` latest. The first half of accesses only fills it.
     fn simulated(programs: &[Program], lines: usize, accesses: usize) -> Vec<f64> {
         let mut random = Pcg64::seed_from_u64(7);
-        // A program's own stack, as deep as the cache: what is deeper cannot hit. The latest line is last.
+        // Each program's own stack, as deep as the cache: deeper lines cannot hit. The latest line is last.
         let mut stacks: Vec<Vec<u64>> = vec![Vec::new(); programs.len()];
         let (mut by_time, mut time_of) = (BTreeMap::new(), BTreeMap::new());
         let (mut hits, mut counts) = (vec![0.0; programs.len()], vec![0.0; programs.len()]);
@@ -183,7 +183,7 @@ mod tests {
         assert!((shared_hit_rates(&[one, quiet], LINES as f64)[0] - 0.7).abs() < 1e-3);
         assert_eq!(Locality::with_hit_rate(1.0, 200.0, 20.0), None);
         assert_eq!(Locality::with_hit_rate(0.5, 0.0, 20.0), None);
-        // Longer turns lose less: lines are used again before others come.
+        // Longer turns lose less: lines are reused before others come.
         let mixed = |turn| mean_hit_rate(&[program(0.7, 20.0, turn), program(0.7, 20.0, turn)], LINES as f64);
         assert!(mixed(1.0) + 0.05 < mixed(10_000.0), "{} {} {}", mixed(1.0), mixed(300.0), mixed(10_000.0));
         assert!((mixed(1e7) - 0.7).abs() < 1e-3);

@@ -1,9 +1,9 @@
 //! The universal scalability law: throughput over the number of clients,
 //! `X(N) = gamma N / (1 + sigma (N - 1) + kappa N (N - 1))` with gamma > 0 and sigma, kappa >= 0 (Gunther 2007).
 //!
-//! gamma is the throughput of one client, sigma the contention (the serial share of work), kappa the coherency (what each
-//! pair of clients costs). Without kappa it is Amdahl's law, without both it is a line. `fit` finds the parameters, this
-//! file says how well they are known and when they are not.
+//! gamma is the throughput of one client, sigma the contention (the serial share of work), kappa the coherency (the
+//! cost of each pair of clients). Without kappa it is Amdahl's law, without both it is a line. `fit` finds the
+//! parameters; this file determines how well they are known and when they are not.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
@@ -16,14 +16,14 @@ mod fit;
 #[cfg(test)]
 mod tests;
 
-/// Three parameters need a fourth number of clients to be doubted by.
+/// Three parameters can be tested only with a fourth number of clients.
 pub const CLIENT_COUNTS_LEAST: usize = 4;
 
 /// Beyond this root mean square of relative deviations from the law, its parameters mean nothing.
 const MISFIT_MOST: f64 = 0.15;
 /// How many curves are drawn for the intervals.
 const DRAWS: usize = 500;
-/// What an interval leaves out on either side: of 95 %.
+/// The share that a 95 % interval leaves out on either side.
 const TAIL: f64 = 0.025;
 /// The same for sigma where kappa is near its bound, and the reverse: fits are then cut off at the bound, which pushes the other
 /// parameter to one side, in drawn curves as in the measured one. Without the margin the interval of sigma covers 89 % for
@@ -59,7 +59,7 @@ impl Law {
 }
 
 /// The law fitted to measurements, with 95 % intervals. Intervals lack their ends where neither repeats nor numbers of
-/// clients beyond four tell the noise.
+/// clients beyond four show the noise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Scalability {
     /// The parameters with the best fit.
@@ -93,16 +93,17 @@ pub enum WhyNot {
     },
 }
 
-/// Fits the law. Row `i` of `samples` has the runs of `clients[i]` clients, in any order; rows without runs are left out, and
-/// equal numbers of clients count as further runs of one number. `noise` is [`Noise::of`] all settings of the workload;
-/// without it, the deviations from the law must do, given at least five numbers of clients. `seed` is for resampling.
+/// Fits the law. Row `i` of `samples` has the runs of `clients[i]` clients, in any order; rows without runs are left
+/// out, and equal numbers of clients count as further runs of one number. `noise` is [`Noise::of`] all settings of the
+/// workload; without it, the deviations from the law are used, given at least five numbers of clients. `seed` is for
+/// resampling.
 ///
-/// Intervals are of the parametric bootstrap: curves are drawn around the fitted one and fitted again. Each curve's deviation
-/// is drawn too, for it is known from few degrees of freedom. Where the law itself deviates from the means by more than noise,
-/// the deviation is what is drawn, so that a law that fits badly has wide intervals.
+/// Intervals are of the parametric bootstrap: curves are drawn around the fitted one and fitted again. Each curve's
+/// deviation is drawn too, because it is known from few degrees of freedom. Where the law itself deviates from the
+/// means by more than noise, that deviation is drawn, so that a law that fits badly has wide intervals.
 ///
 /// # Errors
-/// [`WhyNot`] says in words why nothing can be said.
+/// [`WhyNot`] states why the law is not fitted.
 ///
 /// # Panics
 /// If there are fewer rows than numbers of clients, or a number of clients is below 1.
@@ -146,11 +147,11 @@ fn interval(drawn: &[Law], value: f64, tail: f64, of: impl Fn(&Law) -> f64) -> I
         let last = values.len().checked_sub(1)?;
         Some(values[(probability * last as f64).round() as usize]).filter(|value| value.is_finite())
     };
-    // The fit itself may lie at a bound of the parameters, beyond what curves drawn around it show.
+    // The fit itself may lie at a bound of the parameters, outside the range of the drawn curves.
     Interval { value, low: at(tail).map(|low| low.min(value)), high: at(1.0 - tail).map(|high| high.max(value)) }
 }
 
-/// What was measured, by ascending number of clients, where anything completed.
+/// The measurements, by ascending number of clients, where anything completed.
 struct Curve {
     clients: Vec<f64>,
     means: Vec<f64>,
@@ -209,12 +210,12 @@ impl Curve {
     fn draws(&self, law: &Law, noise: Option<&Noise>, seed: u64) -> Vec<Law> {
         let misfit = self.run_deviation(law);
         let own = match (noise.map(|noise| noise.within_block), misfit) {
-            // Twice the noise is more than chance makes of deviations from a law that holds.
+            // Twice the noise is more than chance explains in deviations from a law that holds.
             (Some(noise), Some(misfit)) if misfit.relative > 2.0 * noise.relative => Some(misfit),
             (noise, misfit) => noise.or(misfit),
         };
         let Some(own) = own else { return Vec::new() };
-        // What all runs of a block share moves gamma alone.
+        // Drift that all runs of a block share moves gamma alone.
         let shared = noise.map_or(0.0, Noise::shared_variance);
         let blocks = self.repeats.iter().copied().fold(1.0, f64::max);
         let shared_freedom = (blocks - 1.0).max(1.0);

@@ -6,16 +6,17 @@
 //!
 //! 1. the highest priority first, and among equal priorities the one that asked first;
 //! 2. a class that is full by its own MPL does not hold up others behind the total MPL;
-//! 3. none waits while there is room for it, except those that have waited as long as they may and have not been notified yet.
+//! 3. no transaction waits while there is room for it, unless its timeout has expired and its session does not know
+//!    that yet.
 //!
-//! One exception: the host may [let in](Admission::let_in) a waiting transaction although there is no room, because an admitted
-//! one waits for a lock that it holds.
+//! One exception: the host may [let in](Admission::let_in) a waiting transaction although there is no room, because an
+//! admitted transaction waits for a lock that it holds.
 //!
 //! There is no further protection from starvation: behind a full total MPL a class waits as long as more urgent classes
 //! keep the server full. To bound that, give the urgent class an MPL below the total, so that the rest
 //! remains for the others, or give the waiting class a timeout.
 //!
-//! All of this is about places, and knows no threads or clocks: the host asks behind one lock, and passes the time.
+//! This module has no threads and no clock: the host calls it under one lock, and passes the time.
 //! Rejecting some to keep the rest fast, and MPLs by class: Schroeder et al., *How to Determine a Good
 //! Multi-Programming Level for External Scheduling*, 2006.
 
@@ -34,44 +35,44 @@ pub struct ClassIndex(pub u16);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
-/// What a class may take.
+/// The limits of a class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassLimits {
-    /// Who enters first when there is room for one.
+    /// Transactions of the highest priority enter first.
     pub priority: Priority,
-    /// How many of the class may be inside at once; `None` for as many as the total allows, 0 to hold all of them up.
+    /// The most transactions of the class inside at once; `None` leaves only the total MPL, 0 holds all of them up.
     pub mpl: Option<u32>,
-    /// How many may wait; further transactions are refused. `None` is unlimited, 0 allows none to wait.
+    /// The most that may wait; further transactions are refused. `None` is unlimited, 0 allows none to wait.
     pub queue_max: Option<u32>,
-    /// How long one may wait; `None` forever.
+    /// How long a transaction may wait; `None` for no timeout.
     pub timeout: Option<Duration>,
 }
 
-/// What comes of asking.
+/// The answer to [`Admission::ask`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Asked {
-    /// It is inside and must leave one day.
+    /// The transaction is inside, and must leave later.
     Enter,
-    /// It waits: it will be among those that [`Admission::leave`], [`Admission::set_limits`] or [`Admission::expire`] name,
+    /// The transaction waits: [`Admission::leave`], [`Admission::set_limits`] or [`Admission::expire`] will name it,
     /// unless it is [abandoned](Admission::abandon).
     Wait {
-        /// How many that wait for the same room are before it.
+        /// How many transactions that wait for the same room are ahead of it.
         ahead: usize,
     },
-    /// It is neither inside nor waits.
+    /// The transaction is neither inside nor queued.
     Refused(RefusalReason),
 }
 
-/// Why a transaction may not even wait.
+/// Why a transaction may not wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RefusalReason {
-    /// As many of its class wait as may.
+    /// The queue of its class is full.
     QueueFull {
-        /// How many wait.
+        /// How many transactions wait.
         queued: u32,
-        /// How many may.
+        /// How many may wait.
         queue_max: u32,
     },
 }
@@ -83,24 +84,24 @@ impl fmt::Display for RefusalReason {
     }
 }
 
-/// Where a transaction was that gave up.
+/// The state of a transaction when it gave up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "one that was admitted must leave"]
 pub enum Abandoned {
     /// It waited, and held no place.
     Waited,
-    /// It had been admitted, whether or not it had been told: it holds a place and must leave.
+    /// It had been admitted, whether or not its session knew: it holds a place and must leave.
     Admitted,
-    /// It had waited as long as it may, whether or not it had been told. It held no place.
+    /// Its timeout had expired, whether or not its session knew. It held no place.
     Expired,
 }
 
-/// What one waits for.
+/// Why a transaction waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Obstacle {
-    /// So many of its class may be inside, and are.
+    /// The class is full: this is its MPL.
     ClassMpl(u32),
-    /// So many may be inside altogether, and are.
+    /// All places are taken: this is the total MPL.
     TotalMpl(u32),
 }
 
@@ -113,28 +114,28 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// One that waits, for people.
+/// A waiting transaction, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waiting {
-    /// Which.
+    /// Its ticket.
     pub ticket: Ticket,
     /// Its class.
     pub class: ClassIndex,
     /// When it asked, by the host's clock.
     pub since: Duration,
-    /// Its place among those that wait for the same room, from 1: those of its class where the class is full, those of
-    /// all classes that are not where the total is.
+    /// Its position, from 1, among those that wait for the same room: the transactions of its class if the class is
+    /// full, otherwise those of all classes that are not full.
     pub position: usize,
-    /// What it waits for.
+    /// Why it waits.
     pub why: Obstacle,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Waiter {
     ticket: Ticket,
-    /// Counts those that began to wait: the order of age, also between classes.
+    /// Numbers the waiters in order of arrival, across classes.
     arrival: u64,
-    /// Never before that of an earlier arrival, so that the first of a queue is the first to expire.
+    /// Not before that of an earlier arrival, so the first waiter of a queue is the first to expire.
     since: Duration,
 }
 
@@ -155,23 +156,23 @@ impl Class {
         self.limits.mpl.is_some_and(|mpl| self.inside >= mpl)
     }
 
-    /// When that waiter has waited as long as it may.
+    /// When the waiter's timeout expires.
     fn expiry(&self, waiter: &Waiter) -> Option<Duration> {
         Some(waiter.since.saturating_add(self.limits.timeout?))
     }
 
-    /// When its first waiter has waited as long as it may.
+    /// When the timeout of its first waiter expires.
     fn next_expiry(&self) -> Option<Duration> {
         self.expiry(self.queue.front()?)
     }
 
-    /// The place of the first that may still wait.
+    /// The position of the first waiter whose timeout has not expired.
     fn first_in_time(&self, now: Duration) -> Option<usize> {
         self.queue.iter().position(|waiter| self.expiry(waiter).is_none_or(|expiry| expiry > now))
     }
 }
 
-/// Who is inside and who waits. The documentation of the module has the rules.
+/// The transactions that are inside and those that wait. The module documentation has the rules.
 ///
 /// ```
 /// use std::time::Duration;
@@ -195,8 +196,8 @@ pub struct Admission {
     classes: Vec<Class>,
     arrivals: u64,
     latest: Duration,
-    /// Those that [`Admission::expire`] has named and that have not confirmed it: without them, one that gives up could not
-    /// tell whether it holds a place. At most one for each ticket that the host uses.
+    /// Tickets that [`Admission::expire`] has named and whose sessions have not confirmed it. Without them, a session
+    /// that gives up could not tell whether it holds a place. At most one entry for each ticket that the host uses.
     expired: BTreeSet<Ticket>,
 }
 
@@ -207,11 +208,11 @@ impl Admission {
         Admission { total_mpl, inside: 0, classes, arrivals: 0, latest: Duration::ZERO, expired: BTreeSet::new() }
     }
 
-    /// Whether anything limits how many transactions of the class are inside. If nothing does, a transaction need not ask; but one
-    /// that did not ask must not leave either, even if a limit was set meanwhile.
+    /// Whether an MPL limits the class. If none does, a transaction need not ask. A transaction that did not ask must
+    /// not leave either, even if a limit was set since.
     ///
     /// # Panics
-    /// As all functions with a class: if there is no such class.
+    /// If the class does not exist, as for all functions that take one.
     pub fn bounds(&self, class: ClassIndex) -> bool {
         self.total_mpl.is_some() || self.class(class).limits.mpl.is_some()
     }
@@ -221,7 +222,7 @@ impl Admission {
         // A client that asks again has seen the answer to its last request.
         self.expired.remove(&ticket);
         let Some(obstacle) = self.obstacle(self.class(class)) else {
-            // Then it would overtake none: transactions that wait elsewhere wait for their own class.
+            // This overtakes no waiter: transactions that wait elsewhere wait for their own class.
             self.class_mut(class).inside += 1;
             self.inside += 1;
             return Asked::Enter;
@@ -241,8 +242,9 @@ impl Admission {
         Asked::Wait { ahead }
     }
 
-    /// A transaction of that class, which was inside, has ended. Returns those that may enter now, in order; they are inside. A transaction
-    /// that has waited as long as it may no longer enters, whether or not [`expire`](Self::expire) has named it yet.
+    /// A transaction of the class that was inside has ended. Returns those that may enter now, in order; they are
+    /// inside. A transaction whose timeout has expired no longer enters, whether or not [`expire`](Self::expire) has
+    /// named it yet.
     #[must_use = "the transactions named are admitted and must be notified"]
     pub fn leave(&mut self, class: ClassIndex, now: Duration) -> Vec<Ticket> {
         debug_assert!(self.class(class).inside > 0, "more have left class {} than were inside", class.0);
@@ -254,9 +256,9 @@ impl Admission {
         self.enter(now)
     }
 
-    /// A waiting transaction gives up: its client has gone or has cancelled it. No other transaction can enter for that: one
-    /// that was still waiting held no place, and one that had been admitted leaves afterwards. One that has expired stays
-    /// so until it [confirms](Self::confirm_expired), so that asking twice gives the same answer.
+    /// A waiting transaction gives up: its client has gone or has cancelled it. No other transaction can enter for
+    /// that: a waiter held no place, and an admitted transaction leaves afterwards. An expired ticket stays expired
+    /// until its session [confirms](Self::confirm_expired) it, so that asking twice gives the same answer.
     pub fn abandon(&mut self, ticket: Ticket) -> Abandoned {
         if self.expired.contains(&ticket) {
             Abandoned::Expired
@@ -267,13 +269,15 @@ impl Admission {
         }
     }
 
-    /// One that [`expire`](Self::expire) has named knows it now, or will never ask again. Nothing for all others.
+    /// The session of a ticket that [`expire`](Self::expire) has named knows it, or will never ask again. Other tickets
+    /// are unaffected.
     pub fn confirm_expired(&mut self, ticket: Ticket) {
         self.expired.remove(&ticket);
     }
 
-    /// Lets a waiting transaction in, whether or not there is room: an admitted one waits for a lock that it holds, and would
-    /// wait forever if it had to wait for room. Whether it did wait; then it is admitted, and must be notified.
+    /// Lets a waiting transaction in, whether or not there is room: an admitted transaction waits for a lock that it
+    /// holds, and would otherwise wait forever. Returns whether it was waiting; it is then admitted, and must be
+    /// notified.
     #[must_use = "the transaction that was let in must be notified"]
     pub fn let_in(&mut self, ticket: Ticket) -> bool {
         let Some(class) = self.take_waiting(ticket) else { return false };
@@ -282,8 +286,8 @@ impl Admission {
         true
     }
 
-    /// Those that have waited as long as they may; they wait no more. Each is remembered until it
-    /// [confirms](Self::confirm_expired) or asks again.
+    /// Removes the transactions whose timeout has expired from the queues, and returns them. Each is remembered until
+    /// it [confirms](Self::confirm_expired) or asks again.
     #[must_use = "the transactions named must be notified"]
     pub fn expire(&mut self, now: Duration) -> Vec<Ticket> {
         let mut expired = Vec::new();
@@ -296,7 +300,7 @@ impl Admission {
         expired
     }
 
-    /// When a transaction will have waited as long as it may; `None` if none waits with a timeout.
+    /// When the next timeout expires; `None` if no transaction waits with a timeout.
     pub fn next_expiry(&self) -> Option<Duration> {
         self.classes.iter().filter_map(Class::next_expiry).min()
     }
@@ -349,7 +353,7 @@ impl Admission {
         count(self.class(class).queue.len())
     }
 
-    /// Takes one out of its queue; its class, or `None` if it does not wait.
+    /// Takes a transaction out of its queue and returns its class; `None` if it does not wait.
     fn take_waiting(&mut self, ticket: Ticket) -> Option<ClassIndex> {
         let classes = (0..).map(ClassIndex).zip(&mut self.classes);
         classes.into_iter().find_map(|(index, class)| {
@@ -366,19 +370,19 @@ impl Admission {
         &mut self.classes[usize::from(class.0)]
     }
 
-    /// Why one of that class cannot enter now; `None` if it can.
+    /// Why a transaction of that class cannot enter now; `None` if it can.
     fn obstacle(&self, class: &Class) -> Option<Obstacle> {
         let of_class = class.limits.mpl.filter(|_| class.is_full()).map(Obstacle::ClassMpl);
         of_class.or_else(|| self.total_mpl.filter(|mpl| self.inside >= *mpl).map(Obstacle::TotalMpl))
     }
 
-    /// How many wait for room in the total that go before one of that priority that comes now.
+    /// How many waiters for room in the total would enter before a new transaction of that priority.
     fn ahead_of_newcomer(&self, priority: Priority) -> usize {
         let before = self.classes.iter().filter(|class| !class.is_full() && class.limits.priority >= priority);
         before.map(|class| class.queue.len()).sum()
     }
 
-    /// Lets in all for whom there is room, in order.
+    /// Lets in all transactions for which there is room, in order.
     fn enter(&mut self, now: Duration) -> Vec<Ticket> {
         let mut entered = Vec::new();
         while self.total_mpl.is_none_or(|mpl| self.inside < mpl) {
@@ -394,7 +398,7 @@ impl Admission {
     }
 }
 
-/// A queue's length; no server has four thousand million connections.
+/// A queue's length; no server has 2^32 connections.
 fn count(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

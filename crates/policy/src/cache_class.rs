@@ -1,4 +1,4 @@
-//! Which part of the last-level cache an operator may fill, so that scans do not evict what others use again.
+//! Which part of the last-level cache an operator may fill, so that scans do not evict data that others reuse.
 //!
 //! Three classes, each with a mask of cache ways. Masks are nested: they share the lowest ways.
 //!
@@ -9,16 +9,16 @@
 //! | sensitive | 0xfffff | 100 % | aggregations, transactions, and everything that was not measured |
 //!
 //! Where the shares come from (55 MiB in 20 ways, 22 cores):
-//! - A scan of packed codes has a hit ratio below 0.08 whatever the size of the cache (NO fig. 4): it needs none.
+//! - A scan of packed codes has a hit ratio below 0.08 at every cache size (NO fig. 4): it needs no cache.
 //! - An aggregation lost up to 67 % of its throughput in a small cache (fig. 5), most where its tables about fill the
 //!   cache.
 //! - A join by a bit vector lost 33 % with one of 11.92 MiB (0.22 of the cache), and 5 to 14 % with 0.12, 1.2 and 119 MiB
 //!   (0.002, 0.02 and 2.2 of it; fig. 6). With the one of 0.22, 10 % of the ways cost it 15 to 31 %, and 60 % about 2 %
 //!   (fig. 10).
 //! - One way alone, 0x1, slowed even the scan down. No class gets fewer than two.
-//! - What is not known is sensitive, so that nothing becomes slower for want of a measurement.
+//! - Operators that were not measured are sensitive, so that none becomes slower for want of a measurement.
 //!
-//! The study prints 0xffff beside its 60 % of 20 ways; that mask has 16 ways. The share is what it measured and explains
+//! The study prints 0xffff beside its 60 % of 20 ways; that mask has 16 ways. The study measured and explains the share
 //! (35 of 55 MiB), so the mask here has 12.
 //!
 //! Source: Noll et al., *Accelerating Concurrent Workloads with CPU Cache Partitioning*, IV and V.B.
@@ -38,8 +38,8 @@ const POLLUTING_SHARE: f64 = 0.1;
 const DEPENDS_SHARE: f64 = 0.6;
 /// A mask of one way makes even scans slower.
 const WAYS_LEAST: u32 = 2;
-/// A smaller structure, as a share of the cache, fits the ways of the polluting class and leaves half of them to what
-/// streams through. The study's 1.2 MiB lie below (0.02), its 11.92 MiB above (0.22).
+/// A smaller structure, as a share of the cache, fits the ways of the polluting class and leaves half of them to the
+/// rows that stream through. The study's 1.2 MiB lie below (0.02), its 11.92 MiB above (0.22).
 const COMPARABLE_LEAST: f64 = 0.05;
 /// A larger structure misses nearly always. The study's 119 MiB lie above (2.2). A structure that just exceeds the cache
 /// does not: most of it is held, and 10 % of the ways would lose that.
@@ -48,11 +48,11 @@ const COMPARABLE_MOST: f64 = 2.0;
 /// How an operator uses the last-level cache; the order is that of the ways it may fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CacheClass {
-    /// Uses nothing again, and evicts what others do.
+    /// Reuses nothing, and evicts data that others reuse.
     Polluting,
-    /// Uses a structure again that is comparable with the cache, beside a stream of rows.
+    /// Reuses a structure that is comparable with the cache, beside a stream of rows.
     Depends,
-    /// Is slower with less cache, or not known not to be.
+    /// Is slower with less cache, or was not measured.
     Sensitive,
 }
 
@@ -60,7 +60,7 @@ impl CacheClass {
     /// All, from the fewest ways to the most.
     pub const ALL: [CacheClass; 3] = [CacheClass::Polluting, CacheClass::Depends, CacheClass::Sensitive];
 
-    /// As results and statistics write it.
+    /// The name in results and statistics.
     pub fn name(self) -> &'static str {
         match self {
             CacheClass::Polluting => "polluting",
@@ -113,14 +113,14 @@ impl CacheOperator {
         RULES.iter().map(|(operator, ..)| *operator)
     }
 
-    /// As results and statistics write it.
+    /// The name in results and statistics.
     pub fn name(self) -> &'static str {
         self.rule().0
     }
 
-    /// The class of an operator of this kind whose structures for random access (bit vector, hash table) have
-    /// `structure_bytes` in all its threads together, `None` if nobody knows, in a cache of which `cache_bytes` may be
-    /// used.
+    /// The class of an operator of this kind in a cache with `cache_bytes` of usable ways. `structure_bytes` is the
+    /// size of its structures for random access (bit vector, hash table) in all its threads together, `None` if it is
+    /// unknown.
     pub fn class(self, structure_bytes: Option<u64>, cache_bytes: u64) -> CacheClass {
         match self.rule().1 {
             Rule::Always(class) => class,
@@ -167,7 +167,7 @@ impl WayMask {
         self.0.count_ones()
     }
 
-    /// Whether its ways lie side by side; of no way, they do not.
+    /// Whether its ways are adjacent; false if it has none.
     pub(crate) fn is_contiguous(self) -> bool {
         self.0 != 0 && (self.0 >> self.0.trailing_zeros()).trailing_ones() == self.ways()
     }
@@ -177,7 +177,7 @@ impl WayMask {
         self.0 & !outer.0 == 0
     }
 
-    /// From its lowest to its highest way without holes.
+    /// The mask from its lowest to its highest way, without holes.
     fn filled(self) -> WayMask {
         WayMask::run(self.0.trailing_zeros(), u32::BITS - self.0.leading_zeros() - self.0.trailing_zeros())
     }
@@ -210,14 +210,15 @@ impl ClassMasks {
         }
     }
 
-    /// How many masks there are: classes with equal masks can share a group of the kernel's. In a cache of two ways all are equal.
+    /// The number of distinct masks: classes with equal masks can share a kernel group. In a cache of two ways all are
+    /// equal.
     pub fn distinct(&self) -> u32 {
         let [first, second, third] = CacheClass::ALL.map(|class| self.of(class));
         1 + u32::from(second != first) + u32::from(third != first && third != second)
     }
 }
 
-/// The cache that is given out.
+/// The cache to divide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CacheWays {
     /// Bytes of all of it.
@@ -226,14 +227,14 @@ pub struct CacheWays {
     pub ways: u32,
     /// Those that may be used: an experiment's `llc_ways`.
     pub allowed: WayMask,
-    /// Whether the processor takes masks with holes.
+    /// Whether the processor accepts masks with holes.
     pub sparse: bool,
     /// Groups that can still be made, one for each mask (the kernel's CLOSIDs less those in use).
     pub groups_free: u32,
 }
 
 impl CacheWays {
-    /// Bytes of the ways that may be used: what sizes of structures are compared with.
+    /// Bytes of the ways that may be used, to which sizes of structures are compared.
     pub fn allowed_bytes(&self) -> u64 {
         (u128::from(self.bytes) * u128::from(self.allowed.ways()) / u128::from(self.ways.max(1))) as u64
     }
@@ -241,13 +242,13 @@ impl CacheWays {
     /// The masks of the scheme: 10 %, 60 % and all of the ways that may be used, from the lowest one, each at least two.
     ///
     /// # Errors
-    /// [`CacheClassError`] if the allowed ways are no right mask or only one, or groups are too few.
+    /// [`CacheClassError`] if the allowed ways are not a valid mask or are only one, or if there are too few groups.
     pub fn masks(&self) -> Result<ClassMasks, CacheClassError> {
         let [polluting, depends, sensitive] = CacheClass::ALL.map(|class| self.share(class));
         self.check(ClassMasks { polluting, depends, sensitive })
     }
 
-    /// Masks as asked for, if they can be put in force.
+    /// Returns the masks if they can be put in force.
     ///
     /// # Errors
     /// The first [`CacheClassError`], of the allowed ways and then of the classes in order.
@@ -261,7 +262,7 @@ impl CacheWays {
         Ok(masks)
     }
 
-    /// Whether one mask can be put in force; `of` says in errors who is to have it.
+    /// Checks whether one mask can be put in force; errors name `of` as its owner.
     ///
     /// # Errors
     /// The first [`CacheClassError`], of the allowed ways and then of the mask.
@@ -269,7 +270,7 @@ impl CacheWays {
         self.check_within("llc_ways", of, mask)
     }
 
-    /// The same, where the allowed ways are called `outer_name` in errors.
+    /// The same, where errors call the allowed ways `outer_name`.
     pub(crate) fn check_within(
         &self,
         outer_name: &'static str,
@@ -320,7 +321,7 @@ impl CacheWays {
     }
 }
 
-/// Why masks cannot be put in force. `of` is a class, the allowed ways, or who is to have the mask.
+/// Why masks cannot be put in force. `of` is a class, the allowed ways, or the owner of the mask.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[allow(missing_docs, reason = "the messages say it")]
 #[non_exhaustive]

@@ -1,13 +1,14 @@
-//! Which part of the last-level cache a class of a governor may fill, as an operator says it, and the masks that follow.
+//! Which part of the last-level cache a class of a governor may fill, as an operator sets it, and the resulting masks.
 //!
-//! A class of [`cache_class`](crate::cache_class) stands for its share of the ways that the server may fill. A mask names ways itself. Who
-//! may fill all of the server's ways stays in the server's own group, so only masks of fewer ways need a group of the kernel's.
+//! A class of [`cache_class`](crate::cache_class) means its share of the ways that the server may fill. A mask names
+//! ways itself. A class that may fill all of the server's ways stays in the server's own group, so only masks of fewer
+//! ways need a kernel group.
 
 use std::fmt;
 
 use crate::cache_class::{CacheClass, CacheClassError, CacheWays, WayMask};
 
-/// What the ways are called in errors that the server may fill.
+/// The name, in errors, of the ways that the server may fill.
 const SERVER: &str = "the server's group";
 
 /// Which part of the cache may be filled.
@@ -20,10 +21,10 @@ pub enum CacheUse {
 }
 
 impl CacheUse {
-    /// All that the server may fill.
+    /// All ways that the server may fill.
     pub const ALL: CacheUse = CacheUse::Class(CacheClass::Sensitive);
 
-    /// Whether it may be less than that.
+    /// Whether it may be less than all of them.
     pub fn is_confined(self) -> bool {
         self != CacheUse::ALL
     }
@@ -31,7 +32,7 @@ impl CacheUse {
     /// Reads `polluting`, `depends`, `sensitive`, or a mask as `0xf0`.
     ///
     /// # Errors
-    /// What is wrong, and what would be right.
+    /// A message with the mistake and the accepted forms.
     pub fn parse(text: &str) -> Result<CacheUse, String> {
         if let Some(class) = CacheClass::ALL.into_iter().find(|class| class.name() == text) {
             return Ok(CacheUse::Class(class));
@@ -51,7 +52,7 @@ impl CacheUse {
 }
 
 impl fmt::Display for CacheUse {
-    /// As it is read.
+    /// The form that [`CacheUse::parse`] reads.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             CacheUse::Class(class) => class.fmt(out),
@@ -60,8 +61,8 @@ impl fmt::Display for CacheUse {
     }
 }
 
-/// The masks of those who are to have a part of the server's cache, each with a name for errors, in their order. `None` for who has all of
-/// the server's ways by them, and needs no group.
+/// The masks of the given parts of the server's cache, in their order; each part has a name for errors. A part that
+/// covers all of the server's ways gets `None`, for it needs no group.
 ///
 /// # Errors
 /// The first [`CacheClassError`], of the server's ways and then of the parts in order; or that there are too few groups.
@@ -91,7 +92,7 @@ mod tests {
     const POLLUTING: CacheUse = CacheUse::Class(CacheClass::Polluting);
     const DEPENDS: CacheUse = CacheUse::Class(CacheClass::Depends);
 
-    /// 11 ways, of which the server may fill the lower six.
+    /// 11 ways; the server may fill the lower six.
     fn cache() -> CacheWays {
         CacheWays { bytes: 11 << 20, ways: 11, allowed: WayMask(0x3f), sparse: false, groups_free: 2 }
     }

@@ -1,4 +1,4 @@
-//! Who is asking: the priority of a piece of work, and the class it belongs to.
+//! The priority of a piece of work, and the class it belongs to.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 /// How urgent a transaction is to its owner: a level, the higher the more urgent.
 ///
-/// Two levels are enough for most, [`LOW`](Self::LOW) and [`HIGH`](Self::HIGH), and have words of their own. For more levels, write
-/// `level2` to `level254`, all of them above `high`.
+/// Two levels are enough for most users, [`LOW`](Self::LOW) and [`HIGH`](Self::HIGH), and have names of their own. For
+/// more levels, write `level2` to `level254`, all of them above `high`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Priority(u8);
 
@@ -20,13 +20,13 @@ impl Priority {
     /// Work that should run as if it were alone.
     pub const HIGH: Priority = Priority(1);
 
-    /// Above every level that can be asked for: work that has been rolled back so often that it must get through now.
+    /// Above every level that can be requested: work that has been rolled back so often that it must get through now.
     pub const PROMOTED: Priority = Priority(u8::MAX);
 
-    /// The two levels that most use, lowest first.
+    /// The two levels that most users need, lowest first.
     pub const USUAL: [Priority; 2] = [Priority::LOW, Priority::HIGH];
 
-    /// The priority of that level; `None` for 255, which is not to be asked for.
+    /// The priority of that level; `None` for 255, which cannot be requested.
     #[inline]
     pub fn of_level(level: u8) -> Option<Self> {
         Some(Priority(level)).filter(|priority| *priority != Priority::PROMOTED)
@@ -61,7 +61,7 @@ impl Serialize for Priority {
     }
 }
 
-/// The word given is no priority.
+/// The given word is not a priority.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no priority; write `high`, `low`, or `level2` to `level254` for what is above high")]
 pub struct ParsePriorityError(String);
@@ -72,7 +72,7 @@ impl FromStr for Priority {
     fn from_str(word: &str) -> Result<Self, Self::Err> {
         let usual = Priority::USUAL.into_iter().find(|priority| priority.name() == word);
         let level = || word.strip_prefix("level")?.parse().ok().filter(|level| *level > 1).and_then(Priority::of_level);
-        // `level02` would be a second name of one level.
+        // `level02` would be another name of `level2`.
         let known = usual.or_else(|| level().filter(|priority| priority.name() == word));
         known.ok_or_else(|| ParsePriorityError(word.to_owned()))
     }
@@ -81,9 +81,9 @@ impl FromStr for Priority {
 /// A group of work that is treated alike: `high`, `low`, or one with a name of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Class {
-    /// What people call the group.
+    /// The group's name.
     pub name: String,
-    /// What its members are worth to schedulers.
+    /// The priority of its members, for schedulers.
     pub priority: Priority,
 }
 

@@ -3,10 +3,11 @@
 //! A group is everything that one user does in one database by one application, or one statement of it. Only work that was seen to
 //! be long is proposed for the low class. A group that was seen too rarely, or that does both long and short work, keeps the default class.
 //!
-//! The length of a transaction is its own work: its age without the time that it waited for locks, so that a short transaction
-//! that waits behind a long one is not taken for a long one. A look is more likely to meet a long transaction than a short one, so
-//! lengths are not averaged; time is: the time spent in transactions that worked for longer than a limit. What is long depends on
-//! the server: of the limits in [`LONG`] the first one counts by which some work is important and some low.
+//! The length of a transaction is its own work: its age without the time that it waited for locks, so that a short
+//! transaction that waits behind a long one is not taken for a long one. A sample is more likely to meet a long
+//! transaction than a short one, so lengths are not averaged. Groups are judged by the time spent in transactions that
+//! worked for longer than a limit. The limit depends on the server: the first one in [`LONG`] by which some work is
+//! important and some low.
 
 use std::fmt;
 use std::time::Duration;
@@ -20,16 +21,16 @@ const LONG_SHARE_OF_LOW: f64 = 0.5;
 /// A group is important if at most this share of its time was in long transactions.
 const LONG_SHARE_OF_IMPORTANT: f64 = 0.1;
 
-/// A group of which fewer different transactions were seen is not called important.
+/// A group with fewer different transactions is not called important.
 const TRANSACTIONS_LEAST: usize = 20;
 
 /// Programs that copy whole databases, by the names that they give themselves.
 const COPIERS: [&str; 4] = ["pg_dump", "pg_dumpall", "pg_restore", "pg_basebackup"];
 
-/// What was seen of a group.
+/// Observations of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct GroupFacts<'a> {
-    /// What its clients call themselves; empty if they say nothing.
+    /// The `application_name` of its clients; empty if they set none.
     pub application_name: &'a str,
     /// Different transactions that were seen. A count.
     pub transactions: usize,
@@ -41,7 +42,7 @@ pub struct GroupFacts<'a> {
     pub long: Duration,
 }
 
-/// What a group should be.
+/// How a proposal ranks a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     /// Short, frequent transactions: work that should run as if it were alone.
@@ -65,7 +66,7 @@ impl fmt::Display for Standing {
 /// A proposal and its reason, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassProposal {
-    /// What it should be.
+    /// The proposed rank.
     pub standing: Standing,
     /// Why, in words.
     pub reason: String,
@@ -96,7 +97,7 @@ pub fn propose(facts: &GroupFacts<'_>) -> ClassProposal {
     if facts.transactions == 0 {
         return propose(Standing::Undecided, "no transaction was seen".to_owned());
     }
-    // Transactions that were only ever seen waiting for locks have worked for no time that looks can tell: they are short.
+    // Transactions that were seen only while they waited for locks have no measurable work time: they are short.
     let share = facts.in_long.as_secs_f64() / facts.in_transactions.as_secs_f64().max(f64::MIN_POSITIVE);
     let (percent, long_ms, count) = ((share * 100.0).round(), facts.long.as_millis(), facts.transactions);
     let noun = if count == 1 { "transaction" } else { "transactions" };

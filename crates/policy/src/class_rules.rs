@@ -1,12 +1,12 @@
-//! Which class work belongs to: by who logs in, by what a statement says of itself, and by what a client asks for.
+//! Which class work belongs to: by the login, by the tag or text of a statement, and by the client's own request.
 //!
-//! Rules are tried in order, and the first that matches decides. A rule matches if everything that it names does:
+//! Rules are tried in order, and the first that matches decides. A rule matches if every key that it names matches:
 //!
 //! | key | matches | looked at |
 //! |---|---|---|
 //! | user | the user's name, a pattern | at login |
 //! | database | the database's name, a pattern | at login |
-//! | application_name | what the client calls itself, a pattern | at login |
+//! | application_name | the client's `application_name`, a pattern | at login |
 //! | tag | the `class` of a sqlcommenter comment, a pattern | at a transaction's first statement |
 //! | fingerprint | the fingerprint of a text | at a transaction's first statement |
 //!
@@ -31,27 +31,27 @@ use glob::Pattern;
 
 use crate::{ClassIndex, Priority};
 
-/// What is known of a session when it begins.
+/// The facts known of a session when it begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Login {
     /// The user's name.
     pub user: String,
     /// The database's name.
     pub database: String,
-    /// What the client calls itself; empty if it says nothing.
+    /// The client's `application_name`; empty if it sets none.
     pub application_name: String,
 }
 
-/// One rule. What it does not name (`None`) it does not look at.
+/// One rule. A key that is `None` is not compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassRule {
-    /// The class of what it matches.
+    /// The class of work that matches.
     pub class: ClassIndex,
     /// The user's name.
     pub user: Option<Pattern>,
     /// The database's name.
     pub database: Option<Pattern>,
-    /// What the client calls itself.
+    /// The client's `application_name`.
     pub application_name: Option<Pattern>,
     /// The `class` of a sqlcommenter comment in a transaction's first statement.
     pub tag: Option<Pattern>,
@@ -60,7 +60,7 @@ pub struct ClassRule {
 }
 
 impl ClassRule {
-    /// A rule that gives everything that class.
+    /// A rule that gives all work that class.
     pub fn of(class: ClassIndex) -> Self {
         ClassRule { class, user: None, database: None, application_name: None, tag: None, fingerprint: None }
     }
@@ -70,7 +70,7 @@ impl ClassRule {
         self.tag.is_some() || self.fingerprint.is_some()
     }
 
-    /// Whether a client decides by its application name alone that the rule holds for it: the administrator has named no one
+    /// Whether a client makes the rule match by its application name alone: the administrator has not named a single
     /// user.
     fn is_chosen_by_clients(&self) -> bool {
         self.application_name.is_some() && !self.user.as_ref().is_some_and(is_literal)
@@ -83,7 +83,7 @@ impl ClassRule {
             && matches(&self.application_name, &login.application_name)
     }
 
-    /// Whether everything that `later` matches is matched by this one, as far as the patterns show.
+    /// Whether this rule matches everything that `later` matches, as far as the patterns show.
     fn covers(&self, later: &ClassRule) -> bool {
         let covers = |this: &Option<Pattern>, later: &Option<Pattern>| match (this, later) {
             (None, _) => true,
@@ -92,7 +92,7 @@ impl ClassRule {
                 this.as_str() == "*" || this == later || is_literal(later) && this.matches(later.as_str())
             }
         };
-        // Without a tag nothing matches a pattern of tags, and what one rule may not choose another may.
+        // A statement without a tag matches no tag pattern, and a later rule may give a class that this one may not.
         let covers_tag =
             self.tag.is_none() || self.class == later.class && later.tag.is_some() && covers(&self.tag, &later.tag);
         // A rule that clients choose may not hold for a session for which the later one does.
@@ -134,12 +134,12 @@ fn is_literal(pattern: &Pattern) -> bool {
     !pattern.as_str().contains(['*', '?', '['])
 }
 
-/// What a class is to those who choose one.
+/// A class, and the users that may choose it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassTerms {
     /// Its name, as in `SET plimsoll.class = 'name'`.
     pub name: String,
-    /// What its members are worth to schedulers.
+    /// The priority of its members, for schedulers.
     pub priority: Priority,
     /// Users that may choose it although its priority is higher than that of their login.
     pub settable_by: Vec<Pattern>,
@@ -150,7 +150,7 @@ pub struct ClassTerms {
 pub struct Matched {
     /// The class.
     pub class: ClassIndex,
-    /// The rule, from 0; `None` if none matched, and it is the default class or one that was named.
+    /// The rule, from 0; `None` if no rule matched, and the class is the default or was named.
     pub rule: Option<usize>,
 }
 
@@ -205,7 +205,7 @@ impl ClassRules {
         &self.rules
     }
 
-    /// The class of what no rule matches.
+    /// The class of work that no rule matches.
     pub fn default_class(&self) -> ClassIndex {
         self.default
     }
@@ -232,8 +232,8 @@ impl ClassRules {
         })
     }
 
-    /// Whether the rule at that place gives a class of higher priority than the default one to clients for their application
-    /// name alone, so that it holds only for users in `settable_by` of its class, or whose login has that priority anyway.
+    /// Whether the rule at that place gives clients a class of higher priority than the default for their application
+    /// name alone. It then holds only for users in `settable_by` of its class, or whose login has that priority anyway.
     pub fn is_chosen_by_clients(&self, rule: usize) -> bool {
         let priority = |class: ClassIndex| self.classes[usize::from(class.0)].priority;
         self.rules.get(rule).is_some_and(|rule| {
@@ -241,9 +241,9 @@ impl ClassRules {
         })
     }
 
-    /// The class of a transaction whose first statement has that tag and fingerprint; `None` if they do not matter, or ask
-    /// for what this user may not choose, and it is of its session's class. `login_class` is what
-    /// [`of_login`](Self::of_login) gave the session.
+    /// The class of a transaction whose first statement has that tag and fingerprint. `None` if the session's class
+    /// applies: they match nothing, or request a class that this user may not choose. `login_class` is the session's
+    /// class by [`of_login`](Self::of_login).
     pub fn of_statement(
         &self,
         login: &Login,
@@ -269,7 +269,7 @@ impl ClassRules {
         Some(Matched { class, rule: None })
     }
 
-    /// Whether some rule names a fingerprint, so that fingerprints have to be computed.
+    /// Whether any rule names a fingerprint, so that fingerprints must be computed.
     pub fn needs_fingerprints(&self) -> bool {
         self.needs_fingerprints
     }
@@ -281,14 +281,14 @@ impl ClassRules {
         chosen.priority <= terms(login_class).priority || chosen.settable_by.iter().any(|users| users.matches(user))
     }
 
-    /// The first rule because of which the rule at that place can never decide anything, since it matches all the same and
-    /// comes before; `None` if there is none, or if patterns alone do not show it.
+    /// The first earlier rule that matches everything that the rule at that place matches, so that the latter never
+    /// decides; `None` if there is none, or if patterns alone do not show it.
     pub fn shadowed_by(&self, rule: usize) -> Option<usize> {
         let (before, rest) = self.rules.split_at_checked(rule)?;
         before.iter().position(|earlier| rest.first().is_some_and(|later| earlier.covers(later)))
     }
 
-    /// Which rule that is, for people: `rule 2: user report_*`, counted from 1; `no rule` for `None`.
+    /// The rule, for people: `rule 2: user report_*`, counted from 1; `no rule` for `None`.
     pub fn describe(&self, rule: Option<usize>) -> String {
         let rule = rule.and_then(|at| Some((at + 1, self.rules.get(at)?)));
         rule.map_or_else(|| "no rule".to_owned(), |(number, rule)| format!("rule {number}: {rule}"))

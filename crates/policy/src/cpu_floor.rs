@@ -1,23 +1,23 @@
 //! The weight of work that gets idle cores only, so that it keeps a floor of the cores beside work that leaves none idle.
 //!
-//! Work whose control group is idle gives way at once, and gets nothing beside work that never pauses. A group with a weight
-//! gets its part of each core that others compete for, and its processes keep a core for a slice. [`CpuFloor`] has the group idle as long as
-//! that leaves it its floor, and otherwise finds the smallest weight with which it has the floor:
+//! Work in an idle control group yields at once, and gets nothing beside work that never pauses. A group with a weight
+//! gets its share of each core that others compete for, and its processes keep a core for a slice. [`CpuFloor`] keeps
+//! the group idle as long as it still gets its floor, and otherwise finds the smallest weight that gives it the floor:
 //!
 //! - The weight goes up by half in each window in which the work waited for cores and got less than its floor.
 //! - It goes down by a fifth in each window in which the work got a quarter more than its floor, or hardly waited; below
 //!   the smallest weight the group is idle again.
-//! - Time for which cores were idle counts as what it got: it could have had that. Processes that become ready together, as scans do when
-//!   a limit of the disk lets them go on, wait for each other beside idle cores.
+//! - Time for which cores were idle counts as received, because the work could have used it. Processes that become
+//!   ready together, as scans do when a disk limit releases them, wait for each other beside idle cores.
 //! - Work that asks for little, such as a scan that waits for a disk most of the time, cannot use its whole floor. Its floor is half of
 //!   the time for which it ran or waited for a core.
 //!
-//! How many others compete need not be known, nor what they weigh. This is the multiplicative form of CockroachDB's elastic CPU
-//! control, with the work's own time on the cores as the signal.
+//! The number and the weights of competing processes need not be known. This is the multiplicative form of
+//! CockroachDB's elastic CPU control, with the work's own CPU time as the signal.
 
 use std::time::Duration;
 
-/// The first weight: a tenth of what a process or group has by default, which is 100.
+/// The first weight: a tenth of the default of a process or group, which is 100.
 const WEIGHT_FIRST: f64 = 10.0;
 const WEIGHT_MIN: f64 = 1.0;
 /// The largest: ten processes.
@@ -29,39 +29,40 @@ const SHRINKING: f64 = 0.8;
 const LACKS: f64 = 0.95;
 /// and work with more than this share has more than it needs.
 const AMPLE: f64 = 1.25;
-/// Work that asks for little has at least this share of what it asks for.
+/// Work with little demand gets at least this share of its demand.
 const SHARE_OF_ASKED: f64 = 0.5;
 /// Work that waits for cores for less than this share of all cores' time wants no more than it gets.
 const WAITS: f64 = 0.05;
 
-/// What was seen of the work in a window.
+/// The CPU use of the work in a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CpuSeen {
-    /// How long that was; a fraction of a second.
+    /// The length of the window, below one second.
     pub window: Duration,
-    /// How many cores there are.
+    /// The number of cores.
     pub cores: u32,
-    /// How long its processes were on a core, together.
+    /// The time that its processes ran, summed.
     pub ran: Duration,
-    /// How long they were ready and waited for one, together.
+    /// The time that they were ready and waited for a core, summed.
     pub waited: Duration,
-    /// How long these cores were idle, together; `None` if that is not known.
+    /// The idle time of these cores, summed; `None` if it is not known.
     pub idle: Option<Duration>,
 }
 
-/// The control. The documentation of the module has its rules.
+/// The controller. The module documentation has its rules.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CpuFloor {
     weight: Option<f64>,
 }
 
 impl CpuFloor {
-    /// The weight of the group, where 100 is that of a process as usual; `None` if it gets idle cores only.
+    /// The weight of the group, where 100 is the default of a process; `None` if it gets idle cores only.
     pub fn weight(&self) -> Option<u32> {
         self.weight.map(|weight| weight.round() as u32)
     }
 
-    /// One window: `floor` is the share of all cores that the work is to have at least, 0 to 1. Returns the weight from now on.
+    /// Processes one window. `floor` is the share of all cores that the work is to get at least, 0 to 1. Returns the
+    /// new weight.
     pub fn step(&mut self, floor: f64, seen: &CpuSeen) -> Option<u32> {
         let all = seen.window.as_secs_f64() * f64::from(seen.cores);
         if all <= 0.0 {
@@ -97,7 +98,7 @@ mod tests {
     }
 
     impl Cores {
-        /// What the low work gets and how long it waits, in a window.
+        /// The CPU time and the waiting time of the low work in a window.
         fn seen(&self, weight: Option<u32>, wants: f64) -> CpuSeen {
             let left = 1.0 - self.want;
             let entitled = weight.map_or(0.0, |weight| f64::from(weight) / (f64::from(weight) + 100.0 * self.others));
@@ -173,10 +174,10 @@ mod tests {
         let of = |share: f64| WINDOW.mul_f64(2.0 * share);
         let scan = CpuSeen { window: WINDOW, cores: 2, ran: of(0.06), waited: of(0.055), idle: None };
         assert!((0..100).all(|_| control.step(0.1, &scan).is_none()), "{control:?}");
-        // One that hardly gets a core is starved all the same.
+        // Work that hardly gets a core is starved all the same.
         let starved = CpuSeen { ran: of(0.005), ..scan };
         assert!((0..4).map(|_| control.step(0.1, &starved)).last().flatten().is_some());
-        // Eight of them that a limit lets go on together wait for each other, beside cores that are idle for most of the time.
+        // Eight of them that a limit releases together wait for each other, beside cores that are mostly idle.
         let mut control = CpuFloor::default();
         let together = CpuSeen { ran: of(0.07), waited: of(0.2), idle: Some(of(0.75)), ..scan };
         assert!((0..100).all(|_| control.step(0.1, &together).is_none()), "{control:?}");

@@ -6,8 +6,8 @@
 //! scheduler](crate::LockScheduler): when a holder blocks a requester. It carries out both verdicts, as
 //! [`CpuVerdict::joined`] says.
 //!
-//! The CPU priority of a transaction is its present priority, which lock schedulers raise, or what it has inherited
-//! here if that is more. What is inherited here changes no queue.
+//! The CPU priority of a transaction is the higher of its present priority, which lock schedulers raise, and the
+//! priority inherited here. Inheritance here changes no queue.
 //!
 //! | name | nice | verdict on a holder |
 //! |---|---|---|
@@ -57,7 +57,7 @@ impl CpuVerdict {
     }
 }
 
-/// Decides what threads get of the cores, and the fate of holders in the way.
+/// Decides the CPU shares of threads, and the fate of holders that block others.
 ///
 /// Implementations are pure: equal facts give equal answers. In `requester` and `holder` the priority is the CPU
 /// priority.
@@ -65,7 +65,7 @@ pub trait CpuScheduler: Debug + Send + Sync {
     /// The name used in experiment files and results.
     fn name(&self) -> &'static str;
 
-    /// What it does, in a few words, for people.
+    /// A short description, for people.
     fn about(&self) -> &'static str;
 
     /// The nice value (`nice(2)`, higher is less) of a thread that works for a transaction of that CPU priority, in a
@@ -84,7 +84,7 @@ pub trait CpuScheduler: Debug + Send + Sync {
     }
 }
 
-/// Every CPU scheduler there is, in the order of the table in the module documentation.
+/// All CPU schedulers, in the order of the table in the module documentation.
 pub static CPU_SCHEDULERS: &[&dyn CpuScheduler] = &[&NONE, &CPU_PRIO, &CPU_PRIO_INHERIT, &P_CPU];
 
 /// The CPU scheduler of that name, if there is one.
@@ -92,7 +92,7 @@ pub fn cpu_scheduler(name: &str) -> Option<&'static dyn CpuScheduler> {
     CPU_SCHEDULERS.iter().copied().find(|scheduler| scheduler.name() == name)
 }
 
-/// The nice value of what is below high priority, under all schedulers that know priorities; that of high priority is 0.
+/// The nice value of work below high priority, under all schedulers that use priorities; high priority has 0.
 ///
 /// MW 2.7.2 has -20 and +20. Values below 0 are for administrators, and a machine where the threads of a database go
 /// before everything else is hard to stop; with 0 and 19 high priority still has 68 times the weight of low (1024 to 15

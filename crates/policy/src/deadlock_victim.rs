@@ -1,4 +1,4 @@
-//! Which transaction of a cycle is rolled back so that the others can go on.
+//! Which transaction of a cycle is rolled back so that the others can continue.
 
 use std::cmp::Reverse;
 
@@ -10,7 +10,7 @@ pub struct CycleMember {
     /// The priority that it began with, promotion included. Inherited priority does not count: in a cycle all members inherit the
     /// highest, and then the transaction that the rollback is meant to help could be the victim.
     pub priority: Priority,
-    /// How often it was rolled back already in its attempts to get through. A count.
+    /// How often it has already been rolled back. A count.
     pub rollbacks: u32,
     /// How many locks it holds: a measure of the work that would be lost. A count.
     pub locks: u32,
@@ -18,8 +18,8 @@ pub struct CycleMember {
     pub began: u64,
 }
 
-/// The position in `cycle` of the one to roll back: the lowest priority, among those the one rolled back least often so far
-/// (so that no transaction loses forever), then the one with the least to lose, then the youngest.
+/// The position in `cycle` of the victim: the lowest priority, then the fewest rollbacks so far (so that no transaction
+/// loses forever), then the fewest locks, then the youngest.
 ///
 /// # Panics
 /// If the cycle is empty.

@@ -6,9 +6,10 @@
 //! [`CUT`] at a time, down to a floor; raises it slowly while important work hardly waits; and lifts it when it has grown to what the
 //! disk can deliver, or when there was no important work for [`AWAY`].
 //!
-//! A limit has to prove its worth. Important work may wait for the disk because of its own reading, whatever others read. The loop therefore
-//! compares how long an important statement waits for the disk before the limit and under it. If that time has not fallen
-//! below [`HELPED`] of its former value, the limit is lifted, and no other is tried for a pause that doubles each time.
+//! A limit has to prove its worth: important work may wait for the disk because of its own reads alone. The loop
+//! therefore compares how long an important statement waits for the disk before the limit and under it. If that time
+//! has not fallen below [`HELPED`] of its former value, the limit is lifted, and no other is tried for a pause that
+//! doubles each time.
 //!
 //! The floor is a share of what the disk delivered when it was full, which is measured, not configured. It is at least the bandwidth of a few
 //! windows of read-ahead per second: while a limited process reads a page ahead, every process that wants the page waits,
@@ -17,25 +18,25 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Important work that waits for the disk for more than this share of its time has trouble.
+/// Important work that waits for the disk for more than this share of its time is in trouble.
 const MUCH: f64 = 0.10;
-/// One that waits for less than this share has none.
+/// Important work that waits for less than this share is not.
 const LITTLE: f64 = 0.05;
-/// Those who yield are the reason for trouble if they read at least this share of all that is read.
+/// Yielding processes are the reason for trouble if they do at least this share of all reading.
 const TO_BLAME: f64 = 0.25;
 /// A disk that was busy, or waited for, in less than this share of the time is not full.
 const PRESSED: f64 = 0.30;
-/// Stretches with trouble before a limit is set, or lowered again.
+/// Intervals with trouble before a limit is set, or lowered again.
 const TROUBLED: u32 = 2;
-/// What remains of a limit that is lowered.
+/// A lowered limit is this share of the former one.
 const CUT: f64 = 0.7;
-/// By how much of what the disk gives a limit is raised per second.
+/// How much a limit is raised per second, as a share of the disk's bandwidth.
 const GROWTH_PER_S: f64 = 0.04;
-/// How long nothing important has to be there until the limit is lifted.
+/// The limit is lifted after this long without important work.
 const AWAY: Duration = Duration::from_secs(5);
-/// Fewer important transactions in flight than this, on average, are none.
+/// Fewer important transactions in flight than this, on average, count as none.
 const NOBODY: f64 = 0.01;
-/// What is seen counts for about this long.
+/// Means cover about this much time.
 const MEMORY: Duration = Duration::from_secs(1);
 /// A limit at its floor has this long to take hold, and this long again to show that it helps.
 const TRIAL_BEGINS: Duration = Duration::from_secs(1);
@@ -46,67 +47,68 @@ const HELPED: f64 = 0.8;
 const BARRED: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(600));
 /// About how long it takes to learn that a disk's bandwidth has fallen.
 const FADING: Duration = Duration::from_secs(5);
-/// A limit of which less than this share is used has no effect.
+/// A limit has no effect if less than this share of it is used.
 const USED: f64 = 0.85;
-/// The floor in bytes counts for at most this share of what the disk gives: on a very slow disk it would leave others nothing.
+/// The floor in bytes counts for at most this share of the disk's bandwidth: on a very slow disk it would leave others
+/// nothing.
 const FLOOR_MOST: f64 = 0.75;
-/// A disk that is busy for this share of the time gives all it can.
+/// A disk that is busy for this share of the time delivers all it can.
 const FULL: f64 = 0.9;
-/// The assumed bandwidth of a disk is never less than this share of the most that was seen since the limit was set. Otherwise
-/// classes that yield would lose more and more to a disk that is busy with others' small requests.
+/// The assumed bandwidth of a disk is never less than this share of the most that was seen since the limit was set.
+/// Otherwise yielding classes would lose more and more to a disk that is busy with others' small requests.
 const FADED: f64 = 0.25;
 
-/// What bounds the limit.
+/// The bounds of the limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiskBounds {
-    /// The least that those who yield keep, as a share of what the disk gives, 0 to 1.
+    /// The least that yielding processes keep, as a share of the disk's bandwidth, 0 to 1.
     pub floor_share: f64,
-    /// The least that they keep, bytes per second, unless that is most of what the disk gives.
+    /// The least that they keep, bytes per second, unless that is most of the bandwidth.
     pub floor_bytes_per_s: u64,
 }
 
-/// What was seen of a disk in a stretch of time.
+/// The activity of a disk in an interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DiskSight {
-    /// How long that was; a fraction of a second.
+    /// The length of the interval, below one second.
     pub window: Duration,
-    /// Important transactions of which the server worked at a statement, on average.
+    /// Important transactions with a statement that the server was executing, on average.
     pub important: f64,
-    /// Those of them that waited for the disk, on average.
+    /// The number of them that waited for the disk, on average.
     pub waiting: f64,
     /// Statements of important transactions that ended.
     pub ended: u64,
-    /// Bytes per second that were asked of the disk for those who yield, ahead of them included.
+    /// Bytes per second requested from the disk for yielding processes, read-ahead included.
     pub yielding_bytes_per_s: f64,
-    /// Bytes per second that came from the disk, for whomever. What was asked for those who yield may come later.
+    /// Bytes per second that the disk delivered in total. Those requested for yielding processes may arrive later.
     pub all_bytes_per_s: f64,
-    /// The share of the time in which the disk had something to do, 0 to 1; `None` if that is not known.
+    /// The share of the time in which the disk was busy, 0 to 1; `None` if it is not known.
     pub busy: Option<f64>,
-    /// The share of the time in which a process waited for it, a limit included, 0 to 1; `None` if that is not known.
+    /// The share of the time in which a process waited for the disk or for a limit, 0 to 1; `None` if it is not known.
     pub waited: Option<f64>,
 }
 
-/// The limit on what those who yield may read. See the module.
+/// The limit on the reads of yielding processes. The module documentation explains it.
 #[derive(Debug, Clone)]
 pub struct DiskShare {
     bounds: DiskBounds,
-    /// Since the first sight.
+    /// Time since the first interval.
     clock: Duration,
     important: Mean,
     waiting: Mean,
     yielding: Mean,
     all: Mean,
-    /// What the disk gives, as far as was seen since the first sight, limit or not, and the most of that.
+    /// The disk's bandwidth, as far as seen since the first interval, limit or not, and its maximum.
     gives: f64,
     gave_most: f64,
-    /// Stretches in a row with trouble.
+    /// Consecutive intervals with trouble.
     troubled: u32,
-    /// What important work waited, and what was read, before there was a limit, in those stretches.
+    /// The waits of important work, and the reads, in those intervals, before there was a limit.
     before: Waited,
     limited: Option<Limited>,
-    /// When something important was there last.
+    /// When important work was last seen.
     seen_important: Option<Duration>,
-    /// Until when no limit is tried, and for how long after the next that does not help.
+    /// Until when no limit is tried, and for how long after the next limit that does not help.
     barred: Option<Duration>,
     bar: Duration,
     word: DiskWord,
@@ -115,7 +117,7 @@ pub struct DiskShare {
 #[derive(Debug, Clone)]
 struct Limited {
     bytes_per_s: f64,
-    /// What the disk gives, as far as was seen, and the most of that since the limit was set.
+    /// The disk's bandwidth, as far as seen, and its maximum since the limit was set.
     capacity: f64,
     peak: f64,
     before: Waited,
@@ -130,14 +132,14 @@ struct Trial {
     with: Waited,
 }
 
-/// What important work waited for the disk in some stretches.
+/// The waits of important work for the disk in some intervals.
 #[derive(Debug, Clone, Copy, Default)]
 struct Waited {
-    /// What all important transactions waited together, and in how long a time.
+    /// Seconds that all important transactions waited together, and the time in which they did.
     seconds: f64,
     within: f64,
     statements: u64,
-    /// What was read in that time, by whomever.
+    /// All bytes read in that time.
     read_bytes: f64,
 }
 
@@ -154,7 +156,8 @@ impl Waited {
         if self.within > 0.0 { self.read_bytes / self.within } else { 0.0 }
     }
 
-    /// Whether that is clearly less than it was before: by the statement, or, where none ended in either, by the transaction.
+    /// Whether the wait is clearly shorter than before: per statement, or per transaction where no statement ended in
+    /// either.
     fn is_less_than(&self, before: &Waited) -> bool {
         let per = |waited: &Waited, what: f64| if what > 0.0 { waited.seconds / what } else { f64::INFINITY };
         let (with, without) = match (self.statements, before.statements) {
@@ -165,7 +168,7 @@ impl Waited {
     }
 }
 
-/// A mean in which what was long ago counts less and less.
+/// A mean in which older values count less and less.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean(f64);
 
@@ -176,12 +179,12 @@ impl Mean {
     }
 }
 
-/// Why there is the limit that there is, for people.
+/// Why the limit is as it is, for people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskWord {
-    /// Nothing important waits for the disk, or not for those who yield.
+    /// No important work waits for the disk, or not because of yielding processes.
     Calm,
-    /// Important work waits for the disk, and those who yield read much of what is read.
+    /// Important work waits for the disk, and yielding processes do much of the reading.
     Lowered,
     /// The limit is at its floor, and important work still waits.
     Floor,
@@ -228,7 +231,7 @@ impl DiskShare {
         }
     }
 
-    /// Other bounds, from the next sight on.
+    /// Changes the bounds, from the next interval on.
     pub fn bound(&mut self, bounds: DiskBounds) {
         self.bounds = bounds;
     }
@@ -238,18 +241,18 @@ impl DiskShare {
         self.limited.as_ref().map(|limited| limited.bytes_per_s as u64)
     }
 
-    /// Why that is the limit.
+    /// Why the limit is as it is.
     pub fn word(&self) -> DiskWord {
         self.word
     }
 
-    /// The share of its time that important work waited for the disk lately, 0 to 1; `None` if there was none.
+    /// The share of its time for which important work waited for the disk lately, 0 to 1; `None` if there was none.
     pub fn waited(&self) -> Option<f64> {
         (self.important.0 >= NOBODY).then(|| (self.waiting.0 / self.important.0).min(1.0))
     }
 
-    /// The least that any limit may leave those who yield, also one that was set for another reason, bytes per second; `None` until
-    /// something was read.
+    /// The least that any limit must leave to yielding processes, also one that was set for another reason, bytes per
+    /// second; `None` until something was read.
     pub fn least(&self) -> Option<u64> {
         (self.gives > 0.0).then(|| self.floor(self.gives) as u64)
     }
@@ -306,7 +309,7 @@ impl DiskShare {
             return;
         }
         let capacity = self.before.bytes_per_s().max(self.all.0);
-        // A window of read-ahead is asked for at once, and comes by and by.
+        // A window of read-ahead is requested at once, and arrives gradually.
         let in_use = self.yielding.0.max(sight.yielding_bytes_per_s).min(capacity);
         let bytes_per_s = (in_use * CUT).max(self.floor(capacity));
         let trial = Some(Trial { at_floor: None, with: Waited::default() });
@@ -325,7 +328,8 @@ impl DiskShare {
         limited.peak = limited.peak.max(limited.capacity);
         let is_binding = self.yielding.0 >= USED * limited.bytes_per_s;
         if self.troubled > 0 && (!is_binding || sight.busy.is_some_and(|busy| busy >= FULL)) {
-            // A process waits, and the limit holds none back, or the disk is full beside it: it gives less than it did.
+            // A process waits although the limit holds none back, or the disk is full beside it: it delivers less than
+            // it did.
             let mut capacity = Mean(limited.capacity);
             capacity.add(self.all.0, sight.window, FADING);
             limited.capacity = capacity.0.max(FADED * limited.peak);

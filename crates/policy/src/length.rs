@@ -1,10 +1,10 @@
-//! Lengths of time as names and options have them: `300ms`.
+//! Lengths of time as names and options write them: `300ms`.
 
 use std::time::Duration;
 
 use plimsoll_notation::quantity::{TIME_UNITS, scaled, written};
 
-/// The longest length that can be written, an hour: longer ones are slips of the pen.
+/// The longest length that can be written, an hour: longer ones are typing mistakes.
 const LENGTH_MAX: Duration = Duration::from_secs(3600);
 
 /// Reads `300ms`: digits and a unit, `s`, `ms` or `us`, and nothing else; at most an hour.

@@ -2,7 +2,7 @@
 //!
 //! A policy receives facts and returns a verdict. It reads no clock, takes no lock, does no input or output and wakes
 //! no thread. The same object can therefore decide inside the embedded engine, which sees every lock request, and inside a
-//! governor, which sees only what its server reports.
+//! governor, which sees only the reports of its server.
 //!
 //! Locks and cores, in reading order:
 //! - [`Priority`] and [`Class`] describe a requester.

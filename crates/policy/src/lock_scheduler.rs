@@ -116,19 +116,19 @@ pub trait LockScheduler: Debug + Send + Sync {
 /// One line of the list of schedulers.
 #[derive(Debug)]
 pub struct LockSchedulerKind {
-    /// The name, with the parameter that is to be put in: `pow`, `cr(d)`.
+    /// The name, with a placeholder for the parameter: `pow`, `cr(d)`.
     pub name: &'static str,
-    /// What it does, in a few words, for people.
+    /// A short description, for people.
     pub about: &'static str,
-    /// A name that can be used as it is.
+    /// An example of a complete name.
     pub example: &'static str,
-    /// The policies by which a governor decides as it does; none if it would have to order the queues of a server.
+    /// The governor's policies that use it; empty if it would have to order the queues of a server.
     pub at_server: &'static [PreemptionKind],
-    /// Makes it from its name; `None` if that is not its name.
+    /// Makes the scheduler from its name; `None` for other names.
     pub(crate) make: fn(&str) -> Option<Arc<dyn LockScheduler>>,
 }
 
-/// Every scheduler there is, in the order of the table in the module documentation.
+/// All schedulers, in the order of the table in the module documentation.
 pub static LOCK_SCHEDULERS: &[LockSchedulerKind] =
     &[standard::KIND, nprio::KIND, nprio_inherit::KIND, pabort::KIND, pow::KIND, conditional_restart::KIND, wdl::KIND];
 
@@ -137,7 +137,7 @@ pub fn lock_scheduler(name: &str) -> Option<Arc<dyn LockScheduler>> {
     LOCK_SCHEDULERS.iter().find_map(|kind| (kind.make)(name))
 }
 
-/// What the schedulers that know priorities share: the most urgent waiter first, and one verdict on every holder below the
+/// The base of the schedulers with priorities: the most urgent waiter first, and one verdict on every holder below the
 /// requester.
 #[derive(Debug)]
 struct ByPriority {

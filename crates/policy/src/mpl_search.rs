@@ -4,9 +4,10 @@
 //! cores, hold locks, and slow more important work down. [`MplSearch`] finds how few are enough. Once per second it receives the transactions that
 //! ended, and it moves one number:
 //!
-//! 1. **Only under saturation.** The search moves nothing unless more transactions of the lower class run than there are cores,
-//!    second after second, while more important transactions end. What is measured without a limit is measured until it grows no more,
-//!    because a server whose caches are cold does less, and would make any limit look good.
+//! 1. **Only under saturation.** The search moves nothing unless more transactions of the lower class run than there
+//!    are cores, second after second, while more important transactions end. The measurement without a limit is
+//!    repeated until it grows no more, because a server whose caches are cold does less, and would make any limit look
+//!    good.
 //! 2. **A step is a trial.** Measurements before and after the step are compared. A step down is kept if the more
 //!    important work is at least a tenth faster, both classes together keep 95 % of their work, and the limited class half of its own. The next step halves the
 //!    number, or the way to the largest that has failed; a failed step is followed by one halfway back, and in the end the search rests. A trial that
@@ -43,24 +44,24 @@ const WORK_GAINED: f64 = 1.05;
 /// The shortest and the longest measurement. In between it ends as soon as there are enough transactions.
 const MEASURE: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(30));
 
-/// So many important transactions are enough: their mean time is then known to about a twentieth.
+/// This many important transactions are enough: their mean time is then known to about a twentieth.
 const ENOUGH: u64 = 400;
 
-/// And of the limited class.
+/// The same for the limited class.
 const ENOUGH_LIMITED: u64 = 100;
 
 /// Fewer of either class prove nothing, however long it was measured.
 const LEAST: (u64, u64) = (100, 50);
 
-/// After a move this long is left for its effect, or twice the mean time of the limited class, if that is longer.
+/// The time left for a move to take effect: this, or twice the mean time of the limited class if that is longer.
 const SETTLE: (Duration, Duration) = (Duration::from_millis(900), Duration::from_secs(10));
 
 const REST: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(480));
 
-/// So long nothing is needed any more until it is given back.
+/// A limit is removed after it was unused for this long.
 const UNUSED: Duration = Duration::from_secs(10);
 
-/// What was seen in about a second.
+/// Observations of about one second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MplSeen {
     /// More important transactions that ended.
@@ -75,7 +76,7 @@ pub struct MplSeen {
     pub refused: u64,
 }
 
-/// Transactions that ended, and how long they took together.
+/// Transactions that ended, and their total time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EndedWork {
     /// How many.
@@ -84,7 +85,7 @@ pub struct EndedWork {
     pub time: Duration,
 }
 
-/// Between what the number lies.
+/// The bounds of the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MplBounds {
     /// The least; at least 1.
@@ -96,11 +97,11 @@ pub struct MplBounds {
 /// A move of the number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MplMove {
-    /// Before; `None` for no limit.
+    /// The number before; `None` for no limit.
     pub from: Option<u32>,
-    /// From now on.
+    /// The number from now on.
     pub to: Option<u32>,
-    /// Why.
+    /// The reason.
     pub why: MplWhy,
 }
 
@@ -108,14 +109,14 @@ pub struct MplMove {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum MplWhy {
-    /// So many were at work on that many cores: fewer are tried.
+    /// More transactions were at work than there are cores: fewer are tried.
     Saturated {
         /// Transactions of the limited class.
         running: u32,
         /// Cores.
         cores: u32,
     },
-    /// The last step made important transactions faster, at that share of the work before: fewer are tried.
+    /// The last step made important transactions faster, and kept that share of the work: fewer are tried.
     Helped {
         /// Hundredths of the mean time before.
         time: u32,
@@ -168,16 +169,16 @@ impl fmt::Display for MplWhy {
     }
 }
 
-/// Searches the number. The documentation of the module has the rules.
+/// Searches for the number. The module documentation has the rules.
 #[derive(Debug, Clone, Default)]
 pub struct MplSearch {
     mpl: Option<u32>,
     phase: Phase,
-    /// What has ended since the last move has settled.
+    /// Work that ended since the last move took effect.
     window: Window,
-    /// What was measured before anything was limited.
+    /// The measurement before anything was limited.
     open: Option<Measured>,
-    /// What was measured at the number that was kept last.
+    /// The measurement at the number that was kept last.
     kept: Option<Measured>,
     /// The largest number that has cost too much since then.
     too_few: Option<u32>,
@@ -199,7 +200,7 @@ enum Phase {
     Resting { until: Duration },
 }
 
-/// What has ended since a moment.
+/// Work that ended since a moment.
 #[derive(Debug, Clone, Copy, Default)]
 struct Window {
     since: Option<Duration>,
@@ -209,12 +210,12 @@ struct Window {
     seconds: u64,
 }
 
-/// What a measurement has shown.
+/// The result of a measurement.
 #[derive(Debug, Clone, Copy)]
 struct Measured {
-    /// Important transactions a second and their mean time in seconds.
+    /// Important transactions per second, and their mean time in seconds.
     important: (f64, f64),
-    /// The same of those that may be limited.
+    /// The same for those that may be limited.
     limited: (f64, f64),
     /// How many of both ended.
     counts: (u64, u64),
@@ -227,7 +228,7 @@ impl MplSearch {
         self.mpl
     }
 
-    /// What it does, in a word: `open`, `trying`, `held` or `resting`.
+    /// Its state in a word: `open`, `trying`, `held` or `resting`.
     pub fn state(&self) -> &'static str {
         match (self.phase, self.mpl) {
             (Phase::Down { .. } | Phase::Up { .. }, _) => "trying",
@@ -237,7 +238,7 @@ impl MplSearch {
         }
     }
 
-    /// One step, about once a second: what was seen since the last one, and what is moved for it.
+    /// One step, about once per second: takes the observations since the last step, and returns the move, if any.
     pub fn step(&mut self, now: Duration, bounds: MplBounds, seen: &MplSeen) -> Option<MplMove> {
         if self.mpl.is_some() {
             if seen.refused > 0 {
@@ -251,7 +252,7 @@ impl MplSearch {
                 return self.open(now, MplWhy::Unused);
             }
         } else if seen.running <= bounds.cores || seen.important.count == 0 {
-            // Not saturated, or no important work to make faster. The server may be another one when it is.
+            // Not saturated, or no important work to make faster. The server may have changed by the next time.
             (self.window, self.open) = (Window::default(), None);
             return None;
         }
@@ -371,7 +372,7 @@ impl MplSearch {
         None
     }
 
-    /// Nothing is limited any more, for a while.
+    /// Removes the limit, for a while.
     fn open(&mut self, now: Duration, why: MplWhy) -> Option<MplMove> {
         self.pause(now);
         self.go(now, None, why)
@@ -422,7 +423,7 @@ impl Window {
 }
 
 impl Measured {
-    /// Work a second, each transaction at the time that its class took when nothing was limited.
+    /// Work per second, each transaction counted with the time that its class took when nothing was limited.
     fn work(&self, open: &Measured) -> f64 {
         self.important.0 * open.important.1 + self.limited.0 * open.limited.1
     }

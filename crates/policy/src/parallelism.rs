@@ -1,8 +1,8 @@
 //! How many partitions each pipeline of a query is given.
 //!
-//! A query plan is cut into pipelines: chains of operators through which rows flow without waiting for the last one. The host
-//! tells a policy what it knows of each pipeline and of the machine, and what earlier runs of the same query template took; the
-//! policy answers with a degree of parallelism for each pipeline.
+//! A query plan is cut into pipelines: chains of operators through which rows flow without waiting for the last one.
+//! The host gives a policy the facts of each pipeline and of the machine, and the times of earlier runs of the same
+//! query template. The policy answers with a degree of parallelism for each pipeline.
 //!
 //! | name | degree of a pipeline |
 //! |---|---|
@@ -32,19 +32,19 @@ pub use history::{Assigned, Convergence, DegreeHistory, LoadBucket};
 pub use learner::{Decision, DegreeLearner, ParallelismFigures, ParallelismLimits, TemplateFigures};
 pub use template::template as query_template;
 
-/// The largest degree that can be asked for.
+/// The largest degree that can be requested.
 pub const DEGREE_MAX: u32 = 1024;
 
-/// What is known of a pipeline before it runs.
+/// The facts of a pipeline before it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PipelineFacts {
-    /// The rows that are expected to enter it; `None` if that is not known.
+    /// The expected number of rows that enter it; `None` if it is not known.
     pub rows: Option<u64>,
     /// The most partitions that its source can be cut into; at least 1.
     pub degree_max: u32,
 }
 
-/// What is known when a query is about to run.
+/// The facts when a query is about to run.
 #[derive(Debug, Clone, Copy)]
 pub struct ParallelismFacts<'a> {
     /// Its pipelines, always in the same order for the same template.
@@ -59,7 +59,7 @@ pub struct ParallelismFacts<'a> {
     pub load: f64,
 }
 
-/// What a pipeline took in one run.
+/// The cost of a pipeline in one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PipelineCost {
     /// CPU time of its own operators, all partitions together.
@@ -72,11 +72,11 @@ pub struct PipelineCost {
 /// One run of a query.
 #[derive(Debug, Clone, Copy)]
 pub struct QueryRun<'a> {
-    /// What it was run with.
+    /// The degrees that it ran with.
     pub assigned: &'a Assigned,
     /// How long it took.
     pub time: Duration,
-    /// What each pipeline took.
+    /// The cost of each pipeline.
     pub pipelines: &'a [PipelineCost],
 }
 
@@ -104,17 +104,17 @@ pub trait ParallelismPolicy: Debug + Send + Sync {
 /// One line of the list of policies.
 #[derive(Debug)]
 pub struct ParallelismKind {
-    /// The name, with the parameter that is to be put in: `static(n)`.
+    /// The name, with a placeholder for the parameter: `static(n)`.
     pub name: &'static str,
-    /// What it does, in a few words, for people.
+    /// A short description, for people.
     pub about: &'static str,
-    /// A name that can be used as it is.
+    /// An example of a complete name.
     pub example: &'static str,
-    /// Makes it from its name; `None` if that is not its name.
+    /// Makes the policy from its name; `None` for other names.
     make: fn(&str) -> Option<Arc<dyn ParallelismPolicy>>,
 }
 
-/// Every policy there is, in the order of the table in the module documentation.
+/// All policies, in the order of the table in the module documentation.
 pub static PARALLELISM_POLICIES: &[ParallelismKind] = &[static_degree::KIND, adaptive::KIND, cost::KIND];
 
 /// The policy of that name, if there is one. A degree is between 1 and [`DEGREE_MAX`].

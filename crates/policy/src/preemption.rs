@@ -1,21 +1,23 @@
 //! Preemption from outside: decides which transactions of a server are rolled back because others wait for them.
 //!
-//! An engine asks a [`LockScheduler`] at the moment at which a request has to wait. A governor only
-//! looks at its server now and then, and sees a [`WaitGraph`]: which transactions wait for which at this moment. [`decide`] asks the same schedulers
-//! about this graph. Because it looks only now and then, three things differ:
+//! An engine asks a [`LockScheduler`] at the moment at which a request has to wait. A governor only looks at its server
+//! now and then, and sees a [`WaitGraph`]: which transactions wait for which at this moment. [`decide`] asks the same
+//! schedulers about this graph. Because it looks only now and then, three things differ:
 //!
-//! - `PreemptIfWaiting` is carried out if the holder waits now, and otherwise left for the next look;
-//!   `PreemptAfter(d)` is carried out if it has blocked the waiter for `d` or longer.
-//! - Transactions that are not ours, or can no longer be rolled back, block others and are not touched.
-//!   The scheduler is therefore asked about every transaction that a waiter waits for, also through such transactions: each chain is followed until
+//! - `PreemptIfWaiting` is carried out if the holder waits now, and otherwise left for the next look; `PreemptAfter(d)`
+//!   is carried out if it has blocked the waiter for `d` or longer.
+//! - Transactions that are not ours, or can no longer be rolled back, block others and are not touched. The scheduler
+//!   is therefore asked about every transaction that a waiter waits for, even indirectly. Each chain is followed until
 //!   a transaction is rolled back, because the transactions behind it then no longer block the waiter.
 //! - [`decide`] leaves transactions in a cycle alone. [`cycles`] chooses the victim that breaks a cycle, without a more important
 //!   waiter. A cycle without a possible victim is left to the server, which finds deadlocks and aborts one of their transactions.
 //!
-//! A host that knows the cost of a rollback weighs it first (`worth`), and marks holders as not preemptible if rolling them back costs more than it saves.
+//! A host that knows the cost of a rollback weighs it first (`worth`), and marks holders as not preemptible if rolling
+//! them back costs more than it saves.
 //!
-//! Whatever a scheduler answers, no transaction is rolled back for one of equal or lower priority, nor while it is
-//! [promoted](crate::StarvationBound). Transactions of the lowest priority cause no rollbacks.
+//! No transaction is rolled back for one of equal or lower priority, nor while it is
+//! [promoted](crate::StarvationBound), regardless of the scheduler's answer. Transactions of the lowest priority cause
+//! no rollbacks.
 //!
 //! The policies that can be chosen, each in the list of its [scheduler](LockSchedulerKind::at_server):
 //!
@@ -43,67 +45,68 @@ pub use cycle::{Cycle, cycles};
 pub use look::{decide, waiters_behind};
 pub use worth::{Outlook, Price, StayTimes};
 
-/// What a transaction is doing.
+/// The state of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activity {
     /// The server works for it.
     Runs,
     /// It waits for a lock.
     WaitsForLock,
-    /// It waits for what its client says next.
+    /// It waits for its client's next message.
     WaitsForClient,
-    /// It is prepared for a commit in two phases: no process works for it, and rolling it back is not ours to do.
+    /// It is prepared for a commit in two phases: no process works for it, and it is not ours to roll back.
     Prepared,
-    /// It is not ours, whatever it does: it is never touched.
+    /// It is not ours, and is never touched in any state.
     Foreign,
 }
 
 /// A transaction that waits or is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// What tells it from others, such as the number of its process: it decides where nothing else does.
+    /// Distinguishes it from others, such as its process number; breaks ties.
     pub id: u64,
     /// Its own priority, that of its class.
     pub priority: Priority,
-    /// How often it has been rolled back for another's sake so far. A count.
+    /// How often it has been rolled back for other transactions so far. A count.
     pub rollbacks: u32,
-    /// What it is doing.
+    /// Its state.
     pub activity: Activity,
-    /// Whether rolling it back can be thought of at all: its class allows it, and it has not begun to commit.
+    /// Whether a rollback is possible at all: its class allows it, and it has not begun to commit.
     pub preemptible: bool,
     /// For how long it has been waiting, as far as is known; zero if it does not wait.
     pub waited: Duration,
     /// When it began, by the clock of [`WaitGraph::now`].
     pub began: Duration,
-    /// How often the server has failed it, or it was rolled back to break a cycle, and it was run again. A count.
+    /// How often it was run again after the server had failed it, or after it was rolled back to break a cycle. A
+    /// count.
     pub aborts: u32,
-    /// What its client gets if it is rolled back to break a cycle; `None` if it must not be.
+    /// The effect on its client if it is rolled back to break a cycle; `None` if it must not be.
     pub cycle_loss: Option<CycleLoss>,
 }
 
-/// What a client gets whose transaction is rolled back to break a cycle.
+/// The effect on a client whose transaction is rolled back to break a cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CycleLoss {
-    /// Nothing, as far as is known: the transaction is run again.
+    /// None, as far as is known: the transaction is replayed.
     Unnoticed,
-    /// An error after which it runs the transaction again itself, as its class says.
+    /// An error, after which the client runs the transaction again itself; its class declares that.
     Told,
 }
 
-/// A session waits for another.
+/// A transaction waits for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// Who waits: a place in [`WaitGraph::transactions`].
+    /// The waiting transaction: a place in [`WaitGraph::transactions`].
     pub waiter: usize,
-    /// Who is waited for: a place in the same.
+    /// The transaction that it waits for: a place in the same list.
     pub blocker: usize,
-    /// When this was seen first; `None` if that is now.
+    /// When this was first seen; `None` if that is now.
     pub since: Option<Duration>,
-    /// Whether the look before has shown it, too, with both at the same statement as now.
+    /// Whether the previous look showed it, too, with both at the same statement as now.
     pub stands: bool,
 }
 
-/// Who waits for whom at a moment.
+/// Which transactions wait for which at a moment.
 ///
 /// Processes that work for one transaction (parallel workers) are one transaction here; edges from it to itself are
 /// ignored.
@@ -113,14 +116,14 @@ pub struct WaitGraph {
     pub now: Duration,
     /// The transactions.
     pub transactions: Vec<Standing>,
-    /// Who waits for whom.
+    /// The waits.
     pub edges: Vec<Edge>,
 }
 
-/// By which rules to decide.
+/// The rules of a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
-    /// Who is rolled back, or inherits.
+    /// Which holders are rolled back, or inherit.
     pub locks: &'a dyn LockScheduler,
     /// Which holders get the CPU share of their waiters; `None` where the host does not schedule cores.
     pub cpu: Option<&'a dyn CpuScheduler>,
@@ -130,21 +133,21 @@ pub struct Rules<'a> {
     pub idle_counts_as_waiting: bool,
 }
 
-/// What is to be done. Transactions are places in [`WaitGraph::transactions`].
+/// An action to take. Transactions are places in [`WaitGraph::transactions`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Roll one back.
+    /// Roll a transaction back.
     Preempt {
-        /// Whom.
+        /// The transaction to roll back.
         victim: usize,
-        /// For whose sake: of those that wait for it the most urgent, and of these who has waited longest.
+        /// The waiter that causes it: the most urgent one, and among equals the one that has waited longest.
         waiter: usize,
     },
-    /// Give one a priority for the rest of its life.
+    /// Give a transaction a priority for the rest of its life.
     Inherit {
-        /// Whom.
+        /// The transaction that inherits.
         holder: usize,
-        /// The highest of those that wait for it.
+        /// The highest priority among its waiters.
         priority: Priority,
     },
 }
@@ -152,17 +155,17 @@ pub enum Action {
 /// A policy of a governor, in the list of the scheduler that decides for it.
 #[derive(Debug)]
 pub struct PreemptionKind {
-    /// The name, with the parameter that is to be put in: `pow`, `after(d)`. The parameter is the scheduler's.
+    /// The name, with a placeholder for the parameter: `pow`, `after(d)`. The parameter is the scheduler's.
     pub name: &'static str,
-    /// What is done, in a few words, for people.
+    /// A short description, for people.
     pub about: &'static str,
-    /// A name that can be used as it is.
+    /// An example of a complete name.
     pub example: &'static str,
-    /// Whether what the scheduler decides is done; otherwise it is only counted.
+    /// Whether the scheduler's decisions are carried out; otherwise they are only counted.
     pub acts: bool,
 }
 
-/// Every policy there is, in the order of the table in the module documentation.
+/// All policies, in the order of the table in the module documentation.
 pub fn preemption_policies() -> impl Iterator<Item = &'static PreemptionKind> {
     LOCK_SCHEDULERS.iter().flat_map(|scheduler| scheduler.at_server)
 }
@@ -172,7 +175,7 @@ fn word(name: &str) -> &str {
     name.split('(').next().unwrap_or(name)
 }
 
-/// A policy that was chosen.
+/// The chosen policy.
 ///
 /// ```
 /// use plimsoll_policy::PreemptionPolicy;
@@ -199,22 +202,22 @@ impl PreemptionPolicy {
         LOCK_SCHEDULERS.iter().find_map(|scheduler| scheduler.at_server.iter().find_map(|kind| make(scheduler, kind)))
     }
 
-    /// Who decides.
+    /// The scheduler that decides.
     pub fn scheduler(&self) -> &dyn LockScheduler {
         &*self.scheduler
     }
 
-    /// Whether what is decided is done; otherwise it is only counted.
+    /// Whether decisions are carried out; otherwise they are only counted.
     pub fn acts(&self) -> bool {
         self.kind.acts
     }
 
-    /// Whether what is decided is counted only: nothing is done to any transaction.
+    /// Whether decisions are only counted, and no transaction is changed.
     pub fn only_tracks(&self) -> bool {
         self.watches() && !self.acts()
     }
 
-    /// Whether there is anything to decide, so that waits must be looked at.
+    /// Whether the policy ever acts or counts, so that waits must be observed.
     pub fn watches(&self) -> bool {
         !self.scheduler.leaves_holders_alone()
     }

@@ -1,15 +1,14 @@
 //! Replay: decides whether a transaction that was rolled back for another one, or by the server, may run again without
 //! its client noticing.
 //!
-//! A host that replays compares every answer that the client already has with the new one, and gives up if they
-//! differ. This module decides what no comparison would show: whether a second run could do something twice, or
-//! something else.
+//! A host that replays compares every answer that the client already has with the new one, and gives up if they differ.
+//! This module decides what no comparison shows: whether another run could do something twice or differently.
 //!
-//! What must not be run twice in one transaction, or is not undone by rolling back:
+//! Statements that must not be run twice in one transaction, or are not undone by a rollback:
 //!
 //! | name | what |
 //! |---|---|
-//! | copy | COPY: what was copied is not kept |
+//! | copy | COPY: the copied data are not kept |
 //! | listen | LISTEN or UNLISTEN |
 //! | temporary-table | a temporary table is made, or named by its schema |
 //! | session-lock | an advisory lock of the session is taken or released |
@@ -18,15 +17,15 @@
 //! | function | a function, trigger or view has effects that are not known to end with the transaction |
 //! | prepared-statement | a prepared statement is made or dropped by SQL, or an older one closed |
 //! | outside-effect | something beyond the transaction is changed, or may be: dblink, signals to processes, CALL, VACUUM |
-//! | refused | the governor has refused a statement in it, which no server would refuse again |
-//! | function-call | a function is called by number, whatever it does |
+//! | refused | the governor has refused a statement in it, which a server would accept in a replay |
+//! | function-call | a function is called by number |
 //! | unread | a message too large to be looked at |
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// What must not be run twice in one transaction, or is not undone by rolling back.
+/// A reason why a transaction must not be run twice, or is not undone by a rollback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs, reason = "the table of the module says what each is")]
 pub enum Unsafe {
@@ -61,7 +60,7 @@ impl Unsafe {
         Unsafe::Unread,
     ];
 
-    /// The word used in metrics and logs; it stays as it is.
+    /// The word used in metrics and logs; it must not change.
     pub fn name(self) -> &'static str {
         match self {
             Unsafe::Copy => "copy",
@@ -92,18 +91,18 @@ impl Serialize for Unsafe {
     }
 }
 
-/// What is known of a transaction that was rolled back.
+/// The facts of a transaction that was rolled back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplayFacts {
-    /// Whether its class is not to be replayed.
+    /// Whether replay is off for its class.
     pub is_off: bool,
     /// Whether anything that may commit was sent: COMMIT, PREPARE TRANSACTION, or a text that was not read. It may have
     /// been carried out.
     pub commit_sent: bool,
-    /// Whether it is a single unit outside of a block, which commits by itself, and its client has got a part of the answer: the
-    /// second answer could differ when the commit can no longer be taken back.
+    /// Whether it is a single unit outside of a block, which commits by itself, and its client has received a part of
+    /// the answer: the second answer could differ when the commit can no longer be undone.
     pub answered: bool,
-    /// How many units were sent and not answered to the end: at most one if the client waits for each answer.
+    /// How many units were sent and not fully answered: at most one if the client waits for each answer.
     pub units_outstanding: u32,
     /// How many bytes the client has sent since the transaction began.
     pub bytes: u64,
@@ -115,28 +114,28 @@ pub struct ReplayFacts {
     pub attempts_max: u32,
     /// Why it must not be run twice.
     pub unsafe_because: Option<Unsafe>,
-    /// Whether its client could go on from a savepoint after the error, so that an attempt to replay it would take that away.
+    /// Whether its client could continue from a savepoint after the error; an attempt to replay would prevent that.
     pub could_go_on: bool,
 }
 
-/// Why a transaction is not run again; its client hears that it was rolled back.
+/// Why a transaction is not replayed; its client receives the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NoReplay {
     /// The settings forbid it.
     Off,
     /// It may have been committed.
     CommitSent,
-    /// It commits by itself, and its client has got a part of the answer.
+    /// It commits by itself, and its client has received a part of the answer.
     Answered,
     /// Something in it must not be run twice.
     Unsafe(Unsafe),
-    /// It has used savepoints, and its client may go on from one of them after the server's own error.
+    /// It has used savepoints, and its client may continue from one of them after the server's own error.
     Savepoint,
-    /// The client had sent more before it got an answer, and which of it was carried out is not known.
+    /// The client had sent more before it received an answer, and it is not known which of that was carried out.
     Pipeline,
     /// It has sent more than is kept.
     TooLong,
-    /// It was run again as often as it may.
+    /// It has reached its limit of replays.
     TooOften,
 }
 
@@ -155,7 +154,7 @@ impl NoReplay {
         others.into_iter().chain(Unsafe::ALL.map(NoReplay::Unsafe))
     }
 
-    /// The word used in metrics and logs; it stays as it is.
+    /// The word used in metrics and logs; it must not change.
     pub fn name(self) -> &'static str {
         match self {
             NoReplay::Off => "off",
@@ -176,7 +175,7 @@ impl fmt::Display for NoReplay {
     }
 }
 
-/// Whether a transaction may be run again. If several reasons forbid it, the gravest is returned.
+/// Whether a transaction may be replayed. If several reasons forbid it, the gravest is returned.
 pub fn may_replay(facts: &ReplayFacts) -> Result<(), NoReplay> {
     if facts.is_off {
         return Err(NoReplay::Off);

@@ -1,18 +1,19 @@
-//! Which of several governors of one server works beside it, so that no two of them change the same server processes.
+//! Which of several governors of one server is active beside it, so that no two of them change the same server
+//! processes.
 //!
-//! Governors know each other by their connections to the server. Each decides for itself from what it sees there, and all
-//! that see the same come to the same answer:
+//! Governors find each other by their connections to the server. Each decides for itself by the connections that
+//! it sees, and all that see the same reach the same answer:
 //!
-//! - One in the connection path goes before every one beside the server: its clients' sessions are its own, and cannot
+//! - A governor in the connection path goes before all beside the server: its clients' sessions are its own, and cannot
 //!   be distinguished from others.
 //! - Of the governors beside the server the oldest is active; of equally old ones, that with the smallest process number.
 
 /// How a governor stands to its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum GovernorPlace {
-    /// Clients come through it.
+    /// Clients connect through it.
     InPath,
-    /// Clients do not.
+    /// Clients connect directly to the server.
     Beside,
 }
 
@@ -27,7 +28,7 @@ pub struct GovernorAtServer {
     pub process: i32,
 }
 
-/// For which of the others a governor beside the server stands by; `None` if it is the one that works.
+/// The governor for which a governor beside the server stands by; `None` if it is the active one.
 ///
 /// ```
 /// use plimsoll_policy::{GovernorAtServer, GovernorPlace, stands_by_for};

@@ -21,12 +21,12 @@ pub struct StarvationBound {
 }
 
 impl StarvationBound {
-    /// Promotion after so many rollbacks.
+    /// Promotion after this many rollbacks.
     pub fn after(rollbacks: NonZeroU32) -> Self {
         StarvationBound { rollbacks: Some(rollbacks) }
     }
 
-    /// No transaction is ever promoted: for studying what starves then.
+    /// No transaction is ever promoted: for studies of starvation.
     pub fn none() -> Self {
         StarvationBound { rollbacks: None }
     }
@@ -36,7 +36,7 @@ impl StarvationBound {
         self.rollbacks.map(NonZeroU32::get)
     }
 
-    /// The priority of work that asked for `own` and has been rolled back so often.
+    /// The priority of work that asked for `own` and has been rolled back `rollbacks` times.
     pub fn present(self, own: Priority, rollbacks: u32) -> Priority {
         if self.rollbacks().is_some_and(|bound| rollbacks >= bound) { Priority::PROMOTED } else { own }
     }

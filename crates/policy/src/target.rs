@@ -2,7 +2,7 @@
 //!
 //! A [`Target`] such as `p95 < 20ms` or `p95 < 1.3 x alone` is the promise to a class. [`TargetController`] keeps it: once per
 //! second it receives the response times of each class and how much the classes below use of each lever, and it moves levers
-//! ([`LeverKind`]) of those classes between what the operator allows and a floor. It reads no clock and no settings.
+//! ([`LeverKind`]) of those classes between the operator's limit and a floor. It reads no clock and no settings.
 //!
 //! How it decides, for `pQ < bound`:
 //!
@@ -12,10 +12,10 @@
 //! 2. **Fast down.** While the target is exceeded every lever of the lowest classes is cut by a quarter, by half if transactions are
 //!    beyond the bound twice as often as promised, and to a quarter from eight times on; below twice only levers that are
 //!    limited already are cut, if there are any. Higher classes follow when the lowest are at their floors.
-//! 3. **Slow up.** While every target is kept, one lever at a time is given back a step, the most expensive one first: every 3 s while
-//!    targets are comfortable, else every 10 s, or 30 s if one is only just kept. A step is on trial. If a target is not kept after
-//!    it, it is undone, and that lever rests: 30 s, doubled each time. What does not help is thus given back completely, and what
-//!    helps stays.
+//! 3. **Slow up.** While every target is kept, one lever at a time is given back a step, the most expensive one first:
+//!    every 3 s while targets are comfortable, else every 10 s, or 30 s if one is only just kept. A step is on trial.
+//!    If a target is not kept after it, it is undone, and that lever rests: 30 s, doubled each time. Levers that do not
+//!    help are thus given back completely, and those that help stay limited.
 //! 4. **Honest.** If a target is still exceeded 10 s after all levers have reached their floors, the controller reports that, with the best
 //!    value that it reached. If the levers made no difference, it gives everything back and tries again after 5 minutes.
 //!
@@ -39,7 +39,7 @@ pub use lever::{LeverBounds, LeverKind};
 pub use times::Times;
 pub use view::{Move, TargetPhase, TargetView, Why};
 
-/// What a class is promised: a percentile of its response times and what it stays below.
+/// The promise to a class: a percentile of its response times and its limit.
 ///
 /// ```
 /// use plimsoll_policy::Target;
@@ -53,16 +53,16 @@ pub use view::{Move, TargetPhase, TargetView, Why};
 pub struct Target {
     /// Which percentile.
     pub percentile: Percentile,
-    /// What it is to stay below.
+    /// The limit that it stays below.
     pub limit: TargetLimit,
 }
 
-/// What a percentile is to stay below.
+/// The limit of a percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetLimit {
     /// A length of time.
     Length(Duration),
-    /// That many hundredths of the same percentile while no class below is at work.
+    /// Hundredths of the same percentile while no class below is at work.
     HundredthsOfAlone(u32),
 }
 

@@ -1,4 +1,4 @@
-//! How long waits were, counted by length: a histogram that is a plain value, so that two looks at it can be subtracted.
+//! A histogram of waits by length. It is a plain value, so that two readings can be subtracted.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ const BUCKETS: usize = 2 + 4 * 23;
 /// Waits so far, by length. A length is known within a fifth; longer ones than 8 s are counted as 8 s.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaitCounts {
-    /// The first bucket is of those that did not wait.
+    /// The first bucket counts requests that did not wait.
     counts: [u64; BUCKETS],
 }
 
@@ -19,7 +19,7 @@ impl Default for WaitCounts {
 }
 
 impl WaitCounts {
-    /// Counts a wait; zero is one that was none.
+    /// Counts a wait; zero means that the request did not wait.
     pub fn add(&mut self, wait: Duration) {
         let bucket = match wait.as_nanos() {
             0 => 0,
@@ -29,19 +29,19 @@ impl WaitCounts {
         self.counts[bucket.min(BUCKETS - 1)] += 1;
     }
 
-    /// Counts what was counted elsewhere, too.
+    /// Adds the counts of another histogram.
     pub fn add_all(&mut self, others: &WaitCounts) {
         self.counts.iter_mut().zip(others.counts).for_each(|(count, more)| *count += more);
     }
 
-    /// What was counted after an earlier look.
+    /// The counts since an earlier reading.
     pub fn since(&self, earlier: &WaitCounts) -> WaitCounts {
         let mut counts = self.counts;
         counts.iter_mut().zip(earlier.counts).for_each(|(count, before)| *count = count.saturating_sub(before));
         WaitCounts { counts }
     }
 
-    /// How many were counted, those that did not wait among them.
+    /// The number of requests counted, those that did not wait included.
     pub fn len(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -51,8 +51,8 @@ impl WaitCounts {
         self.len() == 0
     }
 
-    /// The wait that a share of them, 0 to 1, did not exceed; the upper end of its bucket, so that it is never reported as shorter than it
-    /// was. `None` if there are none.
+    /// The wait that a share of them, 0 to 1, did not exceed. It is the upper end of its bucket, so that it is never
+    /// reported as shorter than it was. `None` if there are none.
     pub fn at_most(&self, share: f64) -> Option<Duration> {
         let wanted = ((self.len() as f64 * share).ceil() as u64).max(1);
         let mut below = 0;

@@ -1,4 +1,4 @@
-//! What `docs/locking.md` and `docs/parallelism.md` list is what there is.
+//! The lists in `docs/locking.md` and `docs/parallelism.md` equal those of the code.
 
 use plimsoll_policy::{CPU_SCHEDULERS, LOCK_SCHEDULERS, PARALLELISM_POLICIES, StarvationBound};
 

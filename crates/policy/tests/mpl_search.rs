@@ -23,7 +23,7 @@ impl Random {
 #[derive(Debug, Clone, Copy)]
 struct Server {
     cores: f64,
-    /// Seconds of a core, of a disk (on which nobody waits for another), and of thinking, for each transaction.
+    /// Seconds of a core, of a disk (without a queue), and of thinking, for each transaction.
     cpu_s: f64,
     disk_s: f64,
     think_s: f64,
@@ -31,9 +31,9 @@ struct Server {
     locks: f64,
     important: u32,
     limited: u32,
-    /// Transactions of the limited class are so many times as long.
+    /// Transactions of the limited class are this many times as long.
     length: f64,
-    /// What the limited class does makes no difference to the important one, which has a machine of its own.
+    /// The limited class does not affect the important one, which has a machine of its own.
     is_apart: bool,
     /// Every client draws the class of each transaction, important with this probability; `None` where it keeps one.
     drawn: Option<f64>,
@@ -52,7 +52,8 @@ const SATURATED: Server = Server {
     drawn: None,
 };
 
-/// What a server does in a second: transactions of both classes and their mean times, and how many of the limited one are at work.
+/// One second of a server: transactions of both classes and their mean times, and how many of the limited class are at
+/// work.
 #[derive(Debug, Clone, Copy)]
 struct Second {
     important: (f64, f64),
@@ -61,7 +62,7 @@ struct Second {
 }
 
 impl Server {
-    /// Mean value analysis by its fixed point: everybody waits on the cores for those who are there.
+    /// Mean value analysis by its fixed point: each transaction waits on the cores for all that are present.
     fn second(&self, mpl: Option<u32>) -> Second {
         if let Some(important) = self.drawn {
             return self.second_of_drawn(mpl, important);
@@ -87,8 +88,8 @@ impl Server {
 }
 
 impl Server {
-    /// The same where classes are drawn: both have the same part of the transactions whatever is limited, and clients that wait for
-    /// admission with the one keep nobody from the other.
+    /// The same where classes are drawn: both have the same part of the transactions under any limit, and clients that
+    /// wait for admission in one class hold up no other client.
     fn second_of_drawn(&self, mpl: Option<u32>, important: f64) -> Second {
         let clients = f64::from(self.important + self.limited);
         let limited_inside = mpl.map_or(clients, f64::from).min(clients * (1.0 - important));
@@ -140,7 +141,7 @@ impl Play {
         }
     }
 
-    /// The important class's time and the transactions of all, as shares of what they are without a limit.
+    /// The important class's time and the transactions of all, as shares of their values without a limit.
     fn now(&self) -> (f64, f64) {
         let (open, now) = (self.server.second(None), self.server.second(self.search.mpl()));
         let work = |second: Second| second.important.0 + second.limited.0 * self.server.length;
@@ -170,8 +171,8 @@ fn saturated_cores_are_relieved_within_20_seconds_at_no_cost() {
     }
 }
 
-/// As in a pool, whose sessions serve everybody: the limited class cannot have less than its part of the transactions, so important ones
-/// have the cores nearly for themselves, at no cost.
+/// As in a pool, whose sessions serve both classes: the limited class cannot have less than its part of the
+/// transactions, so important ones have the cores nearly for themselves, at no cost.
 #[test]
 fn where_sessions_serve_both_classes_about_as_many_run_as_there_are_cores() {
     for important in [0.05, 0.25, 0.5] {
@@ -189,7 +190,8 @@ fn where_sessions_serve_both_classes_about_as_many_run_as_there_are_cores() {
     }
 }
 
-/// A server that has just begun does half of its work. Against that every limit looked good, and one was kept that cost a third of the work.
+/// A server that has just started does half of its work. Against that every limit looked good, and one was kept that
+/// cost a third of the work.
 #[test]
 fn what_a_cold_server_does_is_no_measure() {
     let warm = Server { disk_s: 0.004, ..SATURATED };
@@ -208,7 +210,7 @@ fn what_a_cold_server_does_is_no_measure() {
     }
 }
 
-/// Half of those that run are too few, and a step that shows it ends soon and is not taken again.
+/// Half of those that run are too few; a step that shows it ends soon and is not taken again.
 #[test]
 fn a_trial_that_costs_much_is_short() {
     let server =
@@ -277,7 +279,8 @@ fn nothing_moves_where_nothing_is_saturated() {
     }
 }
 
-/// Where the limit makes no difference to important work, it is tried less and less, and both keep what they had.
+/// Where the limit makes no difference to important work, it is tried less and less, and both classes keep their
+/// throughput.
 #[test]
 fn what_does_not_help_is_tried_seldom() {
     for seed in SEEDS {

@@ -1,8 +1,8 @@
-//! Who is rolled back for whom, as tables that can be read, and what holds for every graph.
+//! Which transaction is rolled back for which, as readable tables, and properties that hold for every graph.
 //!
 //! The tables are the files in `preemptions/`. Each begins with its title after `#`, text that explains it, and a line
-//! `policy: NAME`, with `cpu NAME`, `now TIME`, `bound K` and `idle counts` after it where they matter. Then comes a line
-//! for each transaction, and what is to be done after `->`, nothing if there is no such line:
+//! `policy: NAME`, with `cpu NAME`, `now TIME`, `bound K` and `idle counts` after it where they matter. Then comes a
+//! line for each transaction, and the expected actions after `->`; without such a line, none are expected:
 //!
 //! ```text
 //!   H high waits for L since 20ms, K waited 30ms
@@ -13,11 +13,13 @@
 //!   -> preempt K for H; L inherits high
 //! ```
 //!
-//! `fixed` is one that cannot be rolled back, `thinks` one that waits for its client. Ids are in the order of names.
+//! `fixed` marks a transaction that cannot be rolled back, `thinks` one that waits for its client. Ids are in the order
+//! of names.
 //!
-//! For cycles, `told` is one whose client gets an error if it is the victim, `aborted 2 times` says how often it was before, and
-//! `began 5ms` when it began. A link that was seen `since` some time stands. `-> break A, B: A` is a cycle and its victim,
-//! `-` if there is none; `suspect` is written instead of `break` if not all of its links stand.
+//! For cycles, `told` marks a transaction whose client gets an error if it is the victim, `aborted 2 times` says how
+//! often it was before, and `began 5ms` when it began. A link that was seen `since` some time stands.
+//! `-> break A, B: A` is a cycle and its victim, `-` if there is none; `suspect` is written instead of `break` if not
+//! all of its links stand.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -110,7 +112,7 @@ impl Case<'_> {
         graph
     }
 
-    /// What is done, in the words of the tables.
+    /// The actions, in the words of the tables.
     fn told(&self) -> String {
         let settings: Vec<&str> = self.settings.split_whitespace().collect();
         let policy = PreemptionPolicy::parse(settings[0]).unwrap_or_else(|| panic!("{self:?}"));
@@ -160,7 +162,7 @@ fn every_table_is_as_written() {
 #[test]
 fn every_policy_has_a_table() {
     let tables = every_table();
-    // What is only tracked is decided as `pow`.
+    // `track` decides as `pow` does.
     for kind in preemption_policies().filter(|kind| kind.name != "track") {
         let is_its_own = |case: Case<'_>| case.settings.split(' ').next() == Some(kind.example);
         assert!(tables.iter().flat_map(|table| cases(table)).any(is_its_own), "{}", kind.name);
@@ -197,7 +199,7 @@ fn standing() -> impl Strategy<Value = Standing> {
     )
 }
 
-/// Graphs of up to a dozen, circles among them, and an order in which to list them otherwise.
+/// Graphs of up to a dozen transactions, with cycles among them, and another order in which to list them.
 fn graphs() -> impl Strategy<Value = (WaitGraph, Vec<usize>)> {
     prop::collection::vec(standing(), 1..12).prop_flat_map(|mut transactions| {
         let count = transactions.len();
@@ -217,7 +219,7 @@ fn graphs() -> impl Strategy<Value = (WaitGraph, Vec<usize>)> {
     })
 }
 
-/// Everybody that one waits for, also through others, itself if it waits in a circle.
+/// All transactions that one waits for, also indirectly, itself included if it waits in a cycle.
 fn reachable(graph: &WaitGraph, from: usize) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     let mut open = vec![from];
@@ -266,7 +268,7 @@ proptest! {
                     prop_assert!(present(waiter) > Priority::LOW);
                     prop_assert_eq!(graph.transactions[waiter].activity, Activity::WaitsForLock);
                     prop_assert!(reachable(&graph, waiter).contains(&victim) && !victims.contains(&waiter));
-                    // Circles are left alone.
+                    // Cycles are left alone.
                     prop_assert!(!reachable(&graph, victim).contains(&victim));
                     victims.insert(victim);
                     (victim, present(waiter))
@@ -285,7 +287,7 @@ proptest! {
         prop_assert_eq!(with_ids(&other, &decide(&other, &rules)), with_ids(&graph, &actions));
     }
 
-    /// With `pabort` nobody stays in the way who can be rolled back for it.
+    /// With `pabort` no blocker remains that can be rolled back for a waiter.
     #[test]
     fn nobody_in_the_way_is_forgotten((graph, _) in graphs()) {
         let policy = PreemptionPolicy::parse("pabort").unwrap();
@@ -302,7 +304,7 @@ proptest! {
             let is_ours = !matches!(blocker.activity, Activity::Foreign | Activity::Prepared);
             let may = blocker.preemptible && is_ours && present(edge.blocker) < present(edge.waiter);
             let waits = waiter.activity == Activity::WaitsForLock && !victims.contains(&edge.waiter);
-            // Who lies between two circles is left alone, too.
+            // A transaction between two cycles is left alone, too.
             let waits_for_circle = reachable(&graph, edge.blocker).iter().any(|at| reachable(&graph, *at).contains(at));
             if may && waits && !waits_for_circle {
                 prop_assert!(victims.contains(&edge.blocker), "{:?}", edge);
@@ -310,7 +312,7 @@ proptest! {
         }
     }
 
-    /// Nobody is rolled back who must not be, and no circle stays whose members all may be.
+    /// No transaction is rolled back that must not be, and no cycle remains whose members all may be.
     #[test]
     fn every_circle_that_can_be_is_broken((graph, order) in graphs()) {
         let found = cycles(&graph, StarvationBound::default());

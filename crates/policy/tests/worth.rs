@@ -1,6 +1,7 @@
 //! Rollbacks that are weighed against never and always rolling back, on holders whose stays have a known distribution.
 //!
-//! A look comes every 2 ms. What a strategy costs is the waiting of the important transaction and the work that was thrown away.
+//! A look comes every 2 ms. The cost of a strategy is the waiting of the important transaction and the work that was
+//! thrown away.
 
 #[path = "common/random.rs"]
 mod random;
@@ -73,7 +74,7 @@ fn cost(stays: Stays, price: &Price, strategy: Strategy, seed: u64) -> f64 {
             rolled_back_at = is_now.then_some(look);
             look += LOOK_EVERY_MS;
         }
-        // One that ends before the rollback has got there loses nothing: that came too late.
+        // A holder that ends before the rollback reaches it loses nothing.
         let rolled_back_at = rolled_back_at.filter(|at| at + takes < stay);
         let waited = rolled_back_at.map_or(stay, |at| at + takes);
         learned.note(length(rolled_back_at.unwrap_or(stay)), rolled_back_at.is_none());
@@ -129,7 +130,7 @@ fn it_is_far_better_than_both_where_most_end_at_once() {
     assert!(weighed < never.min(always) / 2.0, "{weighed:.1}, never {never:.1}, always {always:.1}");
 }
 
-/// The load becomes another one: what was learned before is forgotten.
+/// The load changes: earlier observations are forgotten.
 #[test]
 fn another_load_is_learned() {
     let mut learned = StayTimes::default();

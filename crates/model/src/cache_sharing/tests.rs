@@ -5,7 +5,7 @@ use crate::cache_simulator::{
     Access, CacheShape, Machine, Outcome, Pattern, Program, Replacement, Simulation, Workload, run,
 };
 
-/// A cache of 1 MiB in 16 ways that evicts the least recently used line, and memory for everybody.
+/// A cache of 1 MiB in 16 ways that evicts the least recently used line, and enough memory bandwidth for all.
 const MACHINE: Machine = Machine {
     shared: CacheShape { bytes: 1 << 20, ways: 16 },
     private: CacheShape { bytes: 8 << 10, ways: 8 },
@@ -72,7 +72,7 @@ struct Found {
     truth: f64,
 }
 
-/// Every pair of the operators, of which the first has so many of the ways and the second has these.
+/// Every pair of the operators; the first may fill `ways[0]` ways and the second `ways[1]`.
 fn pairs(ways: [u32; 2]) -> Vec<Found> {
     let operators = operators();
     let curves: Vec<Curve> = operators.iter().map(curve).collect();
@@ -118,7 +118,7 @@ fn pairs_are_predicted_from_each_alone() {
     }
 }
 
-/// Why there are bounds: equal curves, other neighbours.
+/// Why there are bounds: equal curves, different neighbours.
 #[test]
 fn speeds_alone_do_not_say_who_takes_the_cache() {
     let victim = &operators()[1];
@@ -147,7 +147,7 @@ fn curves_are_lines_between_measurements() {
     refused(vec![point(1.0, 1.0), Point { fill: Some(-1.0), ..point(2.0, 1.0) }]);
 }
 
-/// Of two equal workloads each has half; of two that fill at rates that do not depend on the cache, by the rates.
+/// Two equal workloads have half each; two with fill rates that do not depend on the cache divide it by their rates.
 #[test]
 fn shares_are_those_of_fill_rates() {
     let flat = |fill: f64| {
@@ -161,6 +161,6 @@ fn shares_are_those_of_fill_rates() {
     assert_eq!(share([3.0, 1.0], [16.0; 2]), [0.75, 0.25]);
     assert_eq!(share([3.0, 1.0], [4.0, 16.0]), [0.25, 0.75]);
     assert_eq!(share([1.0, 3.0], [4.0, 4.0]), [0.0625, 0.1875]);
-    // What fills nothing takes nothing.
+    // A workload that fills nothing takes nothing.
     assert!(share([0.0, 1.0], [16.0; 2])[0] < 0.01);
 }

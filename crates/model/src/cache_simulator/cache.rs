@@ -4,7 +4,7 @@
 //! only.
 //!
 //! Lines are known by their [`place`], a number that spreads neighbouring lines over the sets. Sampling by places keeps
-//! whole sets: a cache of which one set in `sampling` is simulated does in these sets exactly what the whole cache would.
+//! whole sets: if one set in `sampling` is simulated, these sets behave exactly as in the whole cache.
 
 /// Bytes of a line.
 pub const LINE_BYTES: u64 = 64;
@@ -25,17 +25,17 @@ pub fn is_sampled(place: u32, sampling: u32) -> bool {
     u64::from(place) * u64::from(sampling) < 1 << 32
 }
 
-/// Which line of a set makes room for another one.
+/// Which line of a set is replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replacement {
-    /// The one whose last use is longest ago.
+    /// The line that was last used the longest time ago.
     LeastRecentlyUsed,
     /// Re-reference interval prediction with two bits (Jaleel and others, ISCA 2010): a line that was used again stays for
     /// longer than one that was read once, as in a scan. Large caches of processors do something of this kind.
     Rrip,
 }
 
-/// Marks of re-reference interval prediction: the smaller, the later the next use is expected. What is least expected leaves.
+/// Marks of re-reference interval prediction: the smaller, the later the next use is expected. The smallest is evicted.
 const FAR: u64 = 1;
 const LATER: u64 = 2;
 const SOON: u64 = 4;
@@ -57,8 +57,8 @@ impl Replacement {
         }
     }
 
-    /// The way of `mask` with the smallest mark, the first of several; `None` if there is no way. If none is marked as far,
-    /// all are expected later from now on, by as much as makes one of them so.
+    /// The way of `mask` with the smallest mark, the first of several; `None` if `mask` has no way. If none is marked
+    /// [`FAR`], all marks are lowered until one is.
     fn victim(self, marks: &mut [u64], mask: u32) -> Option<usize> {
         let ways = (0..marks.len()).filter(|way| mask >> way & 1 == 1);
         let victim = ways.clone().min_by_key(|way| marks[*way])?;
@@ -70,14 +70,14 @@ impl Replacement {
     }
 }
 
-/// What became of looking a place up.
+/// The result of a look-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lookup {
-    /// It was there.
+    /// The place was present.
     Hit,
-    /// It was not, and fills a way now.
+    /// The place was absent, and fills a way now.
     Miss {
-        /// The place that was there before; `None` if the way was empty or the mask has none.
+        /// The evicted place; `None` if the way was empty or the mask has none.
         evicted: Option<u32>,
     },
 }
@@ -90,14 +90,14 @@ pub struct Cache {
     ways: usize,
     /// The place of the line in each way, set by set; 0 is an empty way.
     places: Vec<u32>,
-    /// What [`Replacement`] knows of it; 0 for an empty way, which is therefore filled first.
+    /// The mark of each way for [`Replacement`]; 0 for an empty way, which is therefore filled first.
     marks: Vec<u64>,
     accesses: u64,
     replacement: Replacement,
 }
 
 impl Cache {
-    /// An empty cache of `sets` sets, of which the first in `sampling` are simulated.
+    /// An empty cache of `sets` sets. The first `sets / sampling` of them are simulated.
     ///
     /// # Panics
     /// If it has no set, a number of ways outside 1 to 32, or sets that `sampling` does not divide.
@@ -108,13 +108,13 @@ impl Cache {
         Cache { sets, ways: ways as usize, places: vec![0; slots], marks: vec![0; slots], accesses: 0, replacement }
     }
 
-    /// Looks a sampled place up and fills a way of `mask` with it if it is nowhere. Returns whether it was there. An empty
-    /// mask fills nothing.
+    /// Looks a sampled place up and fills a way of `mask` with it if it is absent. Returns whether it was present. An
+    /// empty mask fills nothing.
     pub fn access(&mut self, place: u32, mask: u32) -> bool {
         self.look_up(place, mask) == Lookup::Hit
     }
 
-    /// The same, and which line made room.
+    /// The same, with the evicted line.
     pub(super) fn look_up(&mut self, place: u32, mask: u32) -> Lookup {
         self.accesses += 1;
         let first = self.set_of(place) * self.ways;
@@ -130,7 +130,7 @@ impl Cache {
         Lookup::Miss { evicted }
     }
 
-    /// Empties the way of a sampled place, if it is there.
+    /// Empties the way of a sampled place, if it is present.
     pub(super) fn remove(&mut self, place: u32) {
         let first = self.set_of(place) * self.ways;
         if let Some(way) = self.places[first..first + self.ways].iter().position(|held| *held == place) {
@@ -144,7 +144,7 @@ impl Cache {
         self.places.iter().copied().filter(|place| *place != 0)
     }
 
-    /// How many lines lie in the ways of `mask`.
+    /// The number of lines in the ways of `mask`.
     #[cfg(test)]
     fn lines_in(&self, mask: u32) -> usize {
         let is_counted = |(slot, place): (usize, &u32)| *place != 0 && mask >> (slot % self.ways) & 1 == 1;
@@ -227,8 +227,8 @@ mod tests {
 
     #[test]
     fn masks_restrict_fills_and_not_hits() {
-        // Line 1 in way 0; line 2 may only replace way 1, in which 3 and 4 follow. Whose mask is empty fills nothing, and
-        // hits.
+        // Line 1 in way 0; line 2 may only replace way 1, in which 3 and 4 follow. An access with an empty mask fills
+        // nothing, and hits.
         let mut cache = Cache::new(1, 2, 1, LeastRecentlyUsed);
         let accesses =
             [(1, 0b01), (2, 0b10), (1, 0b10), (3, 0b10), (4, 0b10), (1, 0b10), (4, 0b01), (5, 0), (5, 0), (4, 0)];

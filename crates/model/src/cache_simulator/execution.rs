@@ -1,18 +1,18 @@
 //! Cores that take turns by virtual time.
 //!
-//! Time goes by in short epochs. In each, every core goes on until its own time has reached the epoch's end; it reads
-//! what its trace says, and the caches tell where that was found. A read that misses costs its latency divided by the
+//! Time advances in short epochs. In each, every core runs until its own time has reached the epoch's end. It reads the
+//! lines of its trace, and the caches report where each was found. A read that misses costs its latency divided by the
 //! number of misses that the operator has under way at once.
 //!
-//! Memory delivers its bandwidth and no more: if cores ask for more, every miss is delayed by as much as brings demand
-//! down to it. The delay is adjusted a little after each epoch. Below the bandwidth no read is delayed.
+//! Memory delivers its bandwidth and no more: if cores request more, every miss is delayed until demand falls to the
+//! bandwidth. The delay is adjusted a little after each epoch. Below the bandwidth no read is delayed.
 //!
 //! Threads beyond the machine's cores share one: thread n runs on core n modulo their number. They share its private cache, and
 //! while the others of its core compute, a thread computes more slowly: by [`Machine::sibling_slowdown`](super::Machine) if they
 //! compute all the time, by less if they wait for memory. A thread that waits disturbs no other one.
 //!
-//! If one set in n is simulated, a sampled reference stands for n: it costs n times as much, and references to other sets
-//! cost nothing. On average that is the same.
+//! If one set in n is simulated, a sampled reference stands for n: it costs n times as much, and references to other
+//! sets cost nothing. On average that is the same.
 
 use super::cache::{LINE_BYTES, is_sampled, place};
 use super::hierarchy::{Found, Hierarchy};
@@ -23,14 +23,14 @@ use super::trace::Trace;
 /// Nanoseconds of an epoch if all sets are simulated: a few misses of each core. If one set in n is, n times that, so
 /// that as many are seen.
 const EPOCH_NS: f64 = 200.0;
-/// How far the delay goes in one epoch to where the demand of that epoch puts it. An epoch sees few misses, so it takes
-/// the mean of about twenty.
+/// How far the delay moves in one epoch towards the value that the epoch's demand implies. An epoch sees few misses, so
+/// the mean of about twenty is taken.
 const DELAY_GAIN: f64 = 0.05;
-/// How far the share of its time that a thread is taken to compute goes in one epoch to that of the epoch.
+/// How far a thread's computing share moves in one epoch towards that of the epoch.
 const COMPUTING_GAIN: f64 = 0.05;
 /// Demand of an epoch in which all cores catch up; more than this many times the bandwidth says nothing more.
 const DEMAND_MOST: f64 = 8.0;
-/// References between two questions whether a simulation goes on: some hundredths of a second.
+/// References between two calls of `goes_on`: some hundredths of a second.
 const REFERENCES_BETWEEN: u64 = 1_000_000;
 
 /// Runs a simulation.
@@ -87,7 +87,7 @@ struct Core {
 }
 
 impl Core {
-    /// Reads on until `end_ns`, computing `slowdown` times as long as alone. Returns how many references that were.
+    /// Reads on until `end_ns`, computing `slowdown` times as long as alone. Returns the number of references.
     fn go_on(&mut self, end_ns: f64, slowdown: f64, caches: &mut Hierarchy, memory: &mut Memory, costs: &Costs) -> u64 {
         let before = self.figures.references;
         let (began_ns, mut computed_ns) = (self.time_ns, 0.0);
@@ -129,7 +129,7 @@ impl Core {
     }
 }
 
-/// What is the same for all cores.
+/// Costs that are the same for all cores.
 struct Costs {
     sampling: u32,
     shared_ns: f64,
@@ -160,8 +160,8 @@ impl Memory {
 
     /// Ends an epoch. If cores only waited for memory, their demand would be inverse to its whole latency, and the step
     /// to the delay with which demand equals the bandwidth would be `change_ns`. Steps are small, and only their sum is
-    /// kept from going below 0: cut off one by one, the chance in what an epoch sees would add up to a delay where there
-    /// is bandwidth to spare.
+    /// kept from going below 0. If each were cut off at 0, the chance in single epochs would add up to a delay where
+    /// there is bandwidth to spare.
     fn end_epoch(&mut self) {
         let demand = (self.reads as f64 / self.reads_most).min(DEMAND_MOST);
         let change_ns = (self.latency_ns + self.delay_ns) * (demand - 1.0);
@@ -170,7 +170,7 @@ impl Memory {
     }
 }
 
-/// All of it.
+/// The whole simulation.
 struct Execution {
     /// The cores of each workload.
     workloads: Vec<Vec<Core>>,
@@ -183,11 +183,11 @@ struct Execution {
     now_ns: f64,
     /// Where counting began.
     begin_ns: f64,
-    /// What was counted until the middle.
+    /// The counts until the middle.
     first_half: Counted,
 }
 
-/// How far counting has come.
+/// The counts so far.
 struct Counted {
     /// Nanoseconds.
     time_ns: f64,
@@ -196,7 +196,7 @@ struct Counted {
 }
 
 impl Execution {
-    /// At time 0, with empty caches. The simulation is right.
+    /// At time 0, with empty caches. The simulation was checked.
     fn new(simulation: &Simulation) -> Self {
         let (machine, sampling) = (&simulation.machine, simulation.sampling);
         let (mut first, mut threads) = (1_u32, 0..);
@@ -235,7 +235,7 @@ impl Execution {
         Execution { workloads, caches, memory, costs, computing, now_ns: 0.0, begin_ns: 0.0, first_half }
     }
 
-    /// Whole epochs until there have been `references`, or `goes_on` has ended it. Whether it was not ended.
+    /// Runs whole epochs until there were `references`, or `goes_on` ended it. Returns whether it was not ended.
     fn go_on(&mut self, references: u64, goes_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let (mut done, mut told) = (0, 0);
         while done < references {

@@ -1,8 +1,9 @@
 //! The caches of a machine: one for each core, and one that all cores share.
 //!
-//! An inclusive shared cache has every line that a private cache has. When it evicts a line, that leaves the private caches,
-//! too, even of a core that uses it all the time: its hits there are not seen by the shared cache. So a scan on other cores
-//! costs a core the contents of its own cache, and a small mask of ways bounds what is in private caches as well.
+//! An inclusive shared cache has every line that a private cache has. A line that it evicts leaves the private caches,
+//! too, even of a core that uses it all the time, because the shared cache does not see hits there. So a scan on other
+//! cores costs a core the contents of its own cache, and a small mask of ways limits the contents of private caches as
+//! well.
 
 use super::cache::{Cache, Lookup, Replacement};
 use super::input::{CacheShape, Machine};
@@ -12,7 +13,7 @@ use super::input::{CacheShape, Machine};
 pub(super) enum Found {
     /// In the core's own cache.
     Private,
-    /// In the cache that all share.
+    /// In the shared cache.
     Shared,
     /// In memory only.
     Memory,
@@ -27,7 +28,7 @@ pub(super) struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// Empty caches, of which one set in `sampling` is simulated. Shapes were checked.
+    /// Empty caches with one set in `sampling` simulated. Shapes were checked.
     pub(super) fn new(machine: &Machine, cores: usize, sampling: u32) -> Self {
         let cache = |shape: CacheShape, replacement| {
             Cache::new(shape.sets().expect("the shape was checked"), shape.ways, sampling, replacement)

@@ -1,5 +1,5 @@
-//! What is simulated: a machine, the workloads on it, and how long. All of it is checked, and its cost estimated, before
-//! it runs.
+//! The input of a simulation: a machine, the workloads on it, and the length. All of it is checked, and its cost
+//! estimated, before it runs.
 
 use thiserror::Error;
 
@@ -32,13 +32,13 @@ impl CacheShape {
 /// A processor with its memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Machine {
-    /// The cache that cores share and masks are about.
+    /// The cache that cores share and to which masks apply.
     pub shared: CacheShape,
     /// The cache that each core has for itself, its largest.
     pub private: CacheShape,
-    /// Whether the shared cache has every line that a private one has, so that what it evicts leaves these, too.
+    /// Whether the shared cache has every line of the private ones, so that a line that it evicts leaves these, too.
     pub inclusive: bool,
-    /// Which line of the shared cache makes room. Private caches replace the least recently used one.
+    /// Which line of the shared cache is replaced. Private caches replace the least recently used one.
     pub replacement: Replacement,
     /// Nanoseconds of a hit in the shared cache.
     pub shared_ns: f64,
@@ -53,12 +53,13 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// That of the study (NO III.C), an Intel Xeon E5-2699 v4, whose shared cache is inclusive. It does not tell the latency of a
-    /// hit in the shared cache, 18 ns are assumed, nor how that replaces lines: of two ways of replacement the one that is nearer
-    /// to single operators (NO fig. 5). Nor does it tell what two threads of a core cost each other, though its pairs of statements
-    /// have two: a statement has as many threads as there are cores, and the processor runs twice as many (III.C). Two threads that
-    /// compute are assumed to do a quarter more than one: other processors of the kind do 1.2 to 1.7 times as much (SI tab. 4.11 to 4.13), and
-    /// transactions beside queries 1.28 and 1.46 times (SI tab. 6.20, the sum of both parts).
+    /// The study's machine (NO III.C), an Intel Xeon E5-2699 v4 with an inclusive shared cache. The study does not
+    /// state the latency of a hit in the shared cache (18 ns are assumed) or its replacement (of two kinds, the one
+    /// that is nearer to single operators, NO fig. 5). Nor does it state what two threads of a core cost each other,
+    /// though its pairs of statements have two: a statement has as many threads as there are cores, and the processor
+    /// runs twice as many (III.C). Two threads that compute are assumed to do a quarter more than one: other processors
+    /// of the kind do 1.2 to 1.7 times as much (SI tab. 4.11 to 4.13), and transactions beside queries 1.28 and 1.46
+    /// times (SI tab. 6.20, the sum of both parts).
     pub const STUDY: Machine = Machine {
         shared: CacheShape { bytes: 55 << 20, ways: 20 },
         private: CacheShape { bytes: 256 << 10, ways: 8 },
@@ -75,9 +76,9 @@ impl Machine {
 /// An operator with its threads.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Workload {
-    /// In results.
+    /// Its name in results.
     pub name: String,
-    /// What each of its cores does again and again.
+    /// The program that each of its cores repeats.
     pub program: Program,
     /// How many threads work for it, each on a core of its own as far as there are enough.
     pub cores: u32,
@@ -90,7 +91,7 @@ pub struct Workload {
 pub struct Simulation {
     /// The processor.
     pub machine: Machine,
-    /// What runs at the same time.
+    /// The workloads that run at the same time.
     pub workloads: Vec<Workload>,
     /// One set in this many is simulated, the same in all caches; 1 for all. It must divide the sets of both.
     pub sampling: u32,
@@ -98,11 +99,11 @@ pub struct Simulation {
     pub warm_up: u64,
     /// References, of all cores together, that are counted.
     pub references: u64,
-    /// Of the random numbers.
+    /// The seed of the random numbers.
     pub seed: u64,
 }
 
-/// What a simulation takes.
+/// The cost of a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
     /// References that are made, warm-up included.
@@ -122,16 +123,16 @@ impl Estimate {
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum SimulationError {
-    /// A cache that is no whole number of sets.
+    /// A cache that is not a whole number of sets.
     #[error(
         "the {cache} cache has {bytes} bytes in {ways} ways; it must be a multiple of {LINE_BYTES} bytes for each of 1 to {WAYS_MOST} ways"
     )]
     Shape {
         /// `shared` or `private`.
         cache: &'static str,
-        /// As asked for.
+        /// As requested.
         bytes: u64,
-        /// As asked for.
+        /// As requested.
         ways: u32,
     },
     /// A part of the sets that is not whole.
@@ -143,7 +144,7 @@ pub enum SimulationError {
         cache: &'static str,
         /// Its sets.
         sets: u32,
-        /// As asked for.
+        /// As requested.
         sampling: u32,
     },
     /// A latency or bandwidth that is not a number above 0.
@@ -151,7 +152,7 @@ pub enum SimulationError {
     Speed {
         /// `shared_ns`, `memory_ns` or `memory_bytes_per_s`.
         name: &'static str,
-        /// As asked for.
+        /// As requested.
         value: f64,
     },
     /// Threads that share a core cannot speed each other up.
@@ -173,7 +174,7 @@ pub enum SimulationError {
     MaskBeyond {
         /// Its name.
         workload: String,
-        /// As asked for.
+        /// As requested.
         mask: u32,
         /// Of the shared cache.
         ways: u32,
@@ -185,10 +186,10 @@ pub enum SimulationError {
     Program {
         /// Its name.
         workload: String,
-        /// What is wrong.
+        /// The mistake.
         why: &'static str,
     },
-    /// More lines than numbers.
+    /// More lines than line numbers.
     #[error(
         "the structures have {lines} lines, and at most {LINES_MOST} (256 GiB) can be told apart; use smaller data"
     )]
@@ -198,7 +199,7 @@ pub enum SimulationError {
     },
 }
 
-/// Lines have numbers of 32 bits, and none is 0.
+/// Line numbers have 32 bits, and 0 is not used.
 pub(super) const LINES_MOST: u64 = u32::MAX as u64;
 
 /// Least nanoseconds of a unit.
@@ -211,7 +212,7 @@ const PER_UNIT_MOST: f64 = 1e6;
 pub const CORES_MOST: u32 = 4_096;
 
 impl Simulation {
-    /// What [`run`](super::run) takes.
+    /// The cost of [`run`](super::run).
     ///
     /// # Errors
     /// [`SimulationError`] if it cannot run.

@@ -1,12 +1,11 @@
-//! The operators that have a model, by name, each with its parameters: what a row of theirs reads, and what it costs
-//! beside.
+//! The operators that have a model, by name, each with its parameters: the lines that a row reads, and its other costs.
 //!
 //! Sizes follow from the data: codes have as many bits as their number of values needs, a dictionary 4 bytes for each
 //! value, a bit vector a bit for each key. Each thread of an aggregation has a table of groups of its own.
 //!
 //! Constants that no document states are of three kinds. Those of the packed scan, the aggregation and the join are
-//! calibrated on each operator alone in caches of different sizes (NO fig. 4 to 6). The pipeline takes over those of the
-//! aggregation. Those of the index descent are assumptions; nothing published is about a transaction alone.
+//! calibrated on each operator alone in caches of different sizes (NO fig. 4 to 6). The pipeline uses those of the
+//! aggregation. Those of the index descent are assumptions, because nothing is published about a transaction alone.
 
 use std::collections::BTreeMap;
 
@@ -41,26 +40,26 @@ const INDEX_ENTRY_BYTES: f64 = 16.0;
 /// A parameter of an operator.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Parameter {
-    /// As files write it.
+    /// As written in files.
     pub name: &'static str,
     /// Its meaning, with the unit.
     pub meaning: &'static str,
     /// If it is not given: the study's.
     pub default: f64,
-    /// The least possible.
+    /// The smallest allowed value.
     pub least: f64,
-    /// The most possible; more is a mistake.
+    /// The largest allowed value; more is a mistake.
     pub most: f64,
 }
 
 /// An operator that can be simulated.
 #[derive(Debug, Clone, Copy)]
 pub struct Operator {
-    /// As files write it.
+    /// As written in files.
     pub name: &'static str,
-    /// What it does.
+    /// Its meaning.
     pub meaning: &'static str,
-    /// What can be set.
+    /// The parameters that can be set.
     pub parameters: &'static [Parameter],
     make: fn(&Values<'_>) -> Program,
 }
@@ -136,7 +135,7 @@ pub enum OperatorError {
     /// No operator has the name.
     #[error("the operator `{name}` has no model; those that have one are {}", names(OPERATORS.map(|operator| operator.name)))]
     NoModel {
-        /// As asked for.
+        /// As requested.
         name: String,
     },
     /// The operator has no parameter of the name.
@@ -144,23 +143,23 @@ pub enum OperatorError {
     NoParameter {
         /// The operator's name.
         operator: &'static str,
-        /// As asked for.
+        /// As requested.
         name: String,
-        /// Those that it has.
+        /// Its parameters.
         parameters: &'static [Parameter],
     },
-    /// A value that makes no sense.
+    /// A value that is not possible.
     #[error("{name} of {operator} is {value}, and must be a number from {least} to {most}")]
     Value {
         /// The operator's name.
         operator: &'static str,
         /// The parameter's name.
         name: &'static str,
-        /// As asked for.
+        /// As requested.
         value: f64,
-        /// The least possible.
+        /// The smallest allowed value.
         least: f64,
-        /// The most possible.
+        /// The largest allowed value.
         most: f64,
     },
 }
@@ -172,7 +171,7 @@ fn names(names: impl IntoIterator<Item = &'static str>) -> String {
 /// The program of an operator with parameters by name; those that are not given have their defaults.
 ///
 /// # Errors
-/// [`OperatorError`] for unknown names and values that make no sense.
+/// [`OperatorError`] for unknown names and impossible values.
 pub fn program(name: &str, parameters: &BTreeMap<String, f64>) -> Result<Program, OperatorError> {
     let operator = OPERATORS.iter().find(|operator| operator.name == name);
     let operator = operator.ok_or_else(|| OperatorError::NoModel { name: name.to_owned() })?;
@@ -192,7 +191,7 @@ pub fn program(name: &str, parameters: &BTreeMap<String, f64>) -> Result<Program
     Ok((operator.make)(&Values { parameters: operator.parameters, given: parameters }))
 }
 
-/// What is given, and defaults.
+/// The given values, and defaults.
 struct Values<'a> {
     parameters: &'static [Parameter],
     given: &'a BTreeMap<String, f64>,

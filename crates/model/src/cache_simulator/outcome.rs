@@ -3,19 +3,19 @@
 /// One core.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CoreFigures {
-    /// Lines that were read: all, whether their sets are simulated or not.
+    /// Lines that were read, whether their sets are simulated or not.
     pub references: u64,
-    /// Those of them whose sets are simulated. The ratios below rest on these.
+    /// The references to simulated sets. The ratios below are based on these.
     pub sampled: u64,
-    /// Sampled references that the core's own cache had.
+    /// Sampled references found in the core's own cache.
     pub private_hits: u64,
-    /// Sampled references that only the shared cache had.
+    /// Sampled references found in the shared cache only.
     pub shared_hits: u64,
     /// Sampled references that went to memory.
     pub misses: u64,
     /// Nanoseconds, virtual.
     pub time_ns: f64,
-    /// Rows (or requests) that were done.
+    /// Rows (or requests) that were completed.
     pub rows: f64,
 }
 
@@ -46,8 +46,8 @@ pub struct WorkloadFigures {
     pub name: String,
     /// Its cores.
     pub cores: Vec<CoreFigures>,
-    /// By how much it was faster in the second half of what was counted than in the first, as a share. Beyond chance, the
-    /// caches were not warm; 0 if too little was counted to tell.
+    /// By how much it was faster in the second half of the measured time than in the first, as a share. Beyond chance,
+    /// the caches were not warm; 0 if too little was counted to tell.
     pub drift: f64,
 }
 
@@ -69,7 +69,7 @@ impl WorkloadFigures {
     }
 }
 
-/// What a simulation comes to.
+/// The result of a simulation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
     /// In the order of the input.
@@ -78,8 +78,8 @@ pub struct Outcome {
     pub memory_bytes_per_s: f64,
     /// Nanoseconds by which a read from memory was delayed on average because others used its bandwidth.
     pub memory_wait_ns: f64,
-    /// Nanoseconds, virtual, that were counted.
+    /// Nanoseconds, virtual, of the measured part.
     pub time_ns: f64,
-    /// Nanoseconds, virtual, before them.
+    /// Nanoseconds, virtual, of the warm-up.
     pub warm_up_ns: f64,
 }

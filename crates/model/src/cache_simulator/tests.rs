@@ -83,7 +83,7 @@ fn bandwidth_is_a_cap_and_is_shared() {
         Simulation { machine, ..simulation(workloads) }
     };
     let with_cap = |workloads: Vec<Workload>| run(&capped(workloads)).unwrap();
-    // A core asks for 64 B in 18 ns, 3.6 GB/s.
+    // A core requests 64 B in 18 ns, 3.6 GB/s.
     let free = with_cap(vec![scan(2)]);
     assert_near(free.memory_bytes_per_s, 2.0 * 64.0 / 18e-9, 0.01);
     let full = with_cap(vec![scan(8)]);
@@ -173,7 +173,8 @@ fn threads_of_a_core_slow_each_other_down_by_what_they_compute() {
         assert_near(relative, 1.0, 0.01);
     }
     of(2, computes(), computes()).into_iter().for_each(|relative| assert_near(relative, 1.0 / 1.6, 0.01));
-    // The one waits nine tenths of its time and slows the other one down in the rest; its own tenth is slowed down all the time.
+    // The waiting thread waits nine tenths of its time and slows the other one down in the rest; its own tenth is
+    // slowed down all the time.
     let together = of(2, computes(), waits());
     let busy = 16.0 / 96.0;
     assert_near(together[0], 1.0 / (1.0 + 0.6 * busy), 0.02);

@@ -1,8 +1,8 @@
 //! The cache lines that an operator reads, one after the other. A [`Program`] is its work for each row; a [`Trace`] is a
 //! core that repeats the program forever.
 //!
-//! References are of whole lines: what several rows read of one line of a column is one reference. A trace makes one at a
-//! time and allocates nothing; equal seeds make equal traces.
+//! A reference reads a whole line: several rows that read one line of a column make one reference. A trace makes one at
+//! a time and allocates nothing; equal seeds make equal traces.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
@@ -16,23 +16,23 @@ pub enum Pattern {
     Stream,
     /// Any line of a structure that all cores of the workload share.
     Random,
-    /// Any line of a structure of which each core has one of its own.
+    /// Any line of a structure that each core has for itself.
     RandomOwn,
     /// A line of one level of a shared tree, on the path to the row's key. All such accesses of a program follow one key
     /// for a unit.
     Path,
 }
 
-/// What a program does with one structure.
+/// The use of one structure by a program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Access {
-    /// What it is, for people: `dictionary`.
+    /// Its name, for people: `dictionary`.
     pub name: &'static str,
     /// How its lines are chosen.
     pub pattern: Pattern,
     /// Its bytes: of [`Pattern::Stream`] the whole column, of [`Pattern::RandomOwn`] those of each core.
     pub bytes: u64,
-    /// References of a unit, above 0; on average, for it need not be whole.
+    /// References of a unit, above 0: a mean, which need not be whole.
     pub per_unit: f64,
     /// How many of its misses are under way at once: a miss costs this part of its latency. At least 1.
     pub overlap: f64,
@@ -54,14 +54,14 @@ impl Access {
     }
 }
 
-/// What an operator does again and again.
+/// The work that an operator repeats.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
     /// Rows (or requests) of a unit.
     pub rows: f64,
-    /// Nanoseconds of a unit in which nothing is waited for, references that hit in the core's own cache included.
+    /// Nanoseconds of a unit without waiting, references that hit in the core's own cache included.
     pub compute_ns: f64,
-    /// What a unit reads, in order.
+    /// The reads of a unit, in order.
     pub accesses: Vec<Access>,
 }
 
@@ -100,12 +100,12 @@ impl Program {
     }
 }
 
-/// One line that is read.
+/// One read of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reference {
     /// Its number, never 0.
     pub line: u32,
-    /// Which of the program's accesses it is.
+    /// The position of its access in the program.
     pub access: usize,
     /// Units that have ended since the reference before it.
     pub units_ended: u32,
@@ -120,7 +120,7 @@ struct Cursor {
     /// The next line of a stream.
     position: u32,
     per_unit: f64,
-    /// References that the units so far have earned and that were not made yet.
+    /// References that the units so far require and that were not made yet.
     due: f64,
 }
 
@@ -138,7 +138,7 @@ impl Trace {
     fn new(mut cursors: Vec<Cursor>, seed: u64, core: u64) -> Self {
         assert!(!cursors.is_empty(), "a program reads something");
         let mut random = Pcg32::seed_from_u64(seed ^ (core + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // Cores do not reach the ends of lines in step.
+        // Staggers the cores, so that they do not reach the ends of lines at the same time.
         cursors.iter_mut().for_each(|cursor| cursor.due = random.random::<f64>());
         let key = random.random();
         Trace { cursors, at: 0, key, random }

@@ -5,14 +5,14 @@ use thiserror::Error;
 use super::{Behaviour, Demands, Settings};
 use crate::network::{Class, Network};
 
-/// Why nothing is simulated.
+/// Why a simulation is refused.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum Invalid {
-    /// A list does not fit to the network.
+    /// A list does not fit the network.
     #[error("{found} {what} in the settings, {expect} in the network")]
     Count {
-        /// Of what: `behaviours`, `stations by priority`.
+        /// The list: `behaviours`, `stations by priority`.
         what: &'static str,
         /// How many the settings have.
         found: usize,
@@ -38,7 +38,7 @@ pub enum Invalid {
         "measured demands of class `{0}` are missing, do not fit the stations, or are nothing for clients that never think"
     )]
     Measured(String),
-    /// Locks that are not there, or not in the order that keeps waiting from becoming a circle.
+    /// Locks that do not exist, or are not in the order that prevents deadlocks.
     #[error(
         "locks of class `{0}` are not there, have an impossible share or round, or are not in ascending order of sets and rounds"
     )]
@@ -76,7 +76,7 @@ fn are_demands_sound(class: &Class, demands: &Demands) -> bool {
     let is_sound = |request: &Vec<f64>| {
         request.len() == class.demands_s.len()
             && request.iter().all(|demand_s| demand_s.is_finite() && *demand_s >= 0.0)
-            // A client that neither thinks nor needs anything would send infinitely many requests at once.
+            // A client without think time and demands would send infinitely many requests at once.
             && (class.think_s > 0.0 || request.iter().any(|demand_s| *demand_s > 0.0))
     };
     !requests.is_empty() && requests.iter().all(is_sound)

@@ -10,7 +10,8 @@ pub(super) struct Lock {
 }
 
 impl Lock {
-    /// Whether `client` has it now; otherwise it waits, behind all others or, by priority, behind those that are as important.
+    /// Returns whether `client` holds it now; otherwise the client waits behind all others or, by priority, behind
+    /// equally or more important ones.
     pub(super) fn acquire(&mut self, client: usize, priority: u8, by_priority: bool) -> bool {
         if self.holder.is_none() {
             self.holder = Some(client);
@@ -22,7 +23,7 @@ impl Lock {
         false
     }
 
-    /// Passes it on; the client that has it now, if one was waiting.
+    /// Passes it on; returns the new holder if a client was waiting.
     pub(super) fn release(&mut self) -> Option<usize> {
         self.holder = self.waiters.pop_front().map(|(_, client)| client);
         self.holder
@@ -33,7 +34,7 @@ impl Lock {
 mod tests {
     use super::*;
 
-    /// Who has the lock, one after the other, if clients ask for it in this order with these priorities.
+    /// The successive holders, if clients ask for it in this order with these priorities.
     fn holders(priorities: &[u8], by_priority: bool) -> Vec<usize> {
         let mut lock = Lock::default();
         for (client, priority) in priorities.iter().enumerate() {

@@ -12,7 +12,7 @@ use super::{Demands, Observed, Settings};
 use crate::network;
 use crate::network::{Network, Service};
 
-/// How many requests a run answers before it is measured, as a part of those that are.
+/// Requests of the warm-up, as a share of those that are measured.
 const WARM_UP: f64 = 0.25;
 
 /// Simulates one run.
@@ -41,7 +41,7 @@ struct Client {
     waited_s: f64,
 }
 
-/// What happens at a moment that is known before.
+/// An event at a moment that is known before.
 enum Timer {
     /// Thinking ends.
     Ask,
@@ -60,7 +60,7 @@ struct Simulation<'a> {
     /// By moment, then client; each client has one at most.
     timers: BinaryHeap<Reverse<(Seconds, usize)>>,
     kinds: Vec<Timer>,
-    /// Clients that can go on now.
+    /// Clients that can continue now.
     ready: VecDeque<usize>,
     present: Vec<u32>,
     answered: u64,
@@ -100,14 +100,14 @@ impl<'a> Simulation<'a> {
         simulation
     }
 
-    /// What was observed is no longer of interest.
+    /// Discards the observations so far.
     fn forget(&mut self) {
         self.answered = 0;
         let nothing = |_| Observed { seconds: 0.0, responses_s: Vec::new(), lock_wait_s: 0.0, presence_s: 0.0 };
         self.observed = self.network.classes().iter().map(nothing).collect();
     }
 
-    /// Goes on until so many requests are answered, and sorts responses.
+    /// Runs until `requests` are answered, and sorts the responses.
     fn until(&mut self, requests: u64) {
         self.go_on();
         while self.answered < requests {
@@ -184,7 +184,7 @@ impl<'a> Simulation<'a> {
         self.present[class] += 1;
     }
 
-    /// All clients that can go on do so until they are served, wait or think.
+    /// Advances all clients that can continue, until they are served, wait or think.
     fn go_on(&mut self) {
         while let Some(client) = self.ready.pop_front() {
             self.advance(client);
@@ -280,7 +280,7 @@ impl<'a> Simulation<'a> {
 }
 
 impl Client {
-    /// One without a request.
+    /// A client without a request.
     fn of(class: usize) -> Self {
         Self {
             class,

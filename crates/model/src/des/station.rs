@@ -23,13 +23,13 @@ impl Ord for Seconds {
     }
 }
 
-/// Requests of one priority. All of them are served alike, so that how much each has got since it came follows from one number.
+/// Requests of one priority. All of them are served alike, so one number gives the service that each has received.
 #[derive(Default)]
 struct Level {
     priority: u8,
-    /// Seconds of service that a request would have that has always been here.
+    /// Seconds of service of a request that has always been here.
     served_s: f64,
-    /// Seconds of service in a second for each.
+    /// Seconds of service per second for each.
     rate: f64,
     /// Clients by the service at which they are done.
     clients: BinaryHeap<Reverse<(Seconds, usize)>>,
@@ -43,7 +43,7 @@ impl Level {
     }
 }
 
-/// A station with the requests that are there.
+/// A station with its present requests.
 pub(super) struct Station<'a> {
     service: &'a Service,
     /// The most important first.
@@ -59,7 +59,7 @@ impl<'a> Station<'a> {
         Self { service, levels }
     }
 
-    /// A request comes that needs `demand_s`.
+    /// A request that needs `demand_s` arrives.
     pub(super) fn enter(&mut self, client: usize, priority: u8, demand_s: f64) {
         let level = self.levels.iter_mut().find(|level| level.priority <= priority);
         let level = level.expect("a level for the priority of each class");
@@ -72,19 +72,20 @@ impl<'a> Station<'a> {
         self.levels.iter().filter_map(Level::next).min().map(|next| next.0)
     }
 
-    /// Time goes on.
+    /// Advances the time.
     pub(super) fn pass(&mut self, seconds: f64) {
         for level in &mut self.levels {
             level.served_s += level.rate * seconds;
         }
     }
 
-    /// The request that is done next leaves, now.
+    /// Removes the request that is done next, now.
     pub(super) fn leave(&mut self) -> Option<usize> {
         let level = (0..self.levels.len()).filter_map(|at| Some((self.levels[at].next()?, at))).min()?.1;
         let Reverse((done, client)) = self.levels[level].clients.pop()?;
         let level = &mut self.levels[level];
-        // Rounding must not leave it short of what it has served; an idle level starts again at 0, so that sums stay small.
+        // Rounding must not leave the level behind the service that it gave; an idle level starts again at 0, so that
+        // sums stay small.
         level.served_s = if level.clients.is_empty() { 0.0 } else { level.served_s.max(done.0) };
         self.share();
         Some(client)
@@ -105,7 +106,7 @@ impl<'a> Station<'a> {
 mod tests {
     use super::*;
 
-    /// When clients leave who need `demands_s` with these priorities, all from the beginning.
+    /// When clients with these demands and priorities leave, if all enter at the beginning.
     fn leave(servers: u32, clients: &[(u8, f64)]) -> Vec<(usize, f64)> {
         let service = Service::Processors { servers };
         let mut station = Station::new(&service, clients.iter().map(|client| client.0).collect());

@@ -16,7 +16,7 @@ fn errors(found: &Interval, expect: f64, runs: u32) -> f64 {
     (found.value - expect) / standard
 }
 
-/// Of figures that are right, 92 % are within two standard errors of ten runs.
+/// Of correct figures, 92 % are within two standard errors of ten runs.
 fn assert_within_two_errors(errors: &[f64]) {
     let beyond = errors.iter().filter(|errors| errors.abs() > 2.0).count();
     assert!(beyond * 100 <= errors.len() * 18, "{beyond} of {}: {errors:?}", errors.len());

@@ -13,21 +13,22 @@ pub(super) const STATIONS: [&str; 5] = ["cpu", "disk", "log", "turns", "threads"
 pub(super) const CPU: usize = 0;
 pub(super) const THREADS: usize = 4;
 
-/// Upkeep of the machine is a class of its own behind those of the mix, with one client that needs a core for this long at a time.
+/// Upkeep of the machine is a class of its own behind those of the mix. Its one client needs a core for this long at a
+/// time.
 const UPKEEP_S: f64 = 0.01;
 /// Less upkeep than this, in cores, is left out.
 const UPKEEP_MIN: f64 = 0.001;
 
 const STEPS_MAX: usize = 200;
-/// CPU seconds, and delays over response times, settle to this part of themselves.
+/// CPU seconds, and delays over response times, have settled if they change by at most this share.
 const TOLERANCE: f64 = 1e-8;
-/// Where a step does not bring demands nearer to each other by this factor, later steps are half as long.
+/// If a step does not bring demands nearer to each other by this factor, later steps are half as long.
 const PROGRESS: f64 = 0.7;
-/// CPU seconds of a request over its response time from which on it must have run on several cores. Upkeep, our own clients and
-/// work after the answer are in the CPU seconds, too: of transactions on PostgreSQL they were 8 %.
+/// From this ratio of CPU seconds to response time on, a request must have run on several cores. The CPU seconds also
+/// include upkeep, our own clients and work after the answer: 8 % for transactions on PostgreSQL.
 const PARALLEL_MIN: f64 = 1.1;
 
-/// A mix that is solved.
+/// A solved mix.
 pub(super) struct Solved {
     pub(super) network: Network,
     pub(super) solution: Solution,
@@ -90,7 +91,7 @@ fn stretch(network: &Network, solution: &Solution, class: usize) -> f64 {
     if demand_s > 0.0 { solution.classes[class].residence_s[CPU] / demand_s } else { 1.0 }
 }
 
-/// What depends on the solution of the network that it makes.
+/// The quantities that depend on the solution of the network that they define.
 #[derive(Clone)]
 struct State {
     cpu_s: Vec<f64>,
@@ -110,7 +111,8 @@ impl State {
         }
     }
 
-    /// How far apart two states are: CPU seconds relative to themselves, delays to what a request takes altogether.
+    /// The distance between two states: CPU seconds relative to themselves, delays relative to the whole time of a
+    /// request at the stations.
     fn distance(&self, next: &State, solution: &Solution) -> f64 {
         let of_class = |class: usize| {
             let cpu_s = (next.cpu_s[class] - self.cpu_s[class]).abs() / self.cpu_s[class].max(f64::MIN_POSITIVE);
@@ -134,7 +136,7 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, without: Option<usize>) -> Res
     let disk_s = each().map(|(member, demand)| disk_s(member, demand)).collect::<Result<Vec<f64>, _>>()?;
     let turns: Vec<Turn> = mix.members.iter().map(|member| mix.turns.of(&member.alone.name, without)).collect();
     let cores = f64::from(machine.cores);
-    // Each was alone with all of the machine's upkeep, which mixes do not have twice.
+    // Each class was alone with all of the machine's upkeep, which mixes do not have twice.
     let upkeep = mix.members.iter().map(|member| member.alone.upkeep_cores(without)).fold(0.0, f64::max);
     let mut state = State {
         cpu_s: own.iter().map(|class| class.cpu_s).collect(),
@@ -220,7 +222,7 @@ fn network(
         Disk::Busy => Service::Processors { servers: 1 },
         Disk::Curve { rates } => Service::Curve { rates: rates.clone() },
     };
-    // Requests that wait for the log share its writes, so that they do not wait for each other.
+    // Requests that wait for the log share its writes, and so do not wait for each other.
     let cores = Service::Processors { servers: machine.cores };
     let services = [cores, disk, Service::Delay, Service::Delay, Service::Delay];
     let stations = STATIONS.into_iter().zip(services).map(|(name, service)| Station { name: name.to_owned(), service });
@@ -245,7 +247,7 @@ fn network(
     Ok(Network::new(stations.collect(), (0..mix.members.len()).map(class).chain(upkeep).collect())?)
 }
 
-/// What to know of a prediction.
+/// The cautions about a prediction.
 pub(super) fn cautions(mix: &Mix, solved: &Solved) -> Vec<Caution> {
     let mut cautions = Vec::new();
     if mix.is_adjusted() {

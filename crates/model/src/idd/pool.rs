@@ -1,17 +1,18 @@
-//! Threads that requests of some classes share: a query of the embedded engine runs on one of the engine's threads for queries, and waits
-//! for it while all of them run other queries, even if cores are idle.
+//! Threads that requests of some classes share: a query of the embedded engine runs on one of the engine's threads for
+//! queries. It waits for one while all of them run other queries, even if cores are idle.
 //!
-//! A request holds two things at once, a thread and a part of the cores. The network knows only one station at a time, so two networks are
-//! solved until they agree (the method of surrogate delays; Jacobson and Lazowska 1982). In the first, threads are the
-//! servers, and the service of a request is its time at the cores, which the second network gives. In the second, at most as many requests of a class as there
-//! are threads come to the cores, and a delay stands for the time that they spend without a thread, or a thread without them; it makes
-//! throughputs equal. The thread is taken to be held at the cores only.
+//! A request holds two things at once, a thread and a part of the cores. The network knows only one station at a time,
+//! so two networks are solved until they agree (the method of surrogate delays; Jacobson and Lazowska 1982). In the
+//! first, threads are the servers, and the service of a request is its time at the cores, which the second network
+//! gives. In the second, at most as many requests of a class as there are threads come to the cores. A delay represents
+//! the time that they spend without a thread, or a thread without them; it makes throughputs equal. The thread is taken
+//! to be held at the cores only.
 
 use super::{Machine, Mix, Refused};
 use crate::mva::{self, Solution};
 use crate::network::{Class, Network, Service, Station};
 
-/// What the threads do to a class.
+/// The effect of the threads on a class.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Pooled {
     /// Seconds of its delay in the network of the cores.
@@ -20,7 +21,7 @@ pub(super) struct Pooled {
     pub(super) wait_s: f64,
 }
 
-/// Clients of a class that the network of the cores has.
+/// Clients of a class in the network of the cores.
 pub(super) fn population(mix: &Mix, machine: &Machine, class: usize) -> u32 {
     let member = &mix.members[class];
     match threads(machine).filter(|_| member.needs_thread) {
@@ -33,8 +34,8 @@ fn threads(machine: &Machine) -> Option<u32> {
     machine.query_threads.filter(|threads| *threads > 0)
 }
 
-/// Waits for threads, by class, if requests spend these times at the stations of the cores' network; `None` if no class needs to wait for
-/// one. Besides, the utilisation of the threads.
+/// Waits for threads, by class, and the utilisation of the threads, if requests spend these times at the stations of
+/// the cores' network. `None` if no class needs to wait for a thread.
 pub(super) fn solve(mix: &Mix, machine: &Machine, solution: &Solution) -> Result<Option<(Vec<Pooled>, f64)>, Refused> {
     let Some(threads) = threads(machine) else { return Ok(None) };
     let needs = |at: &usize| mix.members[*at].needs_thread && mix.members[*at].population > 0;
@@ -44,7 +45,7 @@ pub(super) fn solve(mix: &Mix, machine: &Machine, solution: &Solution) -> Result
         return Ok(None);
     }
     let cores_s = |at: usize| solution.classes[at].residence_s[super::mix::CPU];
-    // What a request spends elsewhere, without the delay itself.
+    // The time that a request spends elsewhere, without the delay itself.
     let elsewhere_s = |at: usize| {
         let residences_s = &solution.classes[at].residence_s;
         residences_s.iter().sum::<f64>() - cores_s(at) - residences_s[super::mix::THREADS]

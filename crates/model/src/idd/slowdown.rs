@@ -2,13 +2,13 @@
 
 use crate::stack::{Locality, Program, shared_hit_rates};
 
-/// What slows requests down.
+/// The cause for which requests become slower in a mix.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Slowdown {
-    /// Nothing: demands as alone. The baseline that a plain queueing model is.
+    /// Nothing: demands as alone. The baseline of a plain queueing model.
     None,
-    /// All classes run at one instruction rate, that of the mix, and spin for each other's locks, as the thesis has it; but the
-    /// rate is of *busy* CPU seconds and weighted by shares of the CPU, not by clients. Needs instructions.
+    /// All classes run at one instruction rate, that of the mix, and spin for each other's locks, as in the thesis. But
+    /// the rate is of *busy* CPU seconds and weighted by shares of the CPU, not by clients. Needs instructions.
     SharedRate,
     /// Factors from mixes that were measured, by class. Works without counters.
     Calibrated(Vec<Vec<Calibration>>),
@@ -23,7 +23,7 @@ pub enum Slowdown {
     },
 }
 
-/// What one calibration mix showed of a class.
+/// The result of one calibration mix for a class.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Calibration {
     /// Share of all cores that the others used, above 0.
@@ -51,7 +51,7 @@ pub(super) struct Own {
 }
 
 impl Slowdown {
-    /// Entries by class, if there are such; `None` where an entry is impossible.
+    /// Entries by class, if it has such; `None` where an entry is impossible.
     pub(super) fn entries(&self) -> Option<Option<usize>> {
         match self {
             Self::None | Self::SharedRate => Some(None),
@@ -71,7 +71,7 @@ impl Slowdown {
         }
     }
 
-    /// CPU seconds of a request of each class in a mix with these throughputs, of which `cpu_s` are the demands so far.
+    /// CPU seconds of a request of each class in a mix with these throughputs; `cpu_s` are the CPU demands so far.
     pub(super) fn mixed_cpu_s(&self, classes: &[Own], throughputs: &[f64], cpu_s: &[f64], cores: f64) -> Vec<f64> {
         let alone = || classes.iter().map(|class| class.cpu_s);
         match self {
@@ -103,9 +103,9 @@ pub(super) fn others_shares(throughputs: &[f64], cpu_s: &[f64], cores: f64) -> V
     busy.iter().map(|own| ((all - own) / cores).clamp(0.0, 1.0)).collect()
 }
 
-/// With `I` instructions a request and `D` CPU seconds alone, a class runs `I / D` instructions in a busy second. By shares of
-/// the CPU, `X D` of each, the mix runs `sum X I / sum X D`. A request executes its own instructions and spins as long as a request of each
-/// other class does alone, all at that rate.
+/// With `I` instructions and `D` CPU seconds per request alone, a class runs `I / D` instructions per busy second. By
+/// shares of the CPU, `X D` of each, the mix runs `sum X I / sum X D`. A request executes its own instructions and
+/// spins as long as a request of each other class does alone, all at that rate.
 fn shared_rate(classes: &[Own], throughputs: &[f64]) -> Vec<f64> {
     let instructions = |class: &Own| class.instructions.unwrap_or(0.0);
     let spins = |class: &Own| class.spin_instructions.unwrap_or(0.0);
@@ -129,7 +129,7 @@ fn factor(points: &[Calibration], others: f64) -> f64 {
         return 1.0;
     }
     let slope = points.iter().map(|point| point.others * (point.factor - 1.0)).sum::<f64>() / squares;
-    // Sharing that more than halves a request's CPU seconds would be a fault of the measurement.
+    // A request that needs less than half its CPU seconds in a mix would be a fault of the measurement.
     (1.0 + slope * others).max(0.5)
 }
 

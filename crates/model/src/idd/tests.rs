@@ -40,7 +40,7 @@ fn assert_near(found: f64, expect: f64) {
 fn the_thesis_is_followed_to_the_letter() {
     let found = thesis::predict(&LOC, 5.0, &FED).unwrap();
     assert_near(found.instructions_per_s, 1.5e9);
-    // D_cpu of loc is 0.05 s, of fed 0.5 s, of which a tenth is spinning.
+    // D_cpu of loc is 0.05 s; that of fed is 0.5 s, with a tenth spent spinning.
     assert_near(found.cpu_loc_s, 0.05 * 2.0 / 1.5 + 0.05 * 1.0 / 1.5);
     assert_near(found.cpu_fed_s, 0.5 * 1.0 / 1.5);
     let cpu_s = found.loc_share * found.cpu_loc_s + (1.0 - found.loc_share) * found.cpu_fed_s;
@@ -143,7 +143,7 @@ fn calibrated_factors_grow_with_what_others_use() {
         vec![Calibration { others: 0.4, factor: 1.0 + factor / 2.0 }, Calibration { others: 0.8, factor: 1.0 + factor }]
     };
     let found = predict(&mix(Slowdown::Calibrated(vec![points(0.8), points(0.0)]), pair()), &ONE_CORE).unwrap();
-    // The line has slope 1; others are what olap uses.
+    // The line has slope 1; the share of the others is that of olap.
     let olap = found.classes[1].throughput.value * 0.5;
     assert_near(found.classes[0].cpu_factor, 1.0 + olap);
     assert_near(found.classes[1].cpu_factor, 1.0);
@@ -288,8 +288,9 @@ fn between_light_load_and_saturation_the_bound_is_too_low() {
     assert!(bound.loc_s < 0.8 * truth.value, "{bound:?}");
 }
 
-/// One core that gives every process a slice before the next one runs: mean responses of `shop` clients, who think for 0.1 s on average and whose requests
-/// are four statements of 0.2 ms, each of which waits for its turn, beside `reports` that always compute, 50 ms each.
+/// One core that gives every process a slice before the next one runs: mean responses of `shop` clients, beside
+/// `reports` that always compute, 50 ms each. The `shop` clients think for 0.1 s on average, and their requests are
+/// four statements of 0.2 ms that each wait for a turn.
 fn sliced(shop: usize, reports: usize, seed: u64) -> Vec<f64> {
     const SLICE_S: f64 = 0.004;
     const NEEDS: [(u32, f64); 2] = [(4, 0.0002), (1, 0.05)];
@@ -332,7 +333,7 @@ fn sliced(shop: usize, reports: usize, seed: u64) -> Vec<f64> {
     sums.iter().map(|(seconds, count)| seconds / count).collect()
 }
 
-/// Clients whose thinking is over ask.
+/// Clients that have finished thinking send requests.
 fn wake(waking: &mut Vec<(f64, usize)>, now_s: f64, queue: &mut VecDeque<usize>, began_s: &mut [f64]) {
     waking.sort_by(|a, b| a.0.total_cmp(&b.0));
     let due = waking.partition_point(|(at, _)| *at <= now_s);

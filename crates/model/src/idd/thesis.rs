@@ -1,9 +1,10 @@
 //! The thesis' own procedure, step by step (McWherter, 4.6.1 to 4.6.4), for a class `loc` whose clients think and a class `fed`
 //! whose clients do not.
 //!
-//! Three remarks. The thesis prints `D_spin = I_spin / I`, which has no unit; that share is of CPU seconds, `D_spin = D_cpu I_spin / I`. Its
-//! Markov chain has product form, so that its solution is exact mean value analysis with one server for each device, whatever the visits.
-//! Utilisations are shares of all cores together, so that demands are normalised by cores once, here.
+//! Three remarks. The thesis prints `D_spin = I_spin / I`, which has no unit; that share is of CPU seconds,
+//! `D_spin = D_cpu I_spin / I`. Its Markov chain has product form, so that its solution is exact mean value analysis
+//! with one server for each device, for any number of visits. Utilisations are shares of all cores together, so that
+//! demands are normalised by cores once, here.
 
 use thiserror::Error;
 
@@ -74,7 +75,7 @@ pub enum Failed {
     /// A class without clients, answers or instructions.
     #[error("`{0}` has no clients, no throughput or no instructions")]
     Nothing(&'static str),
-    /// Demands that make no network.
+    /// The demands do not form a network.
     #[error(transparent)]
     Network(#[from] Fault),
     /// The network was not solved.

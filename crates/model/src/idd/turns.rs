@@ -1,18 +1,19 @@
-//! Waiting for a turn: how much longer than by even sharing the requests of a class wait at busy cores, learned from mixes that were
-//! measured.
+//! Waiting for a turn: how much longer the requests of a class wait at busy cores than under even sharing, learned from
+//! measured mixes.
 //!
-//! The network shares cores evenly at every moment, so that each other request per core makes a request of `D` CPU seconds wait for
-//! another `D`. The kernel gives a process a slice of some milliseconds before the next one runs. A process that wakes waits for parts of the slices
-//! of those that are ahead of it, however short its own work is, and it wakes several times in a request of several statements. So a
-//! short request waits longer than the `D` of even sharing for each other request per core. Its response grows by
-//! `first x min(others, 1) + further x max(others - 1, 0)`, where `others` is the time at the cores over `D` by even sharing, less 1: not at
-//! all on idle cores. The first other request of a core counts apart from the further ones: whether a process that wakes finds a core idle is one
-//! thing, how long the queue is another.
+//! The network shares cores evenly at every moment, so that each other request per core makes a request of `D` CPU
+//! seconds wait for another `D`. The kernel gives a process a slice of some milliseconds before the next one runs. A
+//! process that wakes waits for parts of the slices of those ahead of it, however short its own work is, and it wakes
+//! several times in a request of several statements. So a short request waits longer than the `D` of even sharing for
+//! each other request per core. Its response grows by `first x min(others, 1) + further x max(others - 1, 0)`, where
+//! `others` is the time at the cores over `D` by even sharing, less 1: not at all on idle cores. The first other
+//! request of a core counts apart from the further ones, because finding an idle core and the length of the queue are
+//! different effects.
 //!
-//! Both are fitted to measured mean responses in mixes (least squares of relative errors); they are equal where
-//! that is near enough to the mixes, or the mixes cannot tell them apart. The class with the most CPU seconds has no turn: work is conserved, so that not all can wait longer than by even sharing, and
-//! requests that last many slices lose least by them. Waiting for a turn is a delay in the network, during which a request takes no part of
-//! the cores.
+//! Both are fitted to measured mean responses in mixes (least squares of relative errors). They are equal where that is
+//! near enough to the mixes, or the mixes cannot tell them apart. The class with the most CPU seconds has no turn: work
+//! is conserved, so that not all can wait longer than by even sharing, and requests that last many slices lose least by
+//! them. Waiting for a turn is a delay in the network, during which a request takes no part of the cores.
 
 use std::collections::BTreeMap;
 
@@ -21,23 +22,24 @@ use crate::statistics::student;
 
 /// Rounds of fitting: turns of one class change the time at the cores of the others, which changes turns.
 const ROUNDS_MAX: usize = 30;
-/// Turns settle to this part of a request's CPU seconds.
+/// Turns have settled if they change by at most this share of a request's CPU seconds.
 const TOLERANCE: f64 = 1e-4;
-/// Stretches below this say too little about turns.
+/// Smaller stretches say too little about turns.
 const STRETCH_MIN: f64 = 1.05;
 /// Least determinant of the two normal equations, over the product of their diagonal, with which both unknowns are fitted.
 const DETERMINANT_MIN: f64 = 0.05;
-/// Where one time for each other request is as near as this to what mixes have shown, in logarithms, a second one would only fit their noise.
+/// If a single time for each other request is as near as this to the measured mixes, in logarithms, another time would
+/// only fit their noise.
 const PLAIN_DEVIATION_MAX: f64 = 0.1;
 
-/// A mix that was measured.
+/// A measured mix.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lesson {
     /// Its classes, with their needs alone.
     pub members: Vec<Member>,
     /// As in [`Mix`].
     pub slowdown: Slowdown,
-    /// By class and block: sum of response times in seconds, and requests. `None` of a run that is missing or invalid.
+    /// By class and block: sum of response times in seconds, and requests. `None` for a run that is missing or invalid.
     pub responses: Vec<Vec<Option<(f64, f64)>>>,
 }
 
@@ -63,23 +65,24 @@ impl Lesson {
     }
 }
 
-/// How much longer than by even sharing a request of a class waits for other requests, in seconds for each per core.
+/// How much longer a request of a class waits than under even sharing, in seconds for each other request per core.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Turn {
-    /// For the first one.
+    /// For the first other request.
     pub first_s: f64,
     /// For each further one.
     pub further_s: f64,
 }
 
 impl Turn {
-    /// The seconds that a request waits longer which is at the cores for `stretch` times its CPU seconds by even sharing.
+    /// The additional wait, in seconds, of a request that is at the cores for `stretch` times its CPU seconds by even
+    /// sharing.
     pub fn wait_s(self, stretch: f64) -> f64 {
         let [first, further] = others(stretch);
         self.first_s * first + self.further_s * further
     }
 
-    /// How many values fitting has used for it.
+    /// How many values were fitted for it.
     fn unknowns(self) -> usize {
         match self {
             Turn { first_s, further_s } if first_s == further_s => usize::from(first_s > 0.0),
@@ -88,7 +91,7 @@ impl Turn {
     }
 }
 
-/// The first other request per core, or what there is of it, and the further ones.
+/// The first other request per core, or the fraction of it, and the further ones.
 fn others(stretch: f64) -> [f64; 2] {
     let others = (stretch - 1.0).max(0.0);
     [others.min(1.0), (others - 1.0).max(0.0)]
@@ -97,7 +100,7 @@ fn others(stretch: f64) -> [f64; 2] {
 /// Turns by class.
 type ByClass = BTreeMap<String, Turn>;
 
-/// What lessons have taught.
+/// The turns learned from lessons.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Turns {
     whole: ByClass,
@@ -107,7 +110,7 @@ pub struct Turns {
     pub error: Option<Residual>,
 }
 
-/// The error that is left after fitting.
+/// The error after fitting.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Residual {
     /// Standard deviation of the logarithms of fitted over measured responses.
@@ -127,7 +130,8 @@ impl Turns {
     /// Learns from mixes; mixes that cannot be solved teach nothing.
     pub fn learn(lessons: &[Lesson], machine: &Machine) -> Self {
         let blocks = lessons.iter().map(Lesson::blocks).max().unwrap_or(0);
-        // Two mixes can be fitted exactly with two unknowns, which says nothing about others. How far off a form with one unknown is says more.
+        // Two mixes can be fitted exactly with two unknowns, which says nothing about others. The error of a form with
+        // one unknown says more.
         let plain = fit(lessons, machine, None, f64::INFINITY);
         let error = residual(lessons, machine, &plain);
         let determinant_min = match error {
@@ -147,7 +151,7 @@ impl Turns {
     }
 }
 
-/// What a class did in a lesson: its stretch by even sharing, its response as modelled and as measured.
+/// A class in a lesson: its stretch by even sharing, and its response as modelled and as measured.
 struct Seen<'a> {
     class: &'a str,
     is_longest: bool,
@@ -207,7 +211,7 @@ fn fit(lessons: &[Lesson], machine: &Machine, without: Option<usize>, determinan
     turns.whole
 }
 
-/// The normal equations of what is to be added to a class's turn.
+/// The normal equations of the correction to a class's turn.
 #[derive(Default)]
 struct Equations {
     squares: [f64; 2],
@@ -240,7 +244,7 @@ impl Equations {
         }
         let first_s = now.first_s + (first_error * further - further_error * self.product) / determinant;
         let further_s = now.further_s + (further_error * first - first_error * self.product) / determinant;
-        // With one of them at 0, the other has an equation for itself.
+        // With one of them at 0, the other has an equation of its own.
         if first_s < 0.0 {
             let alone = now.further_s + (further_error + self.product * now.first_s) / further;
             Turn { first_s: 0.0, further_s: alone.max(0.0) }
@@ -253,7 +257,7 @@ impl Equations {
     }
 }
 
-/// What fitting leaves; `None` if every response was used up.
+/// The error after fitting; `None` if every response was used up.
 fn residual(lessons: &[Lesson], machine: &Machine, fitted: &ByClass) -> Option<Residual> {
     let turns = Turns { whole: fitted.clone(), ..Turns::default() };
     let all = lessons.iter().filter_map(|lesson| seen(lesson, machine, &turns, None).ok()).flatten();

@@ -43,7 +43,7 @@ mod tests {
     }
 
     proptest! {
-        /// It never falls, keeps the weighted mean, and leaves alone what does not fall.
+        /// It never falls, keeps the weighted mean, and leaves rising sequences alone.
         #[test]
         fn it_is_a_projection(points in prop::collection::vec((0.0..100.0_f64, 1.0..5.0_f64), 1..20)) {
             let (values, weights): (Vec<f64>, Vec<f64>) = points.into_iter().unzip();

@@ -23,8 +23,8 @@ pub(super) struct Resampled {
 }
 
 impl Resampled {
-    /// Draws curves around the measured means. Each curve draws its own deviation too, since that is known from few
-    /// degrees of freedom only, which makes tails as long as Student's; then it is fitted like the measured one.
+    /// Draws curves around the measured means. Each curve draws its own deviation too, because that is known from few
+    /// degrees of freedom only, which makes tails as long as Student's. Then it is fitted like the measured one.
     pub(super) fn of(curve: &Curve, noise: &Noise, seed: u64) -> Self {
         let mut random = Pcg64::seed_from_u64(seed);
         let deviation = curve.deviation(noise);
@@ -72,7 +72,7 @@ impl Resampled {
 
 /// Drops from an allocation to a larger one.
 struct Drops {
-    /// `(from, to, scale)`: the scale divides a drop in logarithms by what noise makes of a pair with these repeats.
+    /// `(from, to, scale)`: the scale divides a drop in logarithms by the noise of a pair with these repeats.
     pairs: Vec<(usize, usize, f64)>,
 }
 

@@ -6,13 +6,13 @@ use crate::statistics::{Noise, Samples};
 
 /// The search spends at most this share of the runs of the full grid, rounded down.
 const BUDGET: f64 = 0.4;
-/// Grids with fewer allocations are run in full: 40 % of them would be the ends and little else.
+/// Smaller grids are run in full: 40 % of them would be the ends and little else.
 const GRID_LEAST: usize = 8;
 /// An allocation that reaches the share in fewer of the drawn curves than this is not sufficient, and needs no more runs.
 const CLEARLY_NOT: f64 = 0.05;
 
-/// A search for the smallest sufficient allocations on a grid, as a state machine: [`KneeSearch::next`] says what to run,
-/// [`KneeSearch::record`] takes what came of it, until there is nothing left to run and [`KneeSearch::answer`] is final.
+/// A search for the smallest sufficient allocations on a grid, as a state machine: [`KneeSearch::next`] returns what to
+/// run and [`KneeSearch::record`] takes the results, until no runs are left and [`KneeSearch::answer`] is final.
 ///
 /// It runs the full and the smallest allocation first, then halves the bracket around each knee: from the largest allocation
 /// that is clearly not sufficient to the smallest that is. An allocation is run again, up to `repeats` times, only while the
@@ -41,11 +41,11 @@ pub struct KneeSearch {
     shares: Vec<f64>,
     noise: Option<Noise>,
     seed: u64,
-    /// What each allocation's runs showed.
+    /// The results of each allocation's runs.
     runs: Vec<Vec<f64>>,
 }
 
-/// What is known about one share.
+/// The bracket around the knee for one share.
 struct Bracket {
     /// The smallest allocation known to be sufficient.
     high: usize,
@@ -56,8 +56,8 @@ struct Bracket {
 }
 
 impl KneeSearch {
-    /// A search over `allocations`, ascending, of which each may run `repeats` times, for `shares` of full performance.
-    /// `noise` is what is known from other settings of the workload; without it the search relies on what it runs, and
+    /// A search over `allocations`, ascending, for `shares` of full performance. Each allocation may run `repeats`
+    /// times. `noise` comes from other settings of the workload; without it the search relies on its own runs, and
     /// `repeats` must be at least 2 for an answer. `seed` is for resampling.
     ///
     /// # Panics
@@ -68,18 +68,18 @@ impl KneeSearch {
         Self { allocations, repeats: repeats.max(1), shares, noise, seed, runs }
     }
 
-    /// How many runs it may spend.
+    /// The number of runs that it may spend.
     pub fn budget(&self) -> usize {
         let grid = self.allocations.len() * self.repeats;
         if self.allocations.len() < GRID_LEAST { grid } else { (grid as f64 * BUDGET) as usize }
     }
 
-    /// How many runs it has spent.
+    /// The number of runs that it has spent.
     pub fn spent(&self) -> usize {
         self.runs.iter().map(Vec::len).sum()
     }
 
-    /// What to run next, as positions in `allocations`, one run each, in this order; `None` when the search is over. The
+    /// The next runs, as positions in `allocations`, one run each, in this order; `None` when the search is over. The
     /// same until something is recorded.
     pub fn next(&self) -> Option<Vec<usize>> {
         let left = self.budget().saturating_sub(self.spent());
@@ -88,20 +88,21 @@ impl KneeSearch {
         (!batch.is_empty()).then_some(batch)
     }
 
-    /// What runs at the allocation with position `index` showed. Runs that were invalid are left out and asked for again.
+    /// Takes the results of runs at the allocation with position `index`. Invalid runs are left out and requested
+    /// again.
     pub fn record(&mut self, index: usize, values: &[f64]) {
         self.runs[index].extend_from_slice(values);
     }
 
-    /// The answer that follows from what was recorded: final once [`KneeSearch::next`] is `None`. Its fit has the allocations
-    /// that were measured.
+    /// The answer from the runs so far: final once [`KneeSearch::next`] is `None`. Its fit has the allocations that
+    /// were measured.
     pub fn answer(&self) -> Knee {
         let samples = self.samples();
         let noise = self.noise.or_else(|| Noise::of(&samples));
         knee(&self.allocations, &samples, noise.as_ref(), &self.shares, self.seed)
     }
 
-    /// The runs in a column of its own each: they did not run in common blocks, and none must be paired.
+    /// Each run has its own column: the runs did not share blocks, and none must be paired.
     fn samples(&self) -> Samples {
         let mut column = 0;
         let row = |runs: &Vec<f64>| {
@@ -121,16 +122,16 @@ impl KneeSearch {
             return (0..=full).filter(lacking).collect();
         }
         if self.runs[full].len() < self.repeats || self.runs[0].is_empty() {
-            // The full allocation is what all others are compared with: it runs as often as it may, with the smallest
-            // between, so that its runs are apart in time.
+            // All others are compared with the full allocation: it runs as often as it may, with the smallest between,
+            // so that its runs are apart in time.
             let lacking = vec![full; self.repeats.saturating_sub(self.runs[full].len())];
             let smallest = self.runs[0].is_empty().then_some(0);
             return lacking.iter().copied().take(1).chain(smallest).chain(lacking.iter().copied().skip(1)).collect();
         }
         let Some(brackets) = self.brackets() else { return Vec::new() };
         let probe = |width: usize, repeats: usize| brackets.iter().find_map(|bracket| bracket.probe(width, repeats));
-        // Narrow brackets matter more than certain ends, and two steps more than one. What is left of the budget makes the
-        // yardstick better, and then what is still unclear.
+        // Narrow brackets matter more than certain ends, and two steps more than one. The rest of the budget repeats
+        // the full allocation, and then the unclear ones.
         let more = 2 * self.repeats;
         let is_unclear = brackets.iter().any(|bracket| bracket.unclear.is_some());
         let yardstick = || (is_unclear && self.runs[full].len() < more).then_some(full);
@@ -138,7 +139,7 @@ impl KneeSearch {
         narrower.or_else(yardstick).or_else(|| probe(1, more)).into_iter().collect()
     }
 
-    /// What is known about each share; `None` if noise is not known or nothing completes at the full allocation.
+    /// The bracket of each share; `None` if noise is not known or nothing completes at the full allocation.
     fn brackets(&self) -> Option<Vec<Bracket>> {
         let samples = self.samples();
         let curve = Curve::of(&self.allocations, &samples);
@@ -162,8 +163,8 @@ impl KneeSearch {
 }
 
 impl Bracket {
-    /// What to run so that the bracket gets at most `width` steps wide: first what is unclear and ran less than `repeats`
-    /// times, then the middle.
+    /// The next run to narrow the bracket to at most `width` steps: first an unclear allocation that ran less than
+    /// `repeats` times, then the middle.
     fn probe(&self, width: usize, repeats: usize) -> Option<usize> {
         let low = self.low?;
         if self.unclear.is_some_and(|runs| runs < repeats) {

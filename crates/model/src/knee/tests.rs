@@ -62,7 +62,8 @@ pub(super) fn shapes() -> Vec<Mock> {
     ]
 }
 
-/// Noise is 0.5 to 1 %, which is not more than the steps of the curves at their knees; where it is more, nobody could tell.
+/// Noise is 0.5 to 1 %, which is not more than the steps of the curves at their knees; with more noise the knee cannot
+/// be told.
 #[test]
 fn knees_land_within_one_step() {
     for mock in shapes() {
@@ -80,7 +81,7 @@ fn knees_land_within_one_step() {
     }
 }
 
-/// Allocations are few and apart, so an interval that covers at all covers often: there is no upper bound to test, but it
+/// Allocations are few and apart, so intervals that cover do so often: there is no upper bound to test, but it
 /// must be narrow enough to be of use.
 #[test]
 fn intervals_cover_the_true_knee() {
@@ -135,7 +136,7 @@ fn falling_curves_have_no_knee() {
         assert!((drop - (1.0 - 1.0 / published)).abs() < 0.05, "{drop}");
     }
     assert!(matches!(why_not(&[3.0, 2.0, 1.0], 3, 0.02), Some(WhyNot::Falls { .. })), "falling throughout");
-    // Noise makes flat curves fall a little, and real ones may fall by less than matters.
+    // Noise makes flat curves fall a little, and real ones may fall by an amount that does not matter.
     assert_eq!(why_not(&[1.0; 8], 3, 0.01), None);
     assert_eq!(why_not(&[1.0, 1.02, 1.0], 3, 0.001), None);
 }

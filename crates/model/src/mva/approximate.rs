@@ -1,9 +1,10 @@
 //! The fixed point of Bard and Schweitzer, with rates that depend on the number of requests.
 //!
-//! A request that comes finds the others as they are on average, its own class with one client less: `Q_k - Q_ck / N_c` of them, who
-//! use `U_k - U_ck / N_c` seconds in a second. For a station with one rate that is all it takes. Where the rate `a(j)` changes with
-//! the number of requests up to `L`, the probabilities of `0 .. L-2` requests are needed, too. They are taken to have the shape that
-//! arrivals independent of the number have, `p(j) = p(0) U^j / (a(1) … a(j))`, scaled so that the station serves just `U`:
+//! An arriving request finds the others as they are on average, its own class with one client less: `Q_k - Q_ck / N_c`
+//! of them, which use `U_k - U_ck / N_c` seconds per second. For a station with one rate nothing more is needed. Where
+//! the rate `a(j)` changes with the number of requests up to `L`, the probabilities of `0 .. L-2` requests are needed,
+//! too. They are taken to have the shape that arrivals independent of the number have,
+//! `p(j) = p(0) U^j / (a(1) … a(j))`, scaled so that the station serves just `U`:
 //! ```text
 //! p(0) = (a(L) - U) / sum over j < L of (a(L) - a(j)) U^j / (a(1) … a(j))
 //! ```
@@ -14,7 +15,7 @@ use super::Unsolved;
 use crate::network::{Class, Network, Service};
 
 const STEPS_MAX: usize = 200_000;
-/// Requests at stations settle to this part of themselves.
+/// Requests at stations have settled if they change by at most this share.
 const TOLERANCE: f64 = 1e-10;
 /// How much of a step is made: whole steps swing around the fixed point near saturation.
 const STEP: f64 = 0.5;
@@ -55,7 +56,7 @@ fn totals(network: &Network, state: &[State]) -> Vec<Load> {
     (0..network.stations().len()).map(total).collect()
 }
 
-/// What a class does at each station.
+/// The load of a class on each station.
 #[derive(Clone)]
 struct State {
     loads: Vec<Load>,
@@ -63,7 +64,7 @@ struct State {
 }
 
 impl State {
-    /// Where to begin: all clients are at stations, as their demands are.
+    /// The starting state: all clients are at stations, in proportion to their demands.
     fn spread_evenly(class: &Class) -> Self {
         let total_s = class.demand_total_s();
         let present =
@@ -72,7 +73,7 @@ impl State {
         Self { loads, residences_s: vec![0.0; class.demands_s.len()] }
     }
 
-    /// One step to the fixed point; how far it went, relative to the clients of the class.
+    /// One step to the fixed point; returns its length, relative to the clients of the class.
     fn step(&mut self, network: &Network, class: &Class, stations: &[Load]) -> f64 {
         let clients = f64::from(class.population);
         for (at, station) in network.stations().iter().enumerate() {
@@ -95,7 +96,7 @@ impl State {
     }
 }
 
-/// Seconds at a station for each second of demand, for a request that finds `others` there.
+/// Seconds at a station for each second of demand, for a request that finds `others` present.
 fn stretch(service: &Service, population: usize, others: Load) -> f64 {
     if matches!(service, Service::Delay) {
         return 1.0;

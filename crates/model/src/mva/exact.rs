@@ -26,7 +26,7 @@ enum Role {
 /// A station whose rate depends on the number of requests.
 struct Dependent {
     station: usize,
-    /// `rates[j - 1]` is the rate with `j` requests, up to the number from which on it stays.
+    /// `rates[j - 1]` is the rate with `j` requests, up to the number from which on it is constant.
     rates: Vec<f64>,
     /// `j/a(j) - j/a(L)` for `j` from 1 to L - 1.
     weights: Vec<f64>,
@@ -56,7 +56,7 @@ fn roles(network: &Network) -> (Vec<Role>, Vec<Dependent>) {
     (roles, dependents)
 }
 
-/// How many multiplications the recursion makes, about.
+/// The approximate number of multiplications of the recursion.
 pub(super) fn steps(network: &Network) -> f64 {
     let populations: f64 = network.classes().iter().map(|class| f64::from(class.population) + 1.0).product();
     let levels = network.stations().iter().map(|station| station.service.levels(network.population()));
@@ -71,7 +71,7 @@ pub(super) fn residences_s(network: &Network) -> Vec<Vec<f64>> {
     for index in 0..recursion.populations {
         recursion.step(index, &counts);
         let whole = |at: &usize| counts[*at] < network.classes()[*at].population;
-        // The last class counts fastest; those behind the one that is counted up begin again.
+        // The last class counts fastest; those behind the one that is counted up start again at 0.
         if let Some(class) = (0..counts.len()).rev().find(whole) {
             counts[class] += 1;
             counts[class + 1..].fill(0);
@@ -144,7 +144,8 @@ impl<'a> Recursion<'a> {
         }
     }
 
-    /// Puts the requests at each station into `row`; returns throughputs, `None` where some class needs nothing that is there.
+    /// Puts the requests at each station into `row`; returns throughputs, `None` where some class neither thinks nor
+    /// needs any of the set's stations.
     fn requests(
         &mut self,
         index: usize,
@@ -175,7 +176,7 @@ impl<'a> Recursion<'a> {
         Some(throughputs)
     }
 
-    /// Seconds at a station for each second of demand, for a request that comes when the others are as in `before`.
+    /// Seconds at a station for each second of demand, for a request that arrives when the others are as in `before`.
     fn stretch(&self, station: usize, set: usize, before: &[f64]) -> f64 {
         match self.roles[station] {
             Role::Delay => 1.0,

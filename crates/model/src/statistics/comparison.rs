@@ -6,7 +6,7 @@ use super::noise::{Deviation, Noise};
 use super::samples::{Samples, mean};
 use super::verdict::{Levels, Margin, Verdict};
 
-/// What the comparison of two measurements shows.
+/// The result of a comparison of two measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finding {
     /// More than the base, beyond noise.
@@ -29,7 +29,7 @@ pub struct Comparison {
     pub floor: Option<f64>,
     /// Whether blocks were compared with themselves, so that drift of the machine cancels.
     pub paired: bool,
-    /// What it shows: a difference if the ratio's interval excludes 1 and the difference exceeds `floor`.
+    /// The finding: a difference if the ratio's interval excludes 1 and the difference exceeds `floor`.
     pub finding: Finding,
 }
 
@@ -61,8 +61,9 @@ impl Comparison {
 /// Two settings that ran in the same experiment, `setting` over `base`.
 ///
 /// Where at least two blocks have a run of both, only those blocks are compared, and drift of the machine cancels: the
-/// interval is Student's t on the logarithm of the ratio in each block, with the spread of these ratios. Otherwise all runs
-/// are compared, with the pooled noise. The noise, of which the floor is, is [`Noise::of`] all settings of the workload.
+/// interval is Student's t on the logarithm of the ratio in each block, with the spread of these ratios. Otherwise all
+/// runs are compared, with the pooled noise. The noise, from which the floor follows, is [`Noise::of`] all settings of
+/// the workload.
 pub fn compare_settings(samples: &Samples, setting: usize, base: usize, noise: Option<&Noise>) -> Comparison {
     let common: Vec<(f64, f64)> =
         samples.runs(setting).filter_map(|(block, value)| Some((value, samples.value(base, block)?))).collect();
@@ -94,10 +95,10 @@ pub fn compare_settings(samples: &Samples, setting: usize, base: usize, noise: O
 /// Two settings of two separate experiments, `setting` of `samples` over `base` of `base_samples`. Each brings its own
 /// noise, [`Noise::of`] all its settings.
 ///
-/// The variance of the ratio is the sum of both, with Satterthwaite's degrees of freedom. Two experiments are further apart in
-/// time than two blocks of one, so each moves as a whole by at least as much as its blocks do: the variance that blocks share
-/// counts in full, beside its part in the mean. Where the machine drifts, only large differences between experiments can be told
-/// from that; put what is to be compared into one experiment instead.
+/// The variance of the ratio is the sum of both, with Satterthwaite's degrees of freedom. Two experiments are further
+/// apart in time than two blocks of one, so each moves as a whole by at least as much as its blocks do: the variance
+/// that blocks share counts in full, beside its part in the mean. Where the machine drifts, this shows only large
+/// differences between experiments; compare settings within one experiment instead.
 pub fn compare_runs(
     (samples, setting, noise): (&Samples, usize, Option<&Noise>),
     (base_samples, base, base_noise): (&Samples, usize, Option<&Noise>),
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!((missing.finding, missing.ratio), (Finding::NotDetermined, None));
     }
 
-    /// Two experiments of which one was not repeated: its noise is not known, and the other's does not stand in for it.
+    /// Two experiments, one without repeats: its noise is not known, and the other's does not replace it.
     #[test]
     fn a_run_without_repeats_cannot_be_compared() {
         let (many, one) = (Samples::complete(&[vec![10.0, 10.1]]), Samples::complete(&[vec![10.0]]));

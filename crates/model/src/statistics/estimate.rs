@@ -18,7 +18,7 @@ pub struct Interval {
 pub(crate) const CONFIDENCE: f64 = 0.95;
 
 impl Interval {
-    /// A figure of which no spread is known.
+    /// A figure without a known spread.
     pub fn without_spread(value: f64) -> Self {
         Self { value, low: None, high: None }
     }
@@ -28,7 +28,7 @@ impl Interval {
         self.low.is_some_and(|low| low <= other) && self.high.is_some_and(|high| other <= high)
     }
 
-    /// Around `value`, symmetric in logarithms, which keeps performance above zero and makes the interval of a/b the
+    /// Around `value`, symmetric in logarithms. This keeps performance above zero and makes the interval of a/b the
     /// inverse of that of b/a. `share` is as in [`Deviation::half_width`].
     pub(super) fn around(value: f64, deviation: &Deviation, share: f64) -> Self {
         let factor = deviation.half_width(CONFIDENCE, share).exp();
@@ -38,9 +38,9 @@ impl Interval {
 
 /// The mean of a setting's runs and its 95 % interval; `None` without runs.
 ///
-/// The spread is that of the setting's own runs, the drift of the machine from block to block included. It is not pooled
-/// with that of other settings: no test sees in few blocks that one setting has more noise than others, and its interval
-/// would be too narrow. One run has no interval, and neither has a setting that completed nothing.
+/// The spread is that of the setting's own runs, the drift of the machine from block to block included. It is not
+/// pooled with that of other settings: no test sees in few blocks that one setting has more noise than others, and its
+/// interval would be too narrow. A setting with one run has no interval, nor has a setting that completed nothing.
 pub fn estimate(samples: &Samples, setting: usize) -> Option<Interval> {
     let mean = samples.mean(setting)?;
     let repeats = samples.repeats(setting) as f64;

@@ -8,8 +8,8 @@ use super::samples::Samples;
 /// one afternoon show.
 pub(super) const FLOOR_CONFIDENCE: f64 = 0.99;
 
-/// The noise of one workload's figure over the settings of an experiment. All figures are relative, so that 0.05 is 5 %;
-/// differences are relative to the larger of two means, so that they are below 1 however little is known.
+/// The noise of one workload's figure over the settings of an experiment. All figures are relative, so that 0.05 is 5
+/// %. Differences are relative to the larger of two means, so that they are below 1 even if little is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NoiseFloor {
     /// The least relative difference between the means of two settings of this experiment that is not taken for noise (at
@@ -18,7 +18,7 @@ pub struct NoiseFloor {
     /// Standard deviation of one run, relative to its setting's mean, pooled over all settings, drift included; `None` as
     /// for `floor`.
     pub deviation: Option<f64>,
-    /// How many runs beyond the first of each setting that rests on.
+    /// The number of runs beyond the first of each setting on which that is based.
     pub degrees_of_freedom: usize,
     /// The largest relative difference seen between two series of the same setting (A/A); `None` if there are none.
     pub repeated_setting: Option<f64>,

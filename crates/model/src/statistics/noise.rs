@@ -6,10 +6,10 @@ use super::student;
 /// The noise of runs, relative to the mean of their setting, so that 0.05 is 5 %.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
-    /// Of one run, the drift that its block shares included: what the mean of a setting suffers from.
+    /// Of one run, the drift that its block shares included: the noise in the mean of a setting.
     pub run: Deviation,
-    /// Of one run beside the others of its block, the shared drift taken out: what the comparison of two settings that ran
-    /// in the same blocks suffers from.
+    /// Of one run beside the others of its block, the shared drift taken out: the noise in the comparison of two
+    /// settings that ran in the same blocks.
     pub within_block: Deviation,
 }
 
@@ -54,8 +54,9 @@ impl Noise {
         let freedom = if uncertainty > 0.0 { (cautious + from_errors).powi(2) / uncertainty } else { free };
         let run = Deviation { relative: total.sqrt(), degrees_of_freedom: freedom.clamp(1.0, free) };
         let within_block = if parts.block_square <= parts.error_square {
-            // Blocks do not differ more than runs within them: there is no drift to take out, and all residuals tell of the
-            // spread. The larger mean square is kept, because to choose by the smaller would choose too small a spread.
+            // Blocks do not differ more than runs within them: there is no drift to take out, and all residuals show
+            // the spread. The larger mean square is kept, because to choose the smaller would choose too small a
+            // spread.
             Deviation { relative: parts.error_square.sqrt(), degrees_of_freedom: free }
         } else {
             Deviation { relative: parts.error_square.sqrt(), degrees_of_freedom: parts.error_freedom }
@@ -77,7 +78,7 @@ fn upper_limit(degrees_of_freedom: f64) -> f64 {
     (1.0 - variance + QUANTILE_20 * variance.sqrt()).powi(-3)
 }
 
-/// Runs relative to the mean of their setting, less 1. Settings with one run or nothing completed are not there.
+/// Runs relative to the mean of their setting, less 1. Settings with one run or nothing completed are left out.
 struct Residuals {
     /// By setting, `(block, residual)`.
     rows: Vec<Vec<(usize, f64)>>,
@@ -105,7 +106,7 @@ impl Residuals {
         Self { rows, blocks: samples.blocks(), count }
     }
 
-    /// The sum of squares of what `part` makes of `(row, block, residual)`.
+    /// The sum of the squares of `part` over `(row, block, residual)`.
     fn squares(&self, part: impl Fn(usize, usize, f64) -> f64) -> f64 {
         let runs = self.rows.iter().enumerate().flat_map(|(row, runs)| runs.iter().map(move |run| (row, run)));
         runs.map(|(row, (block, residual))| part(row, *block, *residual).powi(2)).sum()
@@ -128,8 +129,8 @@ impl Residuals {
         Some(Parts { blocks, block_square: block / (blocks - 1.0), error_square: error / error_freedom, error_freedom })
     }
 
-    /// What rows and blocks add to residuals, by least squares. Where every setting ran in every block, rows add nothing and
-    /// the first pass is exact; otherwise passes approach the solution geometrically.
+    /// The effects of rows and blocks on residuals, by least squares. Where every setting ran in every block, rows have
+    /// no effect and the first pass is exact; otherwise passes approach the solution geometrically.
     fn effects(&self, per_block: &[usize]) -> (Vec<f64>, Vec<f64>) {
         let mut rows = vec![0.0; self.rows.len()];
         let mut blocks = vec![0.0; self.blocks];

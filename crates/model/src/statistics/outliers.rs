@@ -8,7 +8,8 @@ const FAR: f64 = 3.5;
 const NORMAL: f64 = 1.4826;
 /// With fewer runs than this there is no majority to be far from: of two runs that differ, neither is the outlier.
 const RUNS_LEAST: usize = 3;
-/// Deviations below this, relative, are never far: where repeats agree to the last digits, the next digit is no news.
+/// Deviations below this, relative, are never far: where repeats agree to the last digits, a difference in the next one
+/// means nothing.
 const DEVIATION_LEAST: f64 = 0.001;
 
 /// The runs that lie far from the others of their setting, as `(setting, block)`, ascending.

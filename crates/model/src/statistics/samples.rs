@@ -27,17 +27,17 @@ impl Samples {
         Self::new(rows.iter().map(|row| row.iter().copied().map(Some).collect()).collect())
     }
 
-    /// How many settings there are.
+    /// The number of settings.
     pub fn settings(&self) -> usize {
         self.rows.len()
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub fn blocks(&self) -> usize {
         self.rows.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// What one run showed.
+    /// The value of one run.
     pub fn value(&self, setting: usize, block: usize) -> Option<f64> {
         self.rows.get(setting)?.get(block).copied().flatten()
     }
@@ -47,7 +47,7 @@ impl Samples {
         self.rows.get(setting).into_iter().flatten().enumerate().filter_map(|(block, value)| Some((block, (*value)?)))
     }
 
-    /// How many runs a setting has.
+    /// The number of runs of a setting.
     pub fn repeats(&self, setting: usize) -> usize {
         self.runs(setting).count()
     }
@@ -58,7 +58,7 @@ impl Samples {
     }
 }
 
-/// The mean of values; `None` of none.
+/// The mean of values; `None` without values.
 pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_usize), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / count as f64)

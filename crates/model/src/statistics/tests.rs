@@ -17,7 +17,7 @@ struct World {
     repeats: usize,
     /// Relative standard deviation of a run.
     noise: f64,
-    /// Relative standard deviation of what a block shares.
+    /// Relative standard deviation of the drift that a block shares.
     drift: f64,
     log_normal: bool,
     /// Probability that a run is at 60 %.
@@ -90,7 +90,8 @@ fn seeds(usual: u64) -> u64 {
     if std::env::var_os("PLIMSOLL_LONG").is_some() { 10 * usual } else { usual }
 }
 
-/// How many experiments to simulate where figures of all settings are counted together: figures of one experiment share its drift.
+/// How many experiments to simulate where figures of all settings are counted together, because figures of one
+/// experiment share its drift.
 fn seeds_of(world: &World) -> u64 {
     seeds((1_000 / world.settings).max(200) as u64)
 }
@@ -113,8 +114,8 @@ impl Tally {
     }
 }
 
-/// Of each setting by itself: where noise is uneven, the interval of the noisiest setting is as good as that of the calmest.
-/// Outliers widen intervals: of ten runs, a quarter of all settings have one.
+/// Counted for each setting by itself: where noise is uneven, the interval of the noisiest setting is as good as that
+/// of the calmest. Outliers widen intervals: of ten runs, a quarter of all settings have one.
 #[test]
 fn intervals_cover_the_truth_of_each_setting() {
     for (name, world) in worlds() {
@@ -135,7 +136,7 @@ fn intervals_cover_the_truth_of_each_setting() {
     }
 }
 
-/// Why it is not the usual bootstrap: resampling three runs of a setting gives intervals that are far too narrow.
+/// Why not the usual bootstrap: resampling three runs of a setting gives intervals that are far too narrow.
 #[test]
 fn the_percentile_bootstrap_of_three_runs_would_not_cover() {
     let (_, world) = worlds().swap_remove(0);
@@ -177,7 +178,7 @@ fn intervals_of_ratios_within_a_run_cover_the_truth_and_equals_are_equal() {
 }
 
 /// The base of `plimsoll compare A B` where B is A run again: over 20 trials no difference is seen in at least 95 % of
-/// points, whatever the noise.
+/// points, at any noise.
 #[test]
 fn an_experiment_run_again_shows_no_difference() {
     for (name, world) in worlds() {
@@ -238,7 +239,8 @@ fn drift_between_experiments_is_no_difference() {
     }
 }
 
-/// Lest everything be called equal: a tenth more is seen at 2 % noise, in two runs and within one, with drift and without.
+/// A tenth more is seen at 2 % noise, in two runs and within one, with drift and without: not everything is called
+/// equal.
 #[test]
 fn differences_are_seen() {
     let (_, base) = worlds().swap_remove(0);

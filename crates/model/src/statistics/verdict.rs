@@ -1,4 +1,4 @@
-//! Verdicts on claims: does it hold, does it fail, or is it undecided?
+//! Verdicts on claims: a claim holds, fails, or is undecided.
 //!
 //! # A comparison
 //! A comparison has a value in every block: its *distance*, the logarithm of left over right (or left less right, where a
@@ -9,27 +9,28 @@
 //! The spread is that of the comparison's own blocks. Pooling it with that of other comparisons, after a test of
 //! homogeneity, was tried and refused: with few blocks no test sees that one comparison has twice the noise of the
 //! others, and its interval then covers the truth in 75 to 90 % of experiments instead of 95 (a test in
-//! `simulation/verdicts.rs` keeps the proof, with Bartlett's test, the most powerful one). With enough blocks for the test to see it, pooling narrows
-//! intervals by a tenth. So noise is split always, and a claim that its own blocks do not decide asks for more blocks.
+//! `tests/verdicts.rs` keeps the proof, with Bartlett's test, the most powerful one). With enough blocks for the test
+//! to see it, pooling narrows intervals by a tenth. So noise is never pooled, and a claim that its own blocks do not
+//! decide asks for more blocks.
 //!
 //! A percentile has a distance only in a block in which ten requests lie beyond it. Pseudo-values from all blocks against
 //! all but one would need fewer requests; they were tried and refused, too: their intervals cover 60 to 90 %.
 //!
 //! # Several comparisons
-//! The margin of `a and b`, and of `for all`, is that of the worst comparison; of `or`, that of the best. Its bounds are the
-//! least (or greatest) of both ends. [`Levels`] say what each end may err by:
+//! The margin of `a and b`, and of `for all`, is that of the worst comparison; of `or`, that of the best. Its bounds
+//! are the least (or greatest) of both ends. [`Levels`] are the error probabilities of the ends:
 //! - `and` holds only if every part holds. If it is false, some part is false, and the claim can only hold if that very part
 //!   errs: no correction (an intersection–union test).
 //! - `and` fails if any part fails. If it is true, each of k parts may err: each gets a k-th of the level (Bonferroni). This
 //!   needs no assumption on how the parts depend on each other; parts that share a side do.
 //! - `or` is the mirror image, and `not` swaps both ends.
 //!
-//! Each end of a claim's interval thus errs in at most 2.5 % of experiments, whatever the claim is made of.
+//! Each end of a claim's interval thus errs in at most 2.5 % of experiments, for every kind of claim.
 
 use super::estimate::CONFIDENCE;
 use super::student;
 
-/// What blocks say of a claim.
+/// The verdict of the blocks on a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// True beyond noise.
@@ -40,7 +41,7 @@ pub enum Verdict {
     Undecided,
 }
 
-/// With which probability each end of an interval may lie on the wrong side of the truth, 0 to 1.
+/// The probabilities with which the ends of an interval may lie on the wrong side of the truth, 0 to 1.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Levels {
     /// The lower end.
@@ -50,33 +51,33 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Those of a 95 % interval on which a claim is judged `looks` times, after more blocks each time: every look gets its
-    /// part, so that all looks together err as seldom as one.
+    /// The levels of a 95 % interval on which a claim is judged `looks` times, after more blocks each time: every look
+    /// gets its part, so that all looks together err as seldom as one.
     pub fn of_looks(looks: usize) -> Self {
         let level = (1.0 - CONFIDENCE) / 2.0 / looks.max(1) as f64;
         Levels { low: level, high: level }
     }
 
-    /// Those of each of `count` parts that must all be true.
+    /// The levels of each of `count` parts that must all be true.
     #[must_use]
     pub fn of_each(self, count: usize) -> Self {
         Levels { high: self.high / count.max(1) as f64, ..self }
     }
 
-    /// Those of each of `count` parts of which one must be true.
+    /// The levels of each of `count` parts if at least one must be true.
     #[must_use]
     pub fn of_any(self, count: usize) -> Self {
         Levels { low: self.low / count.max(1) as f64, ..self }
     }
 
-    /// Those of the opposite.
+    /// The levels of the opposite.
     #[must_use]
     pub fn negated(self) -> Self {
         Levels { low: self.high, high: self.low }
     }
 }
 
-/// How far something claimed is from its bound: above 0 it is true.
+/// The distance of a claim from its bound: it is true above 0.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
     /// The mean over blocks.
@@ -93,13 +94,13 @@ pub struct Margin {
 /// More further blocks than this are not promised: the spread is not known well enough to look so far ahead.
 pub const BLOCKS_MORE_MAX: u32 = 1000;
 
-/// With which probability the number of further blocks is to suffice, if the mean and the spread are as they seem.
+/// The probability with which the number of further blocks is to suffice, if the mean and the spread are as they seem.
 const POWER: f64 = 0.8;
 
 impl Margin {
-    /// From the distance in each block. `least` is what the interval's half-width is at least: the resolution of the
-    /// figures, or what a setting that ran twice differed by from itself. One block has no interval. Blocks that all
-    /// show the same have a width of 0: such figures (limits, plans, counts) are known exactly.
+    /// From the distance in each block. `least` is the least half-width of the interval: the resolution of the figures,
+    /// or the difference between two runs of the same setting. One block has no interval. Blocks that all show the same
+    /// have a width of 0: such figures (limits, plans, counts) are known exactly.
     pub fn of_blocks(distances: &[f64], levels: Levels, least: f64) -> Self {
         let (margin, deviation) = Self::bounds(distances, levels, least);
         let blocks_more = match (margin.verdict(), deviation) {
@@ -135,29 +136,29 @@ impl Margin {
         Margin { blocks_more: (margin.verdict() != Verdict::Undecided).then_some(0), ..margin }
     }
 
-    /// Nothing is known.
+    /// The margin of a claim about which nothing is known.
     pub fn unknown() -> Self {
         Margin { value: 0.0, low: f64::NEG_INFINITY, high: f64::INFINITY, blocks_more: None }
     }
 
-    /// Known without noise.
+    /// The margin of a claim that is known without noise.
     pub fn certain(is_true: bool) -> Self {
         let end = if is_true { f64::INFINITY } else { f64::NEG_INFINITY };
         Margin { value: end, low: end, high: end, blocks_more: Some(0) }
     }
 
-    /// Whether there is no noise in it: both ends agree.
+    /// Whether it has no noise: both ends agree.
     pub fn is_exact(&self) -> bool {
         self.low == self.high
     }
 
-    /// Of the opposite.
+    /// The margin of the opposite.
     #[must_use]
     pub fn negated(self) -> Self {
         Margin { value: -self.value, low: -self.high, high: -self.low, ..self }
     }
 
-    /// Of two claims of which both must hold. Each must have been judged at [`Levels::of_each`] of all parts.
+    /// The margin of two claims that must both hold. Each must have been judged at [`Levels::of_each`] of all parts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         let margin = Margin {
@@ -178,14 +179,15 @@ impl Margin {
         Margin { blocks_more, ..margin }
     }
 
-    /// Of two claims of which one must hold. Each must have been judged at [`Levels::of_any`] of all parts.
+    /// The margin of two claims if at least one must hold. Each must have been judged at [`Levels::of_any`] of all
+    /// parts.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         self.negated().and(other.negated()).negated()
     }
 
-    /// That it is 0, known of it being above or below. It is never shown that noisy figures are equal, only that they are not.
-    /// The margin must have been judged at [`Levels::of_equality`].
+    /// The margin of the claim that it is 0. Noisy figures are never shown to be equal, only to differ. This margin
+    /// must have been judged at [`Levels::of_equality`].
     #[must_use]
     pub fn equality(self) -> Self {
         let distance = if self.value > 0.0 { self.low } else { -self.high };
@@ -193,7 +195,7 @@ impl Margin {
         Margin { value: -self.value.abs(), low: f64::NEG_INFINITY, high, ..self }
     }
 
-    /// What it says.
+    /// Its verdict.
     pub fn verdict(&self) -> Verdict {
         match self {
             _ if self.low > 0.0 => Verdict::Holds,
@@ -204,7 +206,7 @@ impl Margin {
 }
 
 impl Levels {
-    /// Those of a difference that, if it is not 0, makes an equality fail: it may err to both sides.
+    /// The levels of a difference that, if it is not 0, makes an equality fail: it may err to both sides.
     #[must_use]
     pub fn of_equality(self) -> Self {
         Levels { low: self.high / 2.0, high: self.high / 2.0 }
@@ -233,8 +235,8 @@ fn blocks_more(distance: f64, deviation: f64, blocks: f64, level: f64) -> Option
     Some(found)
 }
 
-/// After how many blocks to look whether claims are decided, from `first` to at most `last`: each look has half as many
-/// blocks again as the one before, so that there are few, each of which costs a part of the level.
+/// The numbers of blocks after which to check whether claims are decided, from `first` to at most `last`. Each is half
+/// as large again as the one before, so that there are few looks, because each costs a part of the level.
 pub fn looks(first: u32, last: u32) -> Vec<u32> {
     let first = first.max(2);
     let mut looks = vec![first];

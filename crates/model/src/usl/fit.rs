@@ -8,12 +8,12 @@ const ROUNDS: usize = 10;
 /// The law nearest to `means` in relative deviations, with weights, gamma > 0 and sigma, kappa >= 0. All inputs are positive.
 ///
 /// The reciprocal of the law is linear: `N/X = a + b (N - 1) + c N (N - 1)` with a = 1/gamma, b = sigma/gamma, c = kappa/gamma.
-/// What is minimised is the sum of `weight * ln(X / law)^2`; its linearisation around a law is again a linear problem in
-/// (a, b, c) with b, c >= 0, which has four cases: each of b and c is free or 0.
+/// The sum of `weight * ln(X / law)^2` is minimised. Its linearisation around a law is again a linear problem in (a, b,
+/// c) with b, c >= 0, which has four cases: each of b and c is free or 0.
 pub(super) fn fit(clients: &[f64], means: &[f64], weights: &[f64]) -> Law {
     let terms: Vec<[f64; 3]> = clients.iter().map(|n| [1.0, n - 1.0, n * (n - 1.0)]).collect();
     let measured: Vec<f64> = clients.iter().zip(means).map(|(clients, mean)| clients / mean).collect();
-    // At first the measured reciprocals stand for those of the law.
+    // At first the measured reciprocals are used for those of the law.
     let mut law = measured.clone();
     let mut best = ([0.0; 3], f64::INFINITY);
     for _ in 0..ROUNDS {

@@ -48,9 +48,9 @@ fn the_peak_is_where_throughput_is_highest() {
     assert_eq!(falling.peak_clients(), Some(1.0));
 }
 
-/// The parameters' intervals cover the truth in 90 to 99 % of experiments where the truth is inside their bounds; at a bound
-/// (0), to which every fit that would go beyond is moved, they may cover more. Intervals without ends would cover everything: there are
-/// none, but for the upper end of a peak that may not be one, and those are counted.
+/// The parameters' intervals cover the truth in 90 to 99 % of experiments where the truth is inside their bounds. At a
+/// bound (0), to which every fit beyond it is moved, they may cover more. Intervals without ends would cover
+/// everything: none occur, except for the upper end of a peak that may not be one, and those are counted.
 #[test]
 fn intervals_cover_the_truth() {
     for law in LAWS {
@@ -79,7 +79,7 @@ fn intervals_cover_the_truth() {
                 assert!(share >= 0.90, "{name} of {law:?}, {repeats} repeats, noise {noise}: {share}");
                 assert!(at_bound || share <= 0.995, "{name} of {law:?}, {repeats} repeats, noise {noise}: {share}");
             }
-            // A peak well among the numbers of clients that ran is seen to be one. Near their end it may well not be.
+            // A peak well within the numbers of clients that ran is recognised as one. Near their end it may not be.
             let bounded = bounded as f64 / seeds as f64;
             let is_within = law.peak_clients().is_some_and(|peak| peak <= CLIENTS[CLIENTS.len() - 1] / 2.0);
             if is_within {
@@ -107,7 +107,7 @@ fn what_cannot_be_fitted_is_not() {
     assert_eq!((superlinear.sigma, superlinear.kappa), (0.0, 0.0));
 }
 
-/// One run of each number of clients: the law's own deviations tell the noise, if there are enough.
+/// One run of each number of clients: the deviations from the law show the noise, if there are enough.
 #[test]
 fn without_repeats_deviations_from_the_law_stand_for_noise() {
     let law = LAWS[0];

@@ -1,4 +1,4 @@
-//! Cases by hand, and random histories against a model that looks for the next in a plain list.
+//! Cases by hand, and random histories against a model that searches a plain list.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn low_and_high(total: Option<u32>, low: Option<u32>, high: Option<u32>) -> Admi
     Admission::new(total, vec![class(Priority::LOW, low), class(Priority::HIGH, high)])
 }
 
-/// Asks with tickets that count from 1, a second apart, and says what came of each.
+/// Asks with tickets numbered from 1, one second apart, and returns the answers.
 fn ask_all(admission: &mut Admission, classes: &[ClassIndex]) -> Vec<Asked> {
     let asks = classes.iter().zip(1..);
     asks.map(|(class, at)| admission.ask(Ticket(at), *class, Duration::from_secs(at))).collect()
@@ -60,8 +60,8 @@ fn a_full_queue_refuses() {
     assert_eq!(admission.queued(LOW), 0);
 }
 
-/// A client leaves in the moment in which its transaction has waited for too long, before its session has been told. The
-/// session took "waits no more" for "was admitted" and gave back a place that it never had: one more than the MPL got in.
+/// A client leaves at the moment when its transaction's timeout expires, before its session is notified. The session
+/// took "waits no more" for "was admitted" and returned a place that it never had: one more than the MPL got in.
 #[test]
 fn whoever_gives_up_as_its_time_expires_has_no_place_to_give_back() {
     let limits = ClassLimits { timeout: Some(Duration::from_secs(2)), ..class(Priority::LOW, Some(1)) };
@@ -75,7 +75,7 @@ fn whoever_gives_up_as_its_time_expires_has_no_place_to_give_back() {
     admission.confirm_expired(Ticket(2));
     assert_eq!(admission.leave(LOW, Duration::from_secs(5)), [Ticket(4)]);
     assert_eq!((admission.abandon(Ticket(4)), admission.inside(LOW)), (Abandoned::Admitted, 1));
-    // Whoever has confirmed is forgotten, and so is whoever asks again.
+    // A confirmed ticket is forgotten, and so is one that asks again.
     admission.confirm_expired(Ticket(3));
     assert!(admission.expired.is_empty());
     assert_eq!(admission.ask(Ticket(3), LOW, Duration::from_secs(5)), wait(0));
@@ -84,8 +84,8 @@ fn whoever_gives_up_as_its_time_expires_has_no_place_to_give_back() {
     assert_eq!(admission.abandon(Ticket(3)), Abandoned::Waited);
 }
 
-/// The only transaction inside waits for a lock that a session outside holds, whose next transaction waits for room: neither
-/// ever went on.
+/// The only transaction inside waits for a lock that a session outside holds, whose next transaction waits for room:
+/// neither ever continued.
 #[test]
 fn a_holder_is_let_in_beyond_the_limits_and_its_place_is_gone_with_it() {
     let mut admission = low_and_high(Some(2), Some(1), None);
@@ -130,7 +130,7 @@ fn new_limits_hold_for_those_that_wait() {
     let limits = vec![class(Priority::HIGH, None), class(Priority::LOW, None), class(Priority::LOW, None)];
     let entered = admission.set_limits(Some(3), limits.clone(), ZERO);
     assert_eq!((entered, admission.inside(LOW)), (vec![Ticket(3), Ticket(2)], 2));
-    // Fewer than are inside: nobody is thrown out, and nobody enters until there is room.
+    // Fewer than are inside: no transaction is removed, and none enters until there is room.
     assert_eq!(admission.set_limits(Some(2), limits, ZERO), []);
     assert_eq!(admission.ask(Ticket(5), ClassIndex(2), ZERO), wait(1));
     assert_eq!((admission.leave(LOW, ZERO), admission.leave(LOW, ZERO)), (vec![], vec![Ticket(4)]));
@@ -156,11 +156,11 @@ fn classes_without_bounds_are_known() {
 enum HistoryStep {
     Ask(u16),
     Leave(u16),
-    /// One of those that wait.
+    /// One of the waiters.
     Abandon(usize),
-    /// One of those that have expired is told, after it has given up (true) or not.
+    /// The session of an expired ticket is notified, after it has given up (true) or not.
     AbandonExpired(usize, bool),
-    /// One of those that wait is let in, or nobody.
+    /// One of the waiters is let in, if any waits.
     LetIn(usize),
     TimePasses(u64),
     Expire,
@@ -195,7 +195,7 @@ fn step() -> impl Strategy<Value = HistoryStep> {
 /// Ticket, class and since when.
 type Queued = (Ticket, u16, Duration);
 
-/// The rules, said as simply as can be.
+/// The rules, stated as simply as possible.
 #[derive(Debug, Default)]
 struct Model {
     total_mpl: Option<u32>,
@@ -204,7 +204,7 @@ struct Model {
     inside: Vec<u16>,
     /// In order of arrival.
     waiting: Vec<Queued>,
-    /// Named by `expire`, and not told yet.
+    /// Named by `expire`, and not notified yet.
     expired: Vec<Ticket>,
 }
 
@@ -232,7 +232,7 @@ impl Model {
         }
     }
 
-    /// Lets in one after the other, always the first of those that could.
+    /// Lets transactions in one by one, each time the first that may enter.
     fn enter(&mut self, now: Duration) -> Vec<Ticket> {
         let mut entered = Vec::new();
         loop {
@@ -274,7 +274,7 @@ fn compare(admission: &Admission, model: &Model, now: Duration) {
         let inside = model.inside.iter().filter(|inside| **inside == class).count();
         assert_eq!(admission.inside(ClassIndex(class)) as usize, inside);
     }
-    // Nobody waits while there is room for it, but those that have waited as long as they may.
+    // No transaction waits while there is room for it, except those whose timeout has expired.
     let is_due = |waiting: &Queued| model.expiry(waiting).is_some_and(|expiry| expiry <= now);
     let (with_room, mut expect): (Vec<_>, Vec<_>) =
         model.waiting.iter().copied().partition(|waiting| model.has_room(waiting.1));
@@ -351,7 +351,7 @@ proptest! {
         }
     }
 
-    /// The limits themselves, without the model: not more inside than may be, and no place is lost.
+    /// The limits themselves, without the model: never more inside than allowed, and no place is lost.
     #[test]
     fn never_more_than_the_limits_and_no_place_is_lost(
         total in 1..6_u32,
@@ -375,7 +375,7 @@ proptest! {
             let inside = [LOW, HIGH].map(|class| admission.inside(class));
             prop_assert!(inside.iter().all(|inside| *inside <= mpl) && inside.iter().sum::<u32>() <= total);
         }
-        // When all have left and given up, as many as may be enter anew.
+        // When all have left and given up, as many as allowed enter again.
         for class in [LOW, HIGH] {
             for waiting in admission.waiting() {
                 prop_assert_eq!(admission.abandon(waiting.ticket), Abandoned::Waited);

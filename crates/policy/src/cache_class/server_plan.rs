@@ -10,7 +10,8 @@
 //! | `Bitmap Heap Scan` | polluting if its rows alone exceed the cache and its bitmap is small; else sensitive, as an access by index |
 //! | `Hash` | by size: small has no say, comparable with the cache depends, larger is polluting if the server's limit allows a table of that size |
 //! | `Aggregate` (`Hashed`, `Mixed`), `Sort` | by size: small has no say, else sensitive |
-//! | `Hash Join`, `Gather`, `Gather Merge`, `Limit`, `Append`, `Result`, `Subquery Scan`, `Aggregate` (`Plain`, `Sorted`), `Group`, `Unique` | no say; what they read decides |
+//! | `Hash Join`, `Gather`, `Gather Merge`, `Limit`, `Append`, `Result`, `Subquery Scan`, `Aggregate` (`Plain`,
+//! `Sorted`), `Group`, `Unique` | no say; their inputs decide |
 //! | a `SubPlan`, which is run for each row or kept in a table of unknown size, and every other node | sensitive |
 //!
 //! A plan in which no node has a say is sensitive: the query reads too little to evict anything.
@@ -20,10 +21,10 @@
 //!   are a power of two. Each process below a `Gather` has a table of its own, or a part of a shared one; either way the plan's
 //!   rows count once per process. A join has one batch at a time, which the server limits to `work_mem` times
 //!   `hash_mem_multiplier`. Without that limit, a table that seems larger than the cache could be one of any size.
-//! - How many pages a sequential scan reads is not shown. Its cost has a page of 8 KiB as its unit, so the cost bounds the pages. A
-//!   `Limit` above it stops the scan, so the limit's cost bounds it too.
+//! - EXPLAIN does not show how many pages a sequential scan reads. Its cost has a page of 8 KiB as its unit, so the
+//!   cost bounds the pages. A `Limit` above it stops the scan, so the limit's cost bounds it too.
 //! - Numbers of groups are estimated worst. A table of groups is small only if one ten times as large were. A multiple
-//!   of 200 groups is no estimate: 200 is what the planner assumes of a column without statistics.
+//!   of 200 groups is not an estimate: the planner assumes 200 for a column without statistics.
 
 use super::{COMPARABLE_LEAST, COMPARABLE_MOST, CacheClass, CacheOperator};
 
@@ -75,7 +76,7 @@ const SMALL_FUNCTIONS: [&[&str]; 8] = [
     &["bpchar", "character", "decimal", "interval", "numeric", "time", "timestamp", "varchar", "varying"],
 ];
 
-/// What EXPLAIN shows of a node of a plan, with costs and output columns.
+/// A node of a plan as EXPLAIN shows it, with costs and output columns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PlanNode {
     /// `Node Type`, such as `Seq Scan`.
@@ -147,7 +148,7 @@ pub fn plan_class(plan: &PlanNode, memory: PlanMemory) -> PlanVerdict {
     })
 }
 
-/// What a walk over a plan has found so far.
+/// The findings of a walk over a plan so far.
 struct Survey {
     memory: PlanMemory,
     /// Bytes that sequential scans may read.
@@ -167,7 +168,7 @@ impl Survey {
         }
     }
 
-    /// Visits a node that `processes` processes run at once, below limits of which the strictest costs `cost_most`.
+    /// Visits a node that `processes` processes run at once. The strictest limit above it costs `cost_most`.
     fn visit(&mut self, node: &PlanNode, processes: f64, cost_most: f64) {
         self.visit_expressions(node);
         let mut below = (processes, cost_most);
@@ -217,7 +218,7 @@ impl Survey {
         }
     }
 
-    /// Its rows are those that it finds, so they are a lower bound of what it reads.
+    /// Its rows are those that it finds, so they are a lower bound of the rows that it reads.
     fn visit_bitmap_scan(&mut self, node: &PlanNode) {
         let (Some(rows), Some(width), Some(cost)) = (node.rows, node.width, node.cost) else {
             return self.unknown(node);
@@ -271,7 +272,7 @@ impl Survey {
         self.say(CacheClass::Sensitive, || format!("the size of {name} is not known"));
     }
 
-    /// What fits the ways of the polluting class beside a stream.
+    /// The largest size that fits the ways of the polluting class beside a stream of rows.
     fn small(&self) -> f64 {
         self.cache() * COMPARABLE_LEAST
     }

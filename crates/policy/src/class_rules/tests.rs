@@ -1,4 +1,4 @@
-//! Rules as text: what is matched by which, and who may choose what.
+//! Rules as text: which rule matches, and which users may choose which class.
 
 use super::*;
 
@@ -110,8 +110,8 @@ fn what_a_client_says_of_itself_raises_nothing_unless_it_may() {
     }
 }
 
-/// An operator gives the checkout, which calls itself so, a high class. A reporting tool then put the same name into its
-/// connection string, and its reports were as important as the shop.
+/// An operator gives sessions with the application name of the checkout a high class. A reporting tool then put the
+/// same name into its connection string, and its reports were as important as the shop.
 #[test]
 fn an_application_name_raises_nothing_unless_its_user_may() {
     let rules = rules(
@@ -128,7 +128,7 @@ fn an_application_name_raises_nothing_unless_its_user_may() {
     check(["web_1", "shop", "cart"], "low 0");
     // A rule that names one user is the administrator's word.
     check(["teller", "shop", "till"], "high 3");
-    // Whoever makes itself less important is believed.
+    // A client that lowers its own priority is believed.
     check(["clerk1", "shop", "batch"], "low 4");
     let chosen: Vec<bool> = (0..6).map(|rule| rules.is_chosen_by_clients(rule)).collect();
     assert_eq!(chosen, [true, true, false, false, false, false]);

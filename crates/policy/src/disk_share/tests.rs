@@ -7,7 +7,7 @@ use super::*;
 const WINDOW: Duration = Duration::from_millis(200);
 const BOUNDS: DiskBounds = DiskBounds { floor_share: 0.5, floor_bytes_per_s: 1_000_000 };
 
-/// A disk on which important work reads a page for each statement, and scans read what they are let.
+/// A disk on which each important statement reads a page, and scans read as much as they are allowed.
 #[derive(Debug, Clone, Copy)]
 struct Disk {
     /// Bytes per second that it gives.
@@ -32,7 +32,7 @@ const SLOW: Disk = Disk {
 };
 
 impl Disk {
-    /// What important work waits for a page beside that much reading, seconds: longer and longer as the disk fills.
+    /// Seconds that an important statement waits for a page beside that much reading: longer as the disk fills.
     fn wait_s(&self, scans: f64) -> f64 {
         let full = (scans / self.capacity).min(0.99);
         if self.is_shared { self.page_s + 0.002 * full.powi(4) / (1.0 - full) } else { self.page_s }
@@ -73,7 +73,7 @@ impl Noise {
     }
 }
 
-/// The limits of some seconds, one for each stretch, as shares of what the disk gives; 1 for none.
+/// The limits of some seconds, one for each interval, as shares of the disk's bandwidth; 1 for none.
 fn run(share: &mut DiskShare, disk: Disk, seconds: u64, noise: &mut Noise) -> Vec<f64> {
     let steps = seconds * 1000 / WINDOW.as_millis() as u64;
     let mut step = || {
@@ -100,7 +100,7 @@ fn what_is_not_needed_is_given_back() {
     let (mut share, mut noise) = (DiskShare::new(BOUNDS), Noise::of(0.1));
     run(&mut share, SLOW, 10, &mut noise);
     assert!(share.limit().is_some());
-    // Important work that no longer reads from the disk raises the limit by and by.
+    // Important work that no longer reads from the disk raises the limit gradually.
     let cached = Disk { page_s: 0.0, is_shared: false, ..SLOW };
     let limits = run(&mut share, cached, 5, &mut noise);
     assert!(limits.last().is_some_and(|limit| (0.45..0.9).contains(limit)), "{limits:?}");
@@ -109,7 +109,7 @@ fn what_is_not_needed_is_given_back() {
 
     run(&mut share, SLOW, 10, &mut noise);
     assert!(share.limit().is_some());
-    // Nobody important is there.
+    // No important work is present.
     let away = Disk { statements_per_s: 0.0, ..SLOW };
     run(&mut share, away, 4, &mut noise);
     assert!(share.limit().is_some(), "a pause of a few seconds changes little");
@@ -163,7 +163,7 @@ fn a_disk_with_room_left_and_others_at_work_limit_nobody() {
     assert_eq!(check(&|sight| (sight.yielding_bytes_per_s, sight.all_bytes_per_s) = (0.0, 0.0)), None);
 }
 
-/// A rented disk that had credit left is slower once it is used up. Half of what it gave is more than it gives then.
+/// A rented disk becomes slower once its credit is used up. Half of its former bandwidth is then more than it delivers.
 #[test]
 fn the_floor_follows_a_disk_that_becomes_slower() {
     let (mut share, mut noise) = (DiskShare::new(BOUNDS), Noise::of(0.1));
@@ -173,7 +173,7 @@ fn the_floor_follows_a_disk_that_becomes_slower() {
     assert!(limits.last().is_some_and(|limit| *limit < 0.8), "{:?}", limits.last());
 }
 
-/// Of statements that take long, and where nobody counts statements, those that wait at a time are compared.
+/// Where statements take long or are not counted, the transactions that wait at a time are compared.
 #[test]
 fn without_statements_that_end_the_transactions_that_wait_are_compared() {
     let sight = DiskSight { ended: 0, important: 4.0, waiting: 4.0, ..SLOW.sight(None, &mut Noise::of(0.0)) };
@@ -199,7 +199,7 @@ fn no_limit_is_below_its_floor() {
     assert!(least >= f64::from(32 << 20) - 1.0, "{least}");
 }
 
-/// What others limit for their own reasons, as a target does, leaves those who yield their share all the same.
+/// A limit that was set for another reason, such as a target, leaves yielding processes their share all the same.
 #[test]
 fn the_least_that_those_who_yield_keep_is_known_also_without_a_limit() {
     let (mut share, mut noise) = (DiskShare::new(BOUNDS), Noise::of(0.0));

@@ -8,8 +8,8 @@ use crate::length::{parse_length, write_length};
 /// Serves waiters as `nprio` does, and rolls a low-priority transaction back that still blocks a high-priority one
 /// after a reprieve. CR300 of MW 3.8.3, where the reprieve is 300 ms.
 ///
-/// The conditional restart of real-time databases (MW 3.4) rolls back at once, if its estimate of what the holder has
-/// left is long; a reprieve needs no estimate.
+/// The conditional restart of real-time databases (MW 3.4) rolls back at once if it estimates that the holder
+/// has much work left; a reprieve needs no estimate.
 ///
 /// High H begins to wait for a row that low L holds; 300 ms later L has not ended, and is rolled back.
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {

@@ -6,7 +6,7 @@ use super::{ByPriority, LockSchedulerKind, Verdict};
 /// for the rest of its life, so that it waits less and is through sooner. NP-LQ-Inherit of MW 2.7.2, NPrioinher of MW
 /// 3.6.1.
 ///
-/// It is transitive by itself: the holder asks again with what it has inherited, and finds its own holders below it.
+/// It is transitive: the holder asks again with its inherited priority, and finds its own holders below it.
 ///
 /// Low L2 holds a row, low L1 holds another and waits for L2's, and high H begins to wait for L1's: L1 becomes high and
 /// goes ahead of every low waiter for L2's row, and then L2 becomes high.

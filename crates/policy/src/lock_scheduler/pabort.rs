@@ -6,7 +6,7 @@ use crate::PreemptionKind;
 /// Serves waiters as `nprio` does, and rolls a low-priority transaction back that blocks a high-priority one. P-LQ of
 /// MW 2.7.2, PAbort (preemptive abort) of MW 3.6.1.
 ///
-/// What it costs is work thrown away: a victim had done 75 to 90 % of a mean life (MW 3.7.2).
+/// Its cost is work thrown away: a victim had done 75 to 90 % of a mean life (MW 3.7.2).
 ///
 /// High H begins to wait for a row that low L holds. It makes no difference that L runs and may be nearly through.
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {

@@ -12,7 +12,7 @@ use crate::PreemptionKind;
 ///
 /// The example of MW 3.8.1: low L1, L2 and L3 hold a row in shared mode; L1 waits for another lock, L2 will wait for
 /// one, and L3 will not. High H asks for the row in exclusive mode. L1 is rolled back at once; L2 when it begins to
-/// wait, before it sleeps; L3 ends in peace.
+/// wait, before it sleeps; L3 ends undisturbed.
 pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     name: "pow",
     about: "the most urgent waiter first; a transaction that blocks a more urgent one is rolled back if it waits itself, then or later",

@@ -19,7 +19,8 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
     make: |name| (name == "standard").then(|| Arc::new(Standard) as _),
 };
 
-/// Serves every lock's queue in order of arrival and lets holders be. Standard of MW 3.6.1, the baseline of the others.
+/// Serves every lock's queue in order of arrival and leaves holders alone. Standard of MW 3.6.1, the baseline of the
+/// others.
 ///
 /// Low L holds a row, another low transaction waits for it, and high H asks for it too: H is served third.
 #[derive(Debug)]

@@ -19,7 +19,7 @@ pub(super) const KIND: LockSchedulerKind = LockSchedulerKind {
 /// Under contention every transaction is rolled back again and again: more than 50 times each in MW.
 ///
 /// T2 holds a row and waits for T3; T1 begins to wait for T2's row. It makes no difference which of the two waits came
-/// first, nor who is more urgent.
+/// first, nor which transaction is more urgent.
 #[derive(Debug)]
 pub(super) struct WaitDepthLimited;
 

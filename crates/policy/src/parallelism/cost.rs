@@ -1,7 +1,7 @@
 //! `cost`: cores divided by active queries, and no more than the rows are worth.
 //!
-//! Admission control by a cost model, as in Vectorwise: under many queries each is left with one thread, although the system's
-//! scheduler would have given it more. The study shows what that costs (GA fig. 4c and 9).
+//! Admission control by a cost model, as in Vectorwise: under many queries each is left with one thread, although the
+//! system's scheduler would have given it more. The study shows the cost of that (GA fig. 4c and 9).
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What is known of one query template: a search for each level of load.
+//! The history of one query template: a search for each level of load.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::search::DegreeSearch;
 use super::{ParallelismFacts, QueryRun, uniform};
 
-/// Where levels of load begin, in runnable threads per core: alone, and each about twice the one before. Up to half again as many
-/// threads as cores count as alone: the query's own threads and its client are among them.
+/// Where levels of load begin, in runnable threads per core: alone, and then each about twice the one before. Up to 1.5
+/// threads per core count as alone, because the query's own threads and its client are among them.
 const LOAD_EDGES: [f64; 4] = [1.5, 3.0, 6.0, 12.0];
 
 /// The load must be beyond an edge by this share before the level changes, so that it does not change back and forth.
@@ -42,23 +42,23 @@ impl fmt::Display for LoadBucket {
     }
 }
 
-/// Degrees for one run, and at which load they were chosen.
+/// Degrees for one run, and the load at which they were chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Assigned {
     /// One for each pipeline.
     pub degrees: Vec<u32>,
-    /// `None` if nothing is to be learned from the run.
+    /// `None` if the run is not used for learning.
     load: Option<LoadBucket>,
 }
 
 impl Assigned {
-    /// Degrees from whose run nothing is to be learned.
+    /// Degrees of a run that is not used for learning.
     pub fn fixed(degrees: Vec<u32>) -> Self {
         Assigned { degrees, load: None }
     }
 }
 
-/// How far the search for a template's degrees has come at one level of load.
+/// The progress of the search for a template's degrees at one level of load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Convergence {
     /// The level of load.
@@ -75,13 +75,13 @@ pub struct Convergence {
     pub typical: Option<Duration>,
     /// The serial run's time over that of the best.
     pub speed_up: Option<f64>,
-    /// The time that all runs took beyond what they would have taken with the best.
+    /// The time that all runs took beyond the time that they would have taken with the best degrees.
     pub regret: Option<Duration>,
-    /// How often the search began again because times of the best had changed.
+    /// How often the search began again because the times of the best degrees had changed.
     pub reopened: u32,
 }
 
-/// What is known of one query template.
+/// The history of one query template.
 #[derive(Debug, Clone, Default)]
 pub struct DegreeHistory {
     asked: u64,
@@ -91,12 +91,13 @@ pub struct DegreeHistory {
 }
 
 impl DegreeHistory {
-    /// How often degrees were asked for.
+    /// How often degrees were requested.
     pub fn asked(&self) -> u64 {
         self.asked
     }
 
-    /// Degrees for the next run. The first one has the largest degree: a query that never comes again must not pay for a search.
+    /// Degrees for the next run. The first run gets the largest degree: a query that never repeats must not pay for a
+    /// search.
     pub(super) fn next(&mut self, facts: &ParallelismFacts<'_>) -> Assigned {
         self.asked += 1;
         let widest = uniform(facts, facts.degree_max);
@@ -131,7 +132,7 @@ impl DegreeHistory {
         }
     }
 
-    /// How far the search has come at each load that was met.
+    /// The progress of the search at each load that occurred.
     pub fn convergence(&self) -> Vec<Convergence> {
         self.searches.iter().map(|(load, search)| search.convergence(*load)).collect()
     }

@@ -1,11 +1,11 @@
 //! Whether one way to run a query is faster than another, from a few noisy times.
 //!
-//! Times are compared by their logarithms: what disturbs a query stretches it by a factor. All ways to run a template share one
-//! estimate of the noise, because most are run only once or twice.
+//! Times are compared by their logarithms, because disturbances stretch a query by a factor. All ways to run a template
+//! share one estimate of the noise, because most are run only once or twice.
 
 use std::time::Duration;
 
-/// Times kept of one way to run a query; older ones say less about now.
+/// Times kept of one way to run a query; older ones are less relevant.
 const TIMES_MAX: usize = 8;
 
 /// The standard deviation of a time's logarithm that is assumed before any was repeated, and how many repeats that is worth.
@@ -18,10 +18,10 @@ const CERTAIN: f64 = 2.5;
 /// A way that looks slower by this many standard errors is not run again.
 const HOPELESS: f64 = 1.0;
 
-/// A gain below this share is not worth being called one.
+/// A smaller gain does not count as one.
 const GAIN_MIN: f64 = 0.02;
 
-/// After this many runs of both, what is still undecided counts as no better.
+/// After this many runs of both, an undecided comparison counts as no better.
 const RUNS_MAX: usize = 5;
 
 /// The times of one way to run a query.
@@ -83,7 +83,7 @@ pub(super) fn noise<'a>(all: impl Iterator<Item = &'a Times>) -> f64 {
     (squares / freedom).sqrt()
 }
 
-/// Whether the first is faster than the second, each of which was run at least once.
+/// Whether the first is faster than the second. Both were run at least once.
 pub(super) fn judge(first: &Times, second: &Times, noise: f64) -> Judgement {
     let gain = second.mean() - first.mean();
     let error = noise * (1.0 / first.count() as f64 + 1.0 / second.count() as f64).sqrt();
@@ -98,8 +98,8 @@ pub(super) fn judge(first: &Times, second: &Times, noise: f64) -> Judgement {
     }
 }
 
-/// Whether the mean of recent times lies outside of what the reference explains, either way: by noise, and by a tenth, which
-/// times drift without a reason.
+/// Whether the mean of recent times differs from the reference, in either direction, by more than noise and by more
+/// than a tenth, because times drift by that much without a reason.
 pub(super) fn has_moved(recent: &[f64], reference: &Times, noise: f64) -> bool {
     let error = noise * (1.0 / recent.len() as f64 + 1.0 / reference.count().max(1) as f64).sqrt();
     (mean(recent) - reference.mean()).abs() > 3.0 * error + 0.1

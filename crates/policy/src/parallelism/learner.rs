@@ -1,4 +1,4 @@
-//! What is remembered of query templates: which degrees their runs had, and what they took.
+//! The history of query templates: the degrees and the times of their runs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,16 +8,17 @@ use super::{
     Assigned, Convergence, DegreeHistory, ParallelismFacts, ParallelismPolicy, PipelineCost, PipelineFacts, QueryRun,
 };
 
-/// Templates that are remembered. When there are more, the one that was asked for least recently is forgotten.
+/// The most templates that are remembered; beyond that, the one that was requested least recently is forgotten.
 const TEMPLATES_MAX: usize = 1024;
 
-/// Plans with different pipelines that are remembered of one template: literals may change the order of joins.
+/// The most plans with different pipelines that are remembered of one template: literals may change the order of joins.
 const SHAPES_MAX: usize = 8;
 
-/// The weight of the newest look at the load. One look counts threads that are runnable at one moment, which says little.
+/// The weight of the newest sample of the load. One sample counts the threads that are runnable at one moment, which
+/// says little.
 const NEWEST: f64 = 0.2;
 
-/// What a policy may use.
+/// The limits of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParallelismLimits {
     /// The threads or processes that queries run on; at least 1.
@@ -26,7 +27,7 @@ pub struct ParallelismLimits {
     pub degree_max: u32,
 }
 
-/// Decides the degrees of queries by a policy, and learns from their runs. The host tells it when queries begin and end.
+/// Decides the degrees of queries by a policy, and learns from their runs. The host reports when queries begin and end.
 #[derive(Debug)]
 pub struct DegreeLearner {
     policy: Arc<dyn ParallelismPolicy>,
@@ -35,7 +36,7 @@ pub struct DegreeLearner {
     active: u32,
     /// Runnable threads, smoothed.
     threads: Option<f64>,
-    /// Counts questions, to tell which template was asked for last.
+    /// Numbers the requests, to find the template that was requested least recently.
     asked: u64,
     templates: HashMap<String, Template>,
     unknown: BTreeMap<String, u64>,
@@ -50,7 +51,7 @@ struct Template {
     unknown: Option<String>,
 }
 
-/// What was decided about one run.
+/// The decision about one run.
 #[derive(Debug, Clone)]
 pub struct Decision {
     /// The degrees.
@@ -58,7 +59,7 @@ pub struct Decision {
     shape: String,
 }
 
-/// What was learned of all templates.
+/// The results of learning, for all templates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParallelismFigures {
     /// The policy's name.
@@ -67,11 +68,12 @@ pub struct ParallelismFigures {
     pub templates: Vec<TemplateFigures>,
     /// Templates that have run only once.
     pub once: usize,
-    /// Runs of plans that could not be made parallel by pipelines, by the operator that was in the way. They ran at the degree of all.
+    /// Runs of plans that could not be made parallel by pipelines, by the operator that prevented it. The whole plan
+    /// ran at one degree.
     pub unknown: BTreeMap<String, u64>,
 }
 
-/// What was learned of one template.
+/// The results of learning, for one template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TemplateFigures {
     /// Its text without literals.
@@ -111,7 +113,7 @@ impl DegreeLearner {
         self.active
     }
 
-    /// Whether the template's plans cannot be made parallel by pipelines, as far as is known. It counts as one more such run.
+    /// Whether the template's plans are known not to run in parallel by pipelines. If so, counts one more such run.
     pub fn is_unknown(&mut self, template: &str) -> bool {
         let Some(operator) = self.templates.get(template).and_then(|known| known.unknown.clone()) else { return false };
         *self.unknown.entry(operator).or_default() += 1;
@@ -160,8 +162,8 @@ impl DegreeLearner {
         ParallelismFacts { pipelines, cores, degree_max, active_queries: self.active.max(1), load }
     }
 
-    /// Runnable threads per core: those of the machine, or one for each active query if that is more, because queries may wait for
-    /// threads where the kernel does not see them.
+    /// Runnable threads per core: those of the machine, or one for each active query if that is more, because queries
+    /// may wait for threads where the kernel does not see them.
     fn look(&mut self, runnable: Option<u32>) -> f64 {
         let seen = f64::from(runnable.unwrap_or(0).max(self.active).max(1));
         let smoothed = self.threads.map_or(seen, |before| before + NEWEST * (seen - before));
@@ -175,7 +177,7 @@ impl DegreeLearner {
             return;
         }
         let run = QueryRun { assigned: &decision.assigned, time, pipelines };
-        // It may have been forgotten meanwhile.
+        // The template may have been forgotten since.
         let known = self.templates.get_mut(template);
         if let Some(history) = known.and_then(|known| known.histories.get_mut(&decision.shape)) {
             history.ran(&run);
@@ -193,7 +195,7 @@ impl DegreeLearner {
         known
     }
 
-    /// What was learned so far.
+    /// The results of learning so far.
     pub fn figures(&self) -> ParallelismFigures {
         let mut figures = ParallelismFigures {
             policy: self.policy.name().into_owned(),
@@ -268,7 +270,7 @@ mod tests {
         }
         assert_eq!(learner.templates.len(), TEMPLATES_MAX);
         assert!(learner.templates["kept"].histories.len() <= SHAPES_MAX);
-        // A run that ends after its template was forgotten harms nothing.
+        // A run that ends after its template was forgotten does no harm.
         let late = learner.decide("late", "t", &ONE, None);
         learner.templates.clear();
         learner.ran("late", &late, Duration::from_millis(1), &[]);

@@ -1,12 +1,13 @@
 //! The search for the best degrees of a template at one level of load.
 //!
-//! It begins with a serial run. Each step then adds a partition to the most expensive pipeline of the last one. A step that is faster than
-//! the best so far, beyond noise, is the new best; one that is not costs a credit, but the walk goes on from it with a step twice as
-//! large, because the gain of one partition among many drowns in noise. A pipeline for which three steps in a row did not pay falls
-//! back to its degree in the best and is left alone. The walk ends when the credit is used up or no pipeline is left. Then the best meets the candidates that it was
-//! given, such as the best at another load.
+//! It begins with a serial run. Each step then adds a partition to the most expensive pipeline of the last one. A step
+//! that is faster than the best so far, beyond noise, is the new best. A step that is not costs a credit, but the walk
+//! continues from it with a step twice as large, because the gain of one partition among many drowns in noise. A
+//! pipeline for which three steps in a row did not pay falls back to its degree in the best and is left alone. The walk
+//! ends when the credit is used up or no pipeline is left. Then the best is compared with the given candidates, such as
+//! the best at another load.
 //!
-//! What it settles on stays until its times leave their own interval; then everything begins again.
+//! The result stays until its times leave their own interval; then the search begins again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,17 +15,17 @@ use std::time::Duration;
 use super::judge::{Judgement, Times, has_moved, judge, noise};
 use super::{Convergence, LoadBucket, PipelineCost};
 
-/// Steps without a gain until the walk ends; each gain gives one back.
+/// Steps without a gain until the walk ends; each gain returns one.
 const CREDIT: u32 = 12;
 
 /// Steps in a row without a gain after which a pipeline is left alone. The last adds four partitions.
 const FRUITLESS_MAX: u32 = 3;
 
-/// A pipeline with less than this share of all pipelines' time is not worth a step: no gain there would be seen.
+/// A pipeline with less than this share of all pipelines' time is not worth a step: a gain there could not be seen.
 const SHARE_MIN: f64 = 0.02;
 
-/// Runs of the best that are looked at together once the search has settled: at first, and at most. Each time it begins again the
-/// number doubles, so that times which never rest do not keep it searching.
+/// Runs of the best that are judged together once the search has settled: at first, and at most. The number doubles
+/// each time the search begins again, so that times that never settle do not keep it searching.
 const WATCHED: (usize, usize) = (16, 256);
 
 /// One way to run the query that was tried.
@@ -35,10 +36,10 @@ struct Tried {
     first: u64,
 }
 
-/// What the present trial is for.
+/// The purpose of the present trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TrialPurpose {
-    /// Where everything begins.
+    /// The first run.
     Serial,
     /// More partitions for this pipeline.
     Grow(usize),
@@ -54,12 +55,12 @@ pub(super) struct DegreeSearch {
     best: Vec<u32>,
     trial: Vec<u32>,
     step: TrialPurpose,
-    /// Whether the next run is of the best instead of the trial, because too little is known of it.
+    /// Whether the next run is of the best instead of the trial, because the best has too few runs.
     repeat_best: bool,
     candidates: Vec<Vec<u32>>,
     /// The most partitions of each pipeline.
     limits: Vec<u32>,
-    /// What the pipelines took in the last run of the trial.
+    /// The costs of the pipelines in the last run of the trial.
     costs: Vec<PipelineCost>,
     fruitless: Vec<u32>,
     credit: u32,
@@ -71,7 +72,7 @@ pub(super) struct DegreeSearch {
     runs: u64,
     /// Runs since the search began, or began again, and their time.
     since: (u32, Duration),
-    /// What was lost before it began again.
+    /// Time lost before it began again.
     lost: Duration,
     reopened: u32,
 }
@@ -115,7 +116,8 @@ impl DegreeSearch {
         &self.best
     }
 
-    /// A run has ended. Several may be under way at the same time: one of degrees that are no longer asked about is only remembered.
+    /// A run has ended. Several may run at the same time: the result of degrees that are no longer on trial is only
+    /// stored.
     pub(super) fn ran(&mut self, degrees: &[u32], time: Duration, costs: &[PipelineCost]) {
         self.runs += 1;
         self.since = (self.since.0.saturating_add(1), self.since.1 + time);
@@ -157,7 +159,7 @@ impl DegreeSearch {
                 self.count_failure();
                 self.advance();
             }
-            // Nothing is known of a best that a limit has overtaken.
+            // The best is not comparable if a limit has overtaken it.
             Some(Judgement::Better) | None => {
                 self.best = self.trial.clone();
                 if let TrialPurpose::Grow(pipeline) = self.step {
@@ -178,7 +180,7 @@ impl DegreeSearch {
         }
     }
 
-    /// Chooses the next trial. While the walk lasts, the present one is where it stands.
+    /// Chooses the next trial. During the walk, it starts from the present one.
     fn advance(&mut self) {
         let is_walking = matches!(self.step, TrialPurpose::Serial | TrialPurpose::Grow(_));
         let dearest = if is_walking && self.credit > 0 { self.dearest() } else { None };
@@ -197,7 +199,7 @@ impl DegreeSearch {
         self.reference = self.times(&self.best).cloned().unwrap_or_default();
     }
 
-    /// The pipeline that keeps the query longest, of those that can still grow.
+    /// The pipeline with the most time, among those that can still grow.
     fn dearest(&self) -> Option<usize> {
         let all: Duration = self.costs.iter().map(|cost| cost.wall).sum();
         let may_grow = |pipeline: usize| {
@@ -209,7 +211,7 @@ impl DegreeSearch {
         open.max_by_key(|&pipeline| (self.costs[pipeline].wall, self.costs[pipeline].cpu))
     }
 
-    /// Looks at a run of the best after the search has settled.
+    /// Judges a run of the best after the search has settled.
     fn watch(&mut self, time: Duration) {
         self.recent.push(time.as_secs_f64().max(1e-9).ln());
         if self.recent.len() < self.watched {
@@ -228,15 +230,15 @@ impl DegreeSearch {
         self.recent.clear();
     }
 
-    /// The time that all runs took beyond what they would have taken with the best. What the best took before it changed is not
-    /// compared with what it takes since.
+    /// The time that all runs took beyond the time that they would have taken with the best. Times of the best before
+    /// it changed are not compared with its times since.
     fn regret(&self) -> Option<Duration> {
         let (runs, time) = self.since;
         let known = if self.step == TrialPurpose::Settled { Some(&self.reference) } else { self.times(&self.best) };
         Some(self.lost + time.saturating_sub(known?.typical()? * runs))
     }
 
-    /// The same, when the runs that are looked at together are found to have changed.
+    /// The same, when the runs that are judged together are found to have changed.
     fn regret_before_change(&self) -> Option<Duration> {
         let changed: f64 = self.recent.iter().map(|log| log.exp()).sum();
         let runs = self.since.0.saturating_sub(u32::try_from(self.recent.len()).unwrap_or(u32::MAX));
@@ -244,7 +246,7 @@ impl DegreeSearch {
         Some(self.lost + time.saturating_sub(self.reference.typical()? * runs))
     }
 
-    /// What the search has come to.
+    /// The result of the search so far.
     pub(super) fn convergence(&self, load: LoadBucket) -> Convergence {
         let tried = self.tried.get(&self.best);
         let typical = tried.and_then(|tried| tried.times.typical());

@@ -1,4 +1,4 @@
-//! `static(n)`: the same degree for every pipeline, whatever else runs.
+//! `static(n)`: the same degree for every pipeline, regardless of other load.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 
 use plimsoll_notation::sql::{Lexer, TextRules, TokenKind};
 
-/// The text of a query with `?` for each literal, equal for queries that differ in nothing but literals, case, white space and
-/// comments. A list of literals is one `?`, however long. A text whose last quote is open ends with the rest of it.
+/// The text of a query with `?` for each literal. It is equal for queries that differ only in literals, case, white
+/// space and comments. A list of literals is one `?`, however long. A text whose last quote is open ends with the rest
+/// of it.
 pub fn template(sql: &str) -> String {
     let mut words: Vec<String> = Vec::new();
     for piece in Lexer::new(sql.as_bytes(), TextRules::default()) {

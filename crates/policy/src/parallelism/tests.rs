@@ -51,7 +51,7 @@ impl Machine {
         self.curves.iter().zip(degrees).map(|(curve, degree)| curve.ms(*degree, self.cores)).sum()
     }
 
-    /// The least expected time, each pipeline's at its own best degree.
+    /// The least expected time: each pipeline's at its own best degree.
     fn optimum_ms(&self, degree_max: u32) -> f64 {
         let best = |curve: &Curve| (1..=degree_max).map(|degree| curve.ms(degree, self.cores)).fold(f64::MAX, f64::min);
         self.curves.iter().map(best).sum()
@@ -61,7 +61,7 @@ impl Machine {
         ParallelismFacts { pipelines, cores: 16, degree_max: 16, active_queries: 1, load }
     }
 
-    /// Runs the template so often, and tells what degrees it had.
+    /// Runs the template `runs` times, and returns its degrees.
     fn run(&mut self, history: &mut DegreeHistory, load: f64, runs: usize) -> Vec<Vec<u32>> {
         let pipelines = vec![PipelineFacts { rows: None, degree_max: 16 }; self.curves.len()];
         let policy = parallelism_policy("adaptive").unwrap();
@@ -93,7 +93,7 @@ const QUERY: [Curve; 3] = [
 /// A select and nothing else, as in TPC-H's query 6.
 const SELECT: [Curve; 1] = [Curve { work: 500.0, serial: 0.0, overhead: 0.5 }];
 
-/// Nothing is gained by any partition.
+/// No partition brings a gain.
 const SERIAL: [Curve; 2] =
     [Curve { work: 100.0, serial: 1.0, overhead: 3.0 }, Curve { work: 50.0, serial: 1.0, overhead: 3.0 }];
 
@@ -161,7 +161,8 @@ fn what_gains_nothing_from_partitions_is_run_serially() {
     assert_eq!(had.last().unwrap(), &[1, 1]);
 }
 
-/// What a search came to: the expected time of its best over the optimum, runs to the best, regret in runs of the best.
+/// The result of a search: the expected time of its best over the optimum, runs to the best, regret in runs of the
+/// best.
 fn search(curves: &[Curve], noise: f64, seed: u64) -> (f64, u64, f64) {
     let mut machine = Machine::new(curves, 16.0, noise, seed);
     let mut history = DegreeHistory::default();
@@ -208,7 +209,7 @@ fn each_level_of_load_has_its_own_best() {
     let alone = Machine::new(&SELECT, 16.0, 0.03, 3).run(&mut history, 1.0, 120).pop().unwrap();
     let crowded = Machine::new(&SELECT, 2.0, 0.03, 4).run(&mut history, 8.0, 120).pop().unwrap();
     assert!(alone[0] >= 8 && crowded[0] <= 4, "{alone:?} alone, {crowded:?} in company");
-    // What was learned before is used at once.
+    // Earlier results are used at once.
     let again = Machine::new(&SELECT, 16.0, 0.03, 5).run(&mut history, 1.0, 1).pop().unwrap();
     assert_eq!(again, alone);
     assert_eq!(history.convergence().len(), 2);

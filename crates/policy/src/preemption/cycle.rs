@@ -1,31 +1,32 @@
-//! Cycles of waiters, and who of each is rolled back so that the others can go on.
+//! Cycles of waiters, and which transaction of each is rolled back so that the others can continue.
 //!
-//! A server looks for a deadlock when a process has waited for `deadlock_timeout`, a second by default, and then fails the
-//! transaction that happened to look. Who sees the wait graph can break the cycle at once, and choose. Breaking one is different
-//! from preempting: it needs no more important waiter, for the server would have failed one of the members.
+//! A server looks for a deadlock when a process has waited for `deadlock_timeout`, one second by default, and then
+//! fails the transaction that happened to look. A host that sees the wait graph can break the cycle at once, and choose
+//! the victim. Breaking a cycle differs from preempting: it needs no more important waiter, because the server would
+//! have failed one of the members.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{Activity, CycleLoss, WaitGraph};
 use crate::{CycleMember, StarvationBound, deadlock_victim};
 
-/// Transactions of which each waits for the next, and the last for the first. All are places in
+/// Transactions in which each waits for the next, and the last for the first. All are places in
 /// [`WaitGraph::transactions`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cycle {
     /// The transactions, beginning with the one of the lowest id.
     pub members: Vec<usize>,
-    /// Who is to be rolled back; `None` if no member may be, so that the cycle is left to the server.
+    /// The victim; `None` if no member may be rolled back, so that the cycle is left to the server.
     pub victim: Option<usize>,
-    /// Whether the look before has shown every link, too. A look is not one moment, so a cycle that was seen once may never have
-    /// been one.
+    /// Whether the previous look showed every link, too. A look takes time, so a cycle that was seen once may never
+    /// have existed.
     pub stands: bool,
 }
 
 /// The cycles of a graph: those that stand first. A transaction that is the victim of one cycle is in no other.
 ///
-/// The victim is, of those that may be rolled back for a cycle, one of the lowest priority; of these one whose client will not
-/// notice; of these the one that was rolled back least often so far, so that no transaction loses forever; of these the youngest.
+/// Among those that may be rolled back for a cycle, the victim has the lowest priority; then preferably a client that
+/// will not notice; then the fewest rollbacks so far, so that no transaction loses forever; then the latest start.
 ///
 /// # Panics
 /// If an edge names a transaction that is not in the graph.
@@ -48,7 +49,7 @@ pub fn cycles(graph: &WaitGraph, bound: StarvationBound) -> Vec<Cycle> {
     found
 }
 
-/// Whom each waits for, in the order of ids.
+/// The transactions that each one waits for, in the order of ids.
 fn links(graph: &WaitGraph, only_standing: bool) -> Vec<Vec<usize>> {
     let mut links = vec![Vec::new(); graph.transactions.len()];
     for edge in graph.edges.iter().filter(|edge| edge.waiter != edge.blocker && (edge.stands || !only_standing)) {
@@ -103,7 +104,7 @@ fn victim(graph: &WaitGraph, bound: StarvationBound, members: &[usize]) -> Optio
         .map(|member| CycleMember {
             priority: lowest,
             rollbacks: standing(*member).rollbacks.saturating_add(standing(*member).aborts),
-            // A look does not tell.
+            // A look does not show it.
             locks: 0,
             began: u64::try_from(standing(*member).began.as_micros()).unwrap_or(u64::MAX),
         })

@@ -1,4 +1,4 @@
-//! One look at who waits for whom, and what follows from it.
+//! One look at the wait graph, and the actions that follow.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::{Action, Activity, Rules, Standing, WaitGraph};
 use crate::{CpuVerdict, Priority, Requester, Stance, Verdict};
 
-/// What is to be done: rolling back first, in the order of those for whom it is done, then inheriting. At most one action for
-/// each transaction. Equal graphs give equal actions, in whatever order transactions and edges are listed, as long as no two
-/// transactions have the same id.
+/// The actions to take: rollbacks first, in the order of the waiters that cause them, then inheritance. At most one
+/// action for each transaction. Equal graphs give equal actions, in whatever order transactions and edges are listed,
+/// as long as no two transactions have the same id.
 ///
 /// # Panics
 /// If an edge names a transaction that is not in the graph.
@@ -48,7 +48,7 @@ pub fn decide(graph: &WaitGraph, rules: &Rules<'_>) -> Vec<Action> {
     actions
 }
 
-/// How many more important transactions wait for each, also through others: by the place in the graph.
+/// How many more important transactions wait for each transaction, also indirectly: by the place in the graph.
 ///
 /// # Panics
 /// If an edge names a transaction that is not in the graph.
@@ -68,11 +68,11 @@ pub fn waiters_behind(graph: &WaitGraph, rules: &Rules<'_>) -> Vec<u32> {
 struct Look<'a> {
     transactions: &'a [Standing],
     rules: &'a Rules<'a>,
-    /// Whom each waits for, and for how long that has been so.
+    /// The transactions that each one waits for, and for how long it has done so.
     blockers: Vec<Vec<(usize, Duration)>>,
-    /// Promoted ones as such.
+    /// Present priorities: promotion included.
     present: Vec<Priority>,
-    /// Whether it waits in a circle.
+    /// Whether it waits in a cycle.
     in_circle: Vec<bool>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> Look<'a> {
         Look { transactions, rules, blockers, present, in_circle }
     }
 
-    /// Those for whom anything is done: the most urgent first, of these who has waited longest.
+    /// The waiters that can cause actions: the most urgent first, and among equals the one that has waited longest.
     fn waiters(&self) -> Vec<usize> {
         let waits = |at: &usize| self.transactions[*at].activity == Activity::WaitsForLock;
         let mut waiters: Vec<usize> =
@@ -101,8 +101,8 @@ impl<'a> Look<'a> {
         waiters
     }
 
-    /// Visits every transaction that `waiter` waits for, also through others, once, with the time for which that has been so: that of
-    /// the youngest link of the chain, and of several chains the oldest. `visit` says whether to walk on through it.
+    /// Visits every transaction that `waiter` waits for, also indirectly, once, with the duration of that wait: that of
+    /// the youngest link of the chain, and of several chains the oldest. `visit` returns whether to walk on through it.
     fn walk(&self, waiter: usize, mut visit: impl FnMut(usize, Duration) -> bool) {
         let mut is_visited = vec![false; self.transactions.len()];
         is_visited[waiter] = true;
@@ -114,7 +114,7 @@ impl<'a> Look<'a> {
         };
         reached.extend(link(waiter, Duration::MAX));
         while let Some((age, _, blocker)) = reached.pop() {
-            // Circles are broken otherwise (`cycles`) or left to the server, and with them what lies behind.
+            // Cycles are broken elsewhere (`cycles`) or left to the server, together with the transactions behind them.
             let is_known = std::mem::replace(&mut is_visited[blocker], true);
             if !is_known && !self.in_circle[blocker] && visit(blocker, age) {
                 reached.extend(link(blocker, age));
@@ -122,7 +122,7 @@ impl<'a> Look<'a> {
         }
     }
 
-    /// Whether it can be touched for the sake of `waiter` at all.
+    /// Whether it may be acted on for `waiter` at all.
     fn is_below(&self, waiter: usize, blocker: usize) -> bool {
         let is_ours = !matches!(self.transactions[blocker].activity, Activity::Prepared | Activity::Foreign);
         is_ours && self.present[blocker] < self.present[waiter]
@@ -162,8 +162,8 @@ impl<'a> Look<'a> {
     }
 }
 
-/// The transactions that wait in a cycle, or between two cycles. Those that do not wait are removed until there are none, then those
-/// for which none waits.
+/// The transactions that wait in a cycle, or between two cycles. Transactions that do not wait are removed until none
+/// are left, then those for which none waits.
 fn in_circles(blockers: &[Vec<(usize, Duration)>]) -> Vec<bool> {
     let mut waited_for_by = vec![Vec::new(); blockers.len()];
     let mut waits_for = vec![Vec::new(); blockers.len()];
@@ -179,7 +179,7 @@ fn in_circles(blockers: &[Vec<(usize, Duration)>]) -> Vec<bool> {
     is_left
 }
 
-/// Takes away those without links to any that is left, over and over. `back` is `links` the other way round.
+/// Repeatedly removes those without links to any that is left. `back` is `links` reversed.
 fn take_away_ends(is_left: &mut [bool], links: &[Vec<usize>], back: &[Vec<usize>]) {
     let count = |links: &Vec<usize>| links.iter().filter(|to| is_left[**to]).count();
     let mut counts: Vec<usize> = links.iter().map(count).collect();

@@ -1,39 +1,42 @@
-//! Whether a rollback is worth what it costs.
+//! Whether a rollback is worth its cost.
 //!
-//! A rollback throws the victim's work away, and takes time itself. It saves those who wait only what they would have waited
-//! otherwise, and a holder that was about to end saves them nothing. So it is learned how long holders stay in the way
-//! ([`StayTimes`], for each kind of holder), and a rollback is done when no later moment is expected to be better, *never* among
-//! them. What counts is the sum of the waiting of those who are more important and of the work that is thrown away, a millisecond
-//! of one against a millisecond of the other.
+//! A rollback throws the victim's work away, and takes time itself. It saves waiters only the rest of their wait, and
+//! nothing if the holder was about to end. [`StayTimes`] therefore learns, for each kind of holder, how long holders
+//! keep blocking. A rollback is done when no later moment, *never* included, is expected to be better. The cost is the
+//! sum of the waiting of more important transactions and of the work that is thrown away, a millisecond of one against
+//! a millisecond of the other.
 //!
-//! Stays are kept as rates: in each span of their length, how many ended in it and for how long holders were watched in it. A
-//! holder that was rolled back says that it stayed at least so long, and no more. From the rates follows, backwards from the
-//! longest span, what is to be expected at the end of each: leave it alone until the next, or roll it back there.
+//! Stays are kept as rates: in each span of their length, how many ended in it and for how long holders were watched in
+//! it. A holder that was rolled back shows only that it stayed at least that long. From the rates follows, backwards
+//! from the longest span, the better choice at the end of each: leave the holder alone until the next, or roll it back
+//! there.
 //!
-//! Not every rollback frees a waiter: behind the victim may be another one. So is learned which share of rollbacks does.
+//! Not every rollback frees a waiter: another holder may be behind the victim. The share of rollbacks that free one is
+//! learned too.
 
 use std::time::Duration;
 
 /// Where the first span ends, in seconds. The others end at powers of the square root of two times that, the last at 105 s.
 const FIRST_END_S: f64 = 1e-4;
 
-/// How many spans there are; what is longer has the rate of the last.
+/// The number of spans; longer stays have the rate of the last.
 const SPANS: usize = 41;
 
-/// Fewer ends than these teach nothing.
+/// With fewer ends nothing is known.
 const ENDS_LEAST: f64 = 8.0;
 
-/// After so many stays what was learned counts half: loads change.
+/// After this many stays earlier ones count half, because loads change.
 const HALF_LIFE: u32 = 512;
 
 /// The number of successful rollbacks assumed before the first was seen.
 const FREED_BEFORE: f64 = 4.0;
 
-/// While too little is known, one in this number of holders is left alone in order to learn: holders that are rolled back
-/// at once do not show how long they would have stayed. Eight ends are enough for hundreds of stays, so few are left alone in all.
+/// While too little is known, one in this number of holders is left alone in order to learn: holders that are rolled
+/// back at once do not show how long they would have stayed. Eight ends are enough for hundreds of stays, so few are
+/// left alone in all.
 const LEFT_ALONE_EVERY: u32 = 4;
 
-/// What is known of a span beforehand counts as much as that many ends.
+/// The prior of a span counts as much as this many ends.
 const ENDS_BEFOREHAND: f64 = 0.5;
 
 /// How long holders of one kind block more important transactions.
@@ -54,7 +57,7 @@ struct Span {
     seconds: f64,
 }
 
-/// What a rollback takes now.
+/// The cost of a rollback now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Price {
     /// From the look until the victim's locks are free.
@@ -65,14 +68,14 @@ pub struct Price {
     pub waiters: u32,
 }
 
-/// What is expected of a rollback now.
+/// The expected effect of a rollback now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outlook {
     /// How much longer the holder would stay.
     pub remaining: Duration,
     /// The waiting of more important transactions that a rollback now saves.
     pub saves: Duration,
-    /// Whether it is to be rolled back now: neither never nor a later moment is expected to cost less.
+    /// Whether to roll it back now: neither waiting nor a later rollback is expected to cost less.
     pub is_worth_it: bool,
 }
 
@@ -83,8 +86,8 @@ impl Default for StayTimes {
 }
 
 impl StayTimes {
-    /// Notes how long a holder has stayed. `has_ended` if it has ended by itself; otherwise it was rolled back then, or was no
-    /// longer watched.
+    /// Notes how long a holder has stayed. `has_ended` if it ended by itself; otherwise it was rolled back then, or was
+    /// no longer watched.
     pub fn note(&mut self, stayed: Duration, has_ended: bool) {
         let stayed = stayed.as_secs_f64();
         for (place, span) in self.spans.iter_mut().enumerate() {
@@ -103,19 +106,19 @@ impl StayTimes {
         }
     }
 
-    /// A rollback was carried out; whether the one for whose sake it was done waited no more when it was seen next.
+    /// A rollback was carried out. `has_freed`: the waiter that caused it no longer waited when it was next seen.
     pub fn note_rollback(&mut self, has_freed: bool) {
         self.rollbacks += 1.0;
         self.freed += f64::from(u8::from(has_freed));
     }
 
-    /// What is expected of rolling back a holder that has stayed so long; `None` while too little is known.
+    /// The expected effect of rolling back a holder that has stayed for `stayed`; `None` while too little is known.
     pub fn outlook(&self, stayed: Duration, price: &Price) -> Option<Outlook> {
         let (stayed, takes) = (stayed.as_secs_f64(), price.takes.as_secs_f64());
         let rates = self.rates(stayed)?;
         let (work, waiters) = (price.work.as_secs_f64(), f64::from(price.waiters));
         let freed = self.freed_share();
-        // The cost of a rollback where that much more was to be expected.
+        // The cost of a rollback if the holder would remain for that much longer.
         let of_rollback = |remaining: f64| waiters * (takes + (1.0 - freed) * remaining) + work;
         let mut remaining = 1.0 / rates[SPANS - 1];
         let mut best = of_rollback(remaining).min(waiters * remaining);
@@ -139,20 +142,21 @@ impl StayTimes {
         })
     }
 
-    /// Whether a holder that would be rolled back is left alone so that something is learned. To be asked once for each holder of which
-    /// nothing is [expected](Self::outlook).
+    /// Whether a holder that would be rolled back is left alone in order to learn. To be called once for each holder
+    /// without an [outlook](Self::outlook).
     pub fn is_left_alone(&mut self) -> bool {
         self.asked = (self.asked + 1) % LEFT_ALONE_EVERY;
         self.asked == 0
     }
 
-    /// The share of rollbacks that free whom they are done for.
+    /// The share of rollbacks that free the waiter that caused them.
     pub(crate) fn freed_share(&self) -> f64 {
         (self.freed + FREED_BEFORE) / (self.rollbacks + FREED_BEFORE)
     }
 
-    /// How many end in a second, in each span. A span of which little is known has about the rate of the one before it, the first
-    /// about that of all, but no less than one in its age. The time that this holder has stayed is evidence too: if no other holder stayed as long, it will not end at once.
+    /// Ends per second in each span. A span with few observations has about the rate of the one before it, the first
+    /// about that of all, but no less than one in its age. The time that this holder has stayed is evidence too: if no
+    /// other holder stayed as long, it will not end at once.
     fn rates(&self, stayed: f64) -> Option<[f64; SPANS]> {
         let all = self.spans.iter().fold(Span::default(), |sum, span| Span {
             ends: sum.ends + span.ends,
@@ -161,7 +165,7 @@ impl StayTimes {
         if all.ends < ENDS_LEAST {
             return None;
         }
-        // Ends at the very moment at which they were seen first take no time.
+        // Stays that end at the very moment at which they were first seen take no time.
         let mut rate = all.ends / all.seconds.max(FIRST_END_S);
         let mut rates = [rate; SPANS];
         for (place, span) in self.spans.iter().enumerate() {
@@ -183,7 +187,7 @@ impl StayTimes {
     }
 }
 
-/// Where a span begins and ends, in seconds.
+/// The start and the end of a span, in seconds.
 fn bounds(place: usize) -> (f64, f64) {
     let end = |place: usize| FIRST_END_S * (place as f64 / 2.0).exp2();
     (if place == 0 { 0.0 } else { end(place - 1) }, end(place))
@@ -199,7 +203,7 @@ mod tests {
 
     const NOW: Price = Price { takes: Duration::from_millis(1), work: Duration::from_millis(10), waiters: 1 };
 
-    /// Of stays of that length, each until its own end.
+    /// Learns from stays of these lengths, each until its own end.
     fn learned(lengths_ms: impl IntoIterator<Item = f64>) -> StayTimes {
         let mut stays = StayTimes::default();
         lengths_ms.into_iter().for_each(|length| stays.note(ms(length), true));
@@ -238,7 +242,7 @@ mod tests {
         let long = learned([100.0; 100]);
         assert_eq!(worth(&long, Duration::ZERO, NOW), Some(true));
         assert_eq!(worth(&long, Duration::ZERO, Price { work: ms(150.0), ..NOW }), Some(false));
-        // That some end at once costs it a moment.
+        // Some end at once, so it is worth a moment's wait.
         assert_eq!(worth(&long, ms(3.0), Price { work: ms(150.0), waiters: 2, ..NOW }), Some(true));
     }
 
@@ -254,7 +258,7 @@ mod tests {
         assert!(stays.outlook(Duration::ZERO, &NOW).expect("it is known").is_worth_it);
     }
 
-    /// None has stayed for half a second before: it is not taken to end at once.
+    /// No holder has stayed for half a second before: this one is not expected to end at once.
     #[test]
     fn who_stays_for_longer_than_all_others_is_another_matter() {
         let stays = learned([1.0; 100]);

@@ -1,13 +1,13 @@
-//! How fast a class is while no class below it is at work.
+//! The response times of a class while no class below it is at work.
 
 use std::time::Duration;
 
 use super::{Percentile, Times};
 
-/// Quiet seconds that are needed at least.
+/// The least number of quiet seconds.
 const SECONDS_LEAST: u32 = 10;
 
-/// So many transactions lie beyond a percentile that is believed.
+/// A percentile is believed if this many transactions lie beyond it.
 const BEYOND_LEAST: f64 = 10.0;
 
 /// A new value that differs by less than this share is taken for noise.
@@ -28,8 +28,8 @@ impl Alone {
         self.learned
     }
 
-    /// Notes a second; whether another value holds from now on. The first quiet second still has transactions that began
-    /// beside others.
+    /// Notes one second, and returns whether the value changes. The first quiet second still has transactions that
+    /// began beside others.
     pub(super) fn note(&mut self, ended: &Times, is_quiet: bool, percentile: Percentile) -> bool {
         if is_quiet && self.was_quiet {
             self.pool.merge(ended);

@@ -1,4 +1,4 @@
-//! The controller: state and what was seen in, moves out.
+//! The controller: state and observations in, moves out.
 
 use std::time::Duration;
 
@@ -8,32 +8,32 @@ use super::lever::Lever;
 use super::{LeverBounds, LeverKind, Move, Target, TargetPhase, TargetView, Times, Why};
 use crate::{ClassIndex, Priority};
 
-/// So long a step back is on trial: if a target is not kept then, it is undone.
+/// A step back is on trial for this long: if a target is not kept then, it is undone.
 const TRIAL: Duration = Duration::from_secs(10);
 
-/// After a move this long is left for its effect: nearly a second, so that the second after it is passed over also where steps come a
-/// little early; as long as the bound, if that is longer.
+/// The least time left for a move to take effect; longer if the bound is longer. It is nearly a second, so that the
+/// second after a move is skipped even where steps come a little early.
 const SETTLE_LEAST: Duration = Duration::from_millis(900);
 
-/// But no longer than this.
+/// The most time left for a move to take effect.
 const SETTLE_MAX: Duration = Duration::from_secs(10);
 
-/// How long a target is exceeded with every lever at its floor until the controller says that it cannot hold it.
+/// How long a target is exceeded with every lever at its floor until the controller reports that it cannot hold it.
 const STUCK: Duration = Duration::from_secs(10);
 
-/// Until it tries again after levers made no difference.
+/// When it tries again after levers made no difference.
 const TRY_AGAIN: Duration = Duration::from_secs(300);
 
-/// If the best percentile is above this share of the one before, levers made no difference that is worth their price.
+/// Levers made no worthwhile difference if the best percentile is above this share of the one before.
 const NO_DIFFERENCE: f64 = 0.75;
 
-/// How many quarters of each lever are left if transactions are beyond the bound that many times as often as promised.
+/// Quarters of each lever that are left, by how many times as many transactions as promised are beyond the bound.
 const CUTS: [(f64, u64); 3] = [(8.0, 1), (2.0, 2), (0.0, SMALLEST_CUT)];
 
-/// How many quarters are left after the smallest cut.
+/// Quarters that are left after the smallest cut.
 const SMALLEST_CUT: u64 = 3;
 
-/// A class and what it is promised.
+/// A class and its promise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Promise {
     /// The class.
@@ -44,14 +44,14 @@ pub struct Promise {
     pub target: Target,
 }
 
-/// What was seen of a class since the last step.
+/// Observations of a class since the last step.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClassSeen {
     /// Response times of transactions that ended.
     pub ended: Times,
     /// Ages of transactions that are open and do not wait for their client.
     pub open: Times,
-    /// How much of each lever was in use; a lever is missing if that is not known.
+    /// The use of each lever; a lever is missing if its use is not known.
     pub uses: Vec<(LeverKind, u64)>,
 }
 
@@ -61,7 +61,7 @@ impl ClassSeen {
     }
 }
 
-/// Bounds between which no amount lies.
+/// Bounds that exclude every amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{}: the floor {} is above the limit {}",
@@ -71,13 +71,13 @@ impl ClassSeen {
 )]
 pub struct Contradiction(pub LeverBounds);
 
-/// Keeps the targets of all classes. The documentation of the module has the rules.
+/// Keeps the targets of all classes. The module documentation has the rules.
 #[derive(Debug, Clone, Default)]
 pub struct TargetController {
     /// Highest priority first.
     targets: Vec<Kept>,
     levers: Vec<Lever>,
-    /// What happens before is not evidence: things settle.
+    /// Observations before this time are not evidence, because the last move is still taking effect.
     settles_until: Duration,
     last_step: Duration,
     last_move: Duration,
@@ -95,7 +95,7 @@ struct Trial {
 }
 
 impl TargetController {
-    /// These promises and levers hold from now on. Promises and levers that stay the same keep their state. Levers of classes
+    /// Sets the promises and levers that hold from now on. Those that stay the same keep their state. Levers of classes
     /// that are not below a promise are left alone.
     pub fn plan(&mut self, promises: &[Promise], levers: &[LeverBounds]) -> Result<(), Contradiction> {
         if let Some(wrong) = levers.iter().find(|lever| lever.open.is_some_and(|open| open < lever.floor)) {
@@ -139,7 +139,7 @@ impl TargetController {
         Ok(())
     }
 
-    /// How much a class may have of a lever; `None` if the controller leaves it where the operator has put it.
+    /// The amount of a lever that a class may have; `None` if the controller leaves it at the operator's setting.
     pub fn position(&self, class: ClassIndex, kind: LeverKind) -> Option<u64> {
         let lever = self.levers.iter().find(|lever| lever.bounds.class == class && lever.bounds.kind == kind);
         lever.and_then(|lever| lever.position)
@@ -150,8 +150,8 @@ impl TargetController {
         self.levers.iter().map(|lever| (lever.bounds, lever.amount()))
     }
 
-    /// One step, about once a second: takes what was seen of each class, by [`ClassIndex`], and says what is to be moved. The
-    /// moves are made already as far as the controller is concerned.
+    /// One step, about once per second: takes the observations of each class, by [`ClassIndex`], and returns the moves.
+    /// The controller regards them as made.
     pub fn step(&mut self, now: Duration, seen: &[ClassSeen]) -> Vec<Move> {
         self.note(now, seen);
         let moves = self.decide(now);
@@ -161,7 +161,7 @@ impl TargetController {
         moves
     }
 
-    /// How each target is, highest priority first.
+    /// The state of each target, highest priority first.
     pub fn views(&self) -> Vec<TargetView> {
         self.targets.iter().map(Kept::view).collect()
     }
@@ -205,7 +205,7 @@ impl TargetController {
         self.loosen(now)
     }
 
-    /// Sees to one target: what is moved for it, and its phase.
+    /// Handles one target: returns its moves and sets its phase.
     fn attend(&mut self, place: usize, now: Duration) -> Vec<Move> {
         let kept = &mut self.targets[place];
         // Once it was kept, a new excess has a new cause.
@@ -245,7 +245,7 @@ impl TargetController {
         self.give_up(place, now)
     }
 
-    /// How long ago the step back was made that is on trial.
+    /// The age of the step back that is on trial.
     fn trial_age(&self, now: Duration) -> Option<Duration> {
         self.trial.as_ref().map(|trial| now.saturating_sub(trial.at))
     }
@@ -265,7 +265,7 @@ impl TargetController {
         Some(undone.collect())
     }
 
-    /// Takes from the lowest classes that have anything left to take.
+    /// Cuts the levers of the lowest classes that can still be cut.
     fn tighten(&mut self, place: usize, quarters: u64, seconds: usize, why: Why) -> Vec<Move> {
         let Promise { class: target, priority, .. } = self.targets[place].promise;
         let below = self.levers.iter().filter(|lever| lever.bounds.priority < priority);
@@ -276,7 +276,7 @@ impl TargetController {
             (kept.before, kept.best) = (kept.window.of_seconds(kept.promise.target.percentile, seconds), None);
         }
         self.trial = None;
-        // A small excess takes from what is limited already: what is open has been tried, and made no difference.
+        // A small excess cuts levers that are limited already: open ones were tried, and made no difference.
         let is_small = quarters == SMALLEST_CUT;
         let gives = |lever: &Lever| lever.bounds.priority == lowest && lever.tightened(quarters).is_some();
         let is_limited = |lever: &Lever| gives(lever) && lever.position.is_some();
@@ -301,7 +301,7 @@ impl TargetController {
         }
         let helped = match (kept.before, kept.best) {
             (Some(before), Some(best)) => best < before.mul_f64(NO_DIFFERENCE),
-            // What is not known is no reason to break a promise.
+            // Missing figures are no reason to break a promise.
             _ => true,
         };
         if helped {
@@ -324,7 +324,7 @@ impl TargetController {
             .collect()
     }
 
-    /// Gives the most expensive lever back a step that every target above it has room for: of the highest class that was limited.
+    /// Gives the most expensive lever of the highest limited class back a step, if every target above has room for it.
     fn loosen(&mut self, now: Duration) -> Vec<Move> {
         let mut order: Vec<(std::cmp::Reverse<Priority>, LeverKind)> =
             self.levers.iter().map(|lever| (std::cmp::Reverse(lever.bounds.priority), lever.bounds.kind)).collect();
@@ -332,7 +332,7 @@ impl TargetController {
         order.dedup();
         for (std::cmp::Reverse(priority), kind) in order {
             let above = self.targets.iter().filter(|kept| kept.promise.priority > priority);
-            // What the lowest of them has room for is said by the one that is nearest to its bound.
+            // The target that is nearest to its bound decides.
             let Some(nearest) = above.clone().max_by_key(|kept| kept.nearness()) else { continue };
             let since_move = now.saturating_sub(self.last_move);
             if !above.into_iter().all(|kept| kept.has_room() && since_move >= kept.patience()) {

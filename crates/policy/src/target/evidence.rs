@@ -1,4 +1,4 @@
-//! What response times prove about a target: exceeded, comfortable, or neither.
+//! The evidence of response times about a target: exceeded, comfortable, or neither.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::{Percentile, Times};
 /// A target is comfortable if its percentile is below this share of the bound.
 pub(super) const COMFORT: f64 = 0.8;
 
-/// How many of the latest seconds are looked at, from the shortest span on: a sudden change shows in a short one, a small excess or a
+/// Spans of latest seconds that are examined, shortest first: a sudden change shows in a short one, a small excess or a
 /// class with few transactions in a long one.
 const SPANS: [usize; 7] = [1, 3, 10, 30, 100, 300, SECONDS_MAX];
 
@@ -18,14 +18,14 @@ const SECONDS_MAX: usize = 1200;
 /// The shortest span that can be comfortable.
 const COMFORT_SPAN: usize = 3;
 
-/// Seconds whose percentile people are shown.
+/// Seconds whose percentile is shown to people.
 const SHOWN: usize = 10;
 
 /// Fewer transactions beyond the bound than these prove nothing.
 const BEYOND_LEAST: u64 = 3;
 
-/// How sure "exceeded" is: how probable so many are beyond the bound though the target is just kept, and the same in standard
-/// deviations. Windows are looked at again each second, so it must be rare.
+/// The certainty of "exceeded": the probability that this many are beyond the bound although the target is just kept,
+/// and the same in standard deviations. Windows are examined again each second, so it must be rare.
 pub(super) const EXCEEDED: Chance = Chance { probability: 0.001, deviations: 3.09 };
 
 /// The same while a step back is on trial: a wrong undo costs a rest.
@@ -40,15 +40,15 @@ const KEPT: f64 = 0.9;
 /// With more transactions expected beyond the bound than these, the normal distribution is near enough to the binomial one.
 const EXACT_MAX: f64 = 25.0;
 
-/// How sure "comfortable" is: 1 of 20. A wrong one costs a step, which is undone.
+/// The certainty of "comfortable": 1 of 20 is wrong. A wrong one costs a step, which is undone.
 const Z_COMFORTABLE: f64 = 1.645;
 
-/// What a window proves.
+/// The evidence of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Evidence {
-    /// Too few transactions to tell: this many, and this many are needed at least to be comfortable.
+    /// Too few transactions to tell: their number, and the least number needed for "comfortable".
     TooFew { count: u64, needed: u64 },
-    /// More transactions than promised are beyond the bound: this many of those, in that many seconds.
+    /// More transactions than promised are beyond the bound: `beyond` of `count`, in that many seconds.
     Exceeded { beyond: u64, count: u64, seconds: usize },
     /// About as many transactions as promised are beyond the bound: more or fewer.
     Near { is_over: bool },
@@ -65,7 +65,7 @@ pub(super) struct Window {
     latest: VecDeque<Times>,
 }
 
-/// A probability, and the standard deviations beyond which that much of a normal distribution lies.
+/// A probability, and the standard deviations beyond which that share of a normal distribution lies.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chance {
     probability: f64,
@@ -81,7 +81,7 @@ struct Second {
 }
 
 impl Window {
-    /// Adds a second for people. It counts as evidence only if `bound` is known and things have settled.
+    /// Adds one second for people. It counts as evidence only if `bound` is known and the last move has taken effect.
     pub(super) fn add(&mut self, ended: &Times, bound: Option<Duration>) {
         if let Some(bound) = bound {
             let comfort = bound.mul_f64(COMFORT);
@@ -93,13 +93,13 @@ impl Window {
         keep_last(&mut self.latest, SHOWN);
     }
 
-    /// Forgets the evidence: something has moved.
+    /// Discards the evidence after a move.
     pub(super) fn begin_anew(&mut self) {
         self.seconds.clear();
     }
 
-    /// What the seconds since the last move prove. `late` transactions are still open and beyond the bound already.
-    /// An excess that has that `chance` is none.
+    /// The evidence of the seconds since the last move. `late` transactions are still open and already beyond the
+    /// bound. An excess that is as likely as `chance` does not count.
     pub(super) fn evidence(&self, percentile: Percentile, late: u64, chance: Chance) -> Evidence {
         let promised = percentile.share_beyond();
         let mut all = Second::default();
@@ -116,7 +116,7 @@ impl Window {
                 return Evidence::Exceeded { beyond, count, seconds: span };
             }
             let is_below = wilson(all.beyond_comfort, all.ended, Z_COMFORTABLE) < promised;
-            // The shortest span that proves anything decides: what is long past may have been otherwise.
+            // The shortest span that proves anything decides: conditions may have been different long ago.
             if span >= COMFORT_SPAN && late == 0 && is_below {
                 return Evidence::Comfortable;
             }
@@ -130,7 +130,8 @@ impl Window {
         if beyond <= KEPT * promised { Evidence::Kept } else { Evidence::Near { is_over: beyond > promised } }
     }
 
-    /// The percentile of the last 10 seconds and how many transactions it is from. `None` if a single transaction would decide it.
+    /// The percentile of the last 10 seconds and its number of transactions. `None` if a single transaction would
+    /// decide it.
     pub(super) fn shown(&self, percentile: Percentile) -> (Option<Duration>, u64) {
         self.of_latest(percentile, SHOWN)
     }
@@ -159,7 +160,8 @@ fn keep_last<T>(queue: &mut VecDeque<T>, length: usize) {
     queue.drain(..queue.len().saturating_sub(length));
 }
 
-/// Whether `hits` of `count` are more than that share but for that chance: exactly for few, by Wilson's interval for many.
+/// Whether `hits` of `count` are more than that share, except by that chance: exactly for few, by Wilson's interval for
+/// many.
 fn is_more_than(share: f64, hits: u64, count: u64, chance: Chance) -> bool {
     if count as f64 * share > EXACT_MAX {
         return wilson(hits, count, -chance.deviations) > share;
@@ -174,8 +176,9 @@ fn is_more_than(share: f64, hits: u64, count: u64, chance: Chance) -> bool {
     1.0 - fewer < chance.probability
 }
 
-/// An end of Wilson's score interval (1927) for the share of which `hits` of `count` were seen: the upper one, or the lower one for
-/// deviations below 0. Good also for few transactions and shares near 0, where the normal interval is not.
+/// An end of Wilson's score interval (1927) for a share, from `hits` seen in `count`: the upper one, or the
+/// lower one for deviations below 0. It is good also for few transactions and shares near 0, where the normal interval
+/// is not.
 fn wilson(hits: u64, count: u64, z: f64) -> f64 {
     if count == 0 {
         return if z < 0.0 { 0.0 } else { 1.0 };
@@ -197,7 +200,7 @@ mod tests {
         "p95 < 20ms".parse::<Target>().expect("a target").percentile
     }
 
-    /// Seconds of so many short, uneasy (above 0.8 of the bound) and long transactions.
+    /// Seconds with these numbers of short, uneasy (above 0.8 of the bound) and long transactions.
     fn window(seconds: &[(u64, u64, u64)]) -> Window {
         let mut window = Window::default();
         let ms = Duration::from_millis;

@@ -1,4 +1,4 @@
-//! One target and what is known of it.
+//! One target and its state.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use super::evidence::{EXCEEDED, EXCEEDED_ON_TRIAL, EXCEEDED_STILL, Evidence, Win
 use super::view::explained;
 use super::{TargetLimit, TargetPhase, TargetView};
 
-/// Between a step back and the next while the target is comfortable.
+/// The time between a step back and the next while the target is comfortable.
 const STEP_EVERY: Duration = Duration::from_secs(3);
 
 /// The same while it is kept.
 const STEP_EVERY_IF_KEPT: Duration = Duration::from_secs(10);
 
-/// The same while it is only just kept: what does not help is given back even then.
+/// The same while it is only just kept: levers that do not help are given back even then.
 const STEP_EVERY_IF_NEAR: Duration = Duration::from_secs(30);
 
 /// Seconds without a transaction after which a class is idle.
 const IDLE_SECONDS: u32 = 10;
 
-/// An open transaction counts as late for this long: one that takes minutes by itself is no evidence for minutes.
+/// An open transaction counts as late for this long: one that takes minutes by itself is not evidence for minutes.
 const LATE_FOR: Duration = Duration::from_secs(10);
 
-/// A promise and how it is kept.
+/// A promise and how well it is kept.
 #[derive(Debug, Clone)]
 pub(super) struct Kept {
     pub(super) promise: Promise,
@@ -34,7 +34,7 @@ pub(super) struct Kept {
     phase: TargetPhase,
     since: Duration,
     pub(super) stuck_since: Option<Duration>,
-    /// Levers made no difference; until then they are not moved for this target.
+    /// Levers made no difference; they are not moved for this target until then.
     pub(super) gave_up_until: Option<Duration>,
     pub(super) best: Option<Duration>,
     pub(super) before: Option<Duration>,
@@ -57,7 +57,7 @@ impl Kept {
         }
     }
 
-    /// What its percentile is to stay below, if that is known yet.
+    /// The bound of its percentile, if it is known yet.
     pub(super) fn bound(&self) -> Option<Duration> {
         match self.promise.target.limit {
             TargetLimit::Length(length) => Some(length),
@@ -65,8 +65,8 @@ impl Kept {
         }
     }
 
-    /// Takes a second. `is_quiet` if no class below was at work, `is_limited` if levers below are not open, `has_settled` if the last move
-    /// has had its effect, `is_on_trial` if that was a step back which is not proved yet.
+    /// Processes one second. `is_quiet`: no class below was at work. `is_limited`: levers below are not open.
+    /// `has_settled`: the last move has taken effect. `is_on_trial`: that move was a step back that is not proved yet.
     pub(super) fn note(
         &mut self,
         seen: &ClassSeen,
@@ -132,7 +132,7 @@ impl Kept {
         self.percentile().zip(self.bound()).map_or(0, |both| (share(both) * 1000.0) as u64)
     }
 
-    /// The phase where the target is not exceeded; `None` for the one that it is in.
+    /// The phase where the target is not exceeded; `None` to stay in the present one.
     pub(super) fn calm_phase(&self) -> Option<TargetPhase> {
         if self.bound().is_none() {
             return Some(TargetPhase::Learning);
@@ -153,14 +153,14 @@ impl Kept {
         }
     }
 
-    /// It is in that phase from now on.
+    /// Enters that phase.
     pub(super) fn enter(&mut self, phase: TargetPhase, now: Duration) {
         if self.phase != phase {
             (self.phase, self.since) = (phase, now);
         }
     }
 
-    /// How it is, for people.
+    /// Its state, for people.
     pub(super) fn view(&self) -> TargetView {
         let Promise { class, target, .. } = self.promise;
         let (now, count) = self.window.shown(target.percentile);

@@ -1,13 +1,13 @@
-//! Levers: what a class below may have less of, between what the operator allows and a floor.
+//! Levers: amounts that limit a lower class, each between the operator's limit and a floor.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::{ClassIndex, Priority};
 
-/// What can be taken from a class and given back. Its amount is a whole number, and more is more for the class.
+/// A means of limiting a class. Its amount is a whole number; a larger one lets the class do more.
 ///
-/// Given back in this order: what keeps work out first, what only ranks it last.
+/// Levers are given back in this order: first those that keep work out, last the one that only lowers its rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LeverKind {
     /// How many of its transactions run at once.
@@ -20,11 +20,11 @@ pub enum LeverKind {
     CpuShare,
 }
 
-/// The nice value that gives least.
+/// The nice value with the smallest share.
 const NICE_MOST: i64 = 19;
 
 impl LeverKind {
-    /// What it is called.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             LeverKind::Mpl => "mpl",
@@ -34,7 +34,7 @@ impl LeverKind {
         }
     }
 
-    /// The share of the cores that a nice value is; nice 19 is 0.
+    /// The share of the cores for a nice value; nice 19 is 0.
     pub fn share_of_nice(nice: i32) -> u64 {
         u64::try_from(NICE_MOST - i64::from(nice)).unwrap_or(0)
     }
@@ -61,18 +61,18 @@ impl fmt::Display for LeverKind {
     }
 }
 
-/// A lever that the host has, and within which bounds it may be moved.
+/// A lever of the host, and the bounds within which it may be moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LeverBounds {
-    /// Whose.
+    /// The class that it limits.
     pub class: ClassIndex,
     /// The class's priority.
     pub priority: Priority,
-    /// Which.
+    /// Its kind.
     pub kind: LeverKind,
-    /// What the operator allows, never exceeded; `None` for no limit.
+    /// The operator's limit, never exceeded; `None` for no limit.
     pub open: Option<u64>,
-    /// What the class keeps in any case.
+    /// The least that the class keeps.
     pub floor: u64,
 }
 
@@ -82,20 +82,20 @@ const REST_FIRST: Duration = Duration::from_secs(30);
 /// The longest rest.
 const REST_MAX: Duration = Duration::from_secs(480);
 
-/// If the target's percentile is below this share of what it was at the same amount before a step failed, the load is another one, and
-/// the rest ends early.
+/// The rest ends early if the target's percentile is below this share of its value at the same amount before a step
+/// failed, because the load has changed.
 const EASIER: f64 = 0.7;
 
 /// Seconds for which the largest use is remembered, so that an idle moment does not count.
 const USES: usize = 5;
 
-/// A lever and where it stands.
+/// A lever and its position.
 #[derive(Debug, Clone)]
 pub(super) struct Lever {
     pub(super) bounds: LeverBounds,
-    /// `None` where the operator has put it.
+    /// `None` for the operator's setting.
     pub(super) position: Option<u64>,
-    /// What was used in the latest seconds; empty if the host does not know.
+    /// The use in the latest seconds; empty if the host does not know it.
     uses: Vec<u64>,
     /// How many quarters the next step gives back. It doubles as long as steps succeed.
     step: u64,
@@ -106,7 +106,7 @@ pub(super) struct Lever {
 /// A step back that was too much.
 #[derive(Debug, Clone, Copy)]
 struct Knee {
-    /// The amount that it was undone to.
+    /// The amount that was restored.
     amount: u64,
     /// The target's percentile at that amount.
     percentile: Option<Duration>,
@@ -119,7 +119,7 @@ impl Lever {
         Lever { bounds, position: None, uses: Vec::new(), step: 1, knee: None }
     }
 
-    /// Other bounds hold from now on; the position stays as far as they allow.
+    /// Changes the bounds; the position stays as far as they allow.
     pub(super) fn bound(&mut self, bounds: LeverBounds) {
         self.bounds = bounds;
         let position = self.position.map(|position| position.max(bounds.floor));
@@ -131,7 +131,7 @@ impl Lever {
         self.position.or(self.bounds.open)
     }
 
-    /// Notes how much is in use; nothing if that is not known.
+    /// Notes the use; does nothing if it is not known.
     pub(super) fn note_use(&mut self, used: Option<u64>) {
         if let Some(used) = used {
             self.uses.push(used);
@@ -139,25 +139,25 @@ impl Lever {
         }
     }
 
-    /// What was used at most in the latest seconds.
+    /// The largest use in the latest seconds.
     fn used(&self) -> Option<u64> {
         self.uses.iter().copied().max()
     }
 
-    /// Where it stands after a move down to that many quarters; `None` if it is at its floor, or not in use.
+    /// Its position after a move down to that many quarters; `None` if it is at its floor, or not in use.
     pub(super) fn tightened(&self, quarters: u64) -> Option<u64> {
         let used = self.used();
         if used == Some(0) {
             return None;
         }
-        // Giving up what is not used costs nothing: the first move counts from what is used.
+        // Cutting an unused amount costs nothing, so the first move starts from the use.
         let from = [self.amount(), used].into_iter().flatten().min()?;
         let to = (from.saturating_mul(quarters) / 4).max(self.bounds.floor);
         self.amount().is_none_or(|amount| to < amount).then_some(to)
     }
 
-    /// Where it stands after a step back: nothing if it is open, or rests. Within, `None` is open. `percentile` is that of the target, and
-    /// `is_idle` whether its class is.
+    /// Its position after a step back: nothing if it is open, or rests. The inner `None` is open. `percentile` is that
+    /// of the target, and `is_idle` whether its class is idle.
     pub(super) fn loosened(&self, now: Duration, percentile: Option<Duration>, is_idle: bool) -> Option<Option<u64>> {
         let from = self.position?;
         let rests = |knee: &Knee| now < knee.rests_until && !is_idle && !knee.is_easier(percentile);
@@ -167,18 +167,18 @@ impl Lever {
         let to = from.saturating_add((from / 4).max(1).saturating_mul(self.step));
         let is_open = match self.bounds.open {
             Some(open) => to >= open,
-            // Twice what is used has no effect.
+            // Twice the use has no effect.
             None => self.used().is_some_and(|used| to >= 2 * used.max(2)),
         };
         Some((!is_open).then_some(to))
     }
 
-    /// It was moved down.
+    /// Records a move down.
     pub(super) fn tighten(&mut self, to: u64) {
         (self.position, self.step) = (Some(to), 1);
     }
 
-    /// It was moved up, after the last step has proved good.
+    /// Records a move up, after the last step has proved good.
     pub(super) fn loosen(&mut self, to: Option<u64>) {
         // The step after the rest has proved good.
         self.knee = self.knee.filter(|knee| self.position.is_some_and(|position| position <= knee.amount));
@@ -186,7 +186,7 @@ impl Lever {
         self.step = self.step.saturating_mul(2);
     }
 
-    /// The last step was too much: it is undone, and not tried again for a while. Bounds may have changed meanwhile.
+    /// Undoes the last step, which was too much, and rests for a while. Bounds may have changed since.
     pub(super) fn undo(&mut self, amount: u64, percentile: Option<Duration>, now: Duration) {
         let within = self.bounds.open.map_or(amount, |open| amount.min(open)).max(self.bounds.floor);
         let rest = self.knee.map_or(REST_FIRST, |knee| (knee.rest * 2).min(REST_MAX));
@@ -194,7 +194,7 @@ impl Lever {
         (self.position, self.step) = (Some(within), 1);
     }
 
-    /// The operator's setting holds again.
+    /// Returns to the operator's setting.
     pub(super) fn open(&mut self) {
         (self.position, self.step, self.knee) = (None, 1, None);
     }

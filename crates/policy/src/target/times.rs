@@ -1,9 +1,9 @@
-//! Lengths of time, counted by how long they are.
+//! A histogram of lengths of time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How many transactions took how long. The host chooses the buckets, and adds each with a length that stands for it.
+/// Numbers of transactions by length. The host chooses the buckets, and adds each with a representative length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Times(BTreeMap<Duration, u64>);
 
@@ -15,12 +15,12 @@ impl Times {
         }
     }
 
-    /// Adds those of another.
+    /// Adds the counts of another histogram.
     pub fn merge(&mut self, other: &Times) {
         other.0.iter().for_each(|(length, count)| self.add(*length, *count));
     }
 
-    /// How many there are.
+    /// The number of all transactions.
     pub fn count(&self) -> u64 {
         self.0.values().sum()
     }
@@ -30,7 +30,7 @@ impl Times {
         self.0.range(bound..).filter(|(length, _)| **length > bound).map(|(_, count)| count).sum()
     }
 
-    /// The length that such a share of all does not exceed, 0.95 for the 95th percentile. `None` without any.
+    /// The length that this share of all does not exceed, 0.95 for the 95th percentile. `None` if there are none.
     pub fn percentile(&self, share: f64) -> Option<Duration> {
         let rank = ((self.count() as f64 * share).ceil() as u64).max(1);
         let mut seen = 0;

@@ -1,4 +1,4 @@
-//! What the controller says: its moves with their reasons, and how each target is.
+//! The output of the controller: its moves with their reasons, and the state of each target.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::{ClassIndex, MplWhy};
 /// A lever that was moved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Move {
-    /// Whose lever.
+    /// The class whose lever was moved.
     pub class: ClassIndex,
-    /// Which.
+    /// The kind of the lever.
     pub kind: LeverKind,
     /// The amount before; `None` for no limit.
     pub from: Option<u64>,
     /// The amount from now on; `None` for no limit.
     pub to: Option<u64>,
-    /// For the target of which class.
+    /// The class whose target caused the move.
     pub target: ClassIndex,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
@@ -31,7 +31,7 @@ pub enum Why {
     Exceeded {
         /// Transactions beyond the bound.
         beyond: u64,
-        /// All that were looked at.
+        /// All that were examined.
         count: u64,
     },
     /// The target is exceeded since the lever was given back a step: the step is undone.
@@ -59,10 +59,10 @@ impl fmt::Display for Why {
     }
 }
 
-/// How a target is.
+/// The state of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetPhase {
-    /// The class alone was not seen yet, so the bound of `x alone` is not known.
+    /// The class has not been observed alone yet, so the bound of `x alone` is not known.
     Learning,
     /// No transaction of the class is at work.
     Idle,
@@ -90,14 +90,14 @@ impl TargetPhase {
     }
 }
 
-/// A target and how it is, for people.
+/// A target and its state, for people.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TargetView {
-    /// Whose.
+    /// The class with the target.
     pub class: ClassIndex,
     /// The promise.
     pub target: Target,
-    /// What the percentile is to stay below; `None` while `alone` is not known.
+    /// The bound of the percentile; `None` while `alone` is not known.
     pub bound: Option<Duration>,
     /// The percentile alone, of targets that need it.
     pub alone: Option<Duration>,
@@ -105,19 +105,19 @@ pub struct TargetView {
     pub now: Option<Duration>,
     /// Transactions that ended in the last 10 seconds.
     pub count: u64,
-    /// How it is.
+    /// Its phase.
     pub phase: TargetPhase,
-    /// Since when, by the host's clock.
+    /// When the phase began, by the host's clock.
     pub since: Duration,
     /// The lowest percentile reached since levers were first moved for it; `None` if none was moved, or too few transactions ended.
     pub best: Option<Duration>,
     /// The percentile before that.
     pub before: Option<Duration>,
-    /// Why it is so, in words.
+    /// The reason for the phase, in words.
     pub why: String,
 }
 
-/// What a phase means, in words. `count` and `needed` are transactions.
+/// Explains a phase in words. `count` and `needed` are transactions.
 pub(super) fn explained(phase: TargetPhase, best: Option<Duration>, few: (u64, u64), is_given_back: bool) -> String {
     let reached = || best.map_or_else(String::new, |best| format!("; the best was {:.1} ms", best.as_secs_f64() * 1e3));
     match phase {

@@ -3,7 +3,7 @@
 pub struct Random(pub u64);
 
 impl Random {
-    /// Between 0 and 1, neither of them.
+    /// Between 0 and 1, both excluded.
     pub fn share(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

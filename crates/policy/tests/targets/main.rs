@@ -15,12 +15,12 @@ const SEEDS: std::ops::Range<u64> = 1..7;
 /// The bound of `p95 < 20ms`. The simulated server alone has 9 ms, and with all of the lower class 36 ms and more.
 const BOUND: Duration = Duration::from_millis(20);
 
-/// What can be told from noise within seconds is more than this times the bound.
+/// Only an excess of more than this times the bound can be told from noise within seconds.
 const NOISE: f64 = 1.15;
 
 const CONTENDED: [Bottleneck; 4] = [Bottleneck::Locks, Bottleneck::Cores, Bottleneck::Disk, Bottleneck::Workers];
 
-/// A server whose lower class comes in the 30th second.
+/// A server whose lower class arrives in the 30th second.
 fn stepped(bottleneck: Bottleneck, seed: u64) -> Play {
     let mut server = Server::new(bottleneck, seed);
     server.clients = 0;
@@ -65,7 +65,8 @@ fn once_settled_it_swings_by_less_than_a_tenth() {
     }
 }
 
-/// Where the target is only just kept, chance undoes some of the steps back, and the rests take long: hence not in every run.
+/// Where the target is only just kept, chance undoes some of the steps back, and the rests take long, so this does not
+/// hold in every run.
 #[test]
 fn only_what_helps_stays_limited() {
     let useful = [LeverKind::Mpl, LeverKind::CpuShare, LeverKind::DiskBandwidth, LeverKind::Workers];
@@ -132,7 +133,7 @@ fn a_target_that_no_lever_can_hold_is_said_so_within_30_seconds_with_the_best() 
         let (best, truth) = (view.best.expect("it was measured"), play.server.p95(&play.amounts()));
         assert!((best.as_secs_f64() / truth.as_secs_f64() - 1.0).abs() < 0.25, "seed {seed}: {best:?}, not {truth:?}");
         assert!(view.why.contains("nothing below is left to limit; the best was "), "{}", view.why);
-        // What was reached is kept: it is far better than without.
+        // The limit stays: it is far better than none.
         assert_eq!(play.controller.position(LOW, LeverKind::Mpl), Some(1), "seed {seed}");
         play.server.mean_s = 0.003;
         play.run(30);
@@ -159,7 +160,7 @@ fn levers_that_make_no_difference_are_given_back_and_tried_again() {
     }
 }
 
-/// A class with two transactions a second, three quarters of what it may have: nothing is to be moved in ten minutes.
+/// A class with two transactions per second, at three quarters of its bound: nothing is to be moved in ten minutes.
 #[test]
 fn few_transactions_cause_no_wild_moves() {
     let mut moved = 0;
@@ -173,7 +174,7 @@ fn few_transactions_cause_no_wild_moves() {
     assert!(moved <= 3, "{moved} moves in {} runs of ten minutes", SEEDS.count());
 }
 
-/// The same class, of which nearly a third is too late: it is noticed, though not within seconds.
+/// The same class with nearly a third of its transactions too late: it is noticed, though not within seconds.
 #[test]
 fn few_transactions_are_protected_all_the_same() {
     for seed in SEEDS {
@@ -226,7 +227,8 @@ fn alone_is_learned_in_quiet_seconds_and_nothing_moves_before() {
     }
 }
 
-/// Two promises: the one of the higher class may limit both classes below, the other only the lowest. The lowest gives way first.
+/// Two promises: that of the higher class may limit both classes below, the other only the lowest. The lowest is
+/// limited first.
 #[test]
 fn of_two_targets_the_lowest_class_gives_way_first_and_both_must_have_room() {
     let middle = Promise { class: MIDDLE, priority: Priority::HIGH, target: "p95 < 50ms".parse().expect("a target") };
@@ -256,8 +258,8 @@ fn of_two_targets_the_lowest_class_gives_way_first_and_both_must_have_room() {
     assert!(order.is_sorted(), "the lowest class first: {order:?}");
     assert!(order.contains(&LOW) && order.contains(&MIDDLE));
     assert_eq!(controller.position(MIDDLE, LeverKind::Mpl), Some(1));
-    // The higher target has room, the lower one is exceeded: what only the higher one limits is given back, the lowest class stays
-    // at its floor.
+    // The higher target has room, the lower one is exceeded: levers that only the higher one limits are given back, the
+    // lowest class stays at its floor.
     for second in 21..=120 {
         controller.step(Duration::from_secs(second), &[class(5, 0), class(1, 1), class(60, 2)]);
     }
@@ -296,7 +298,7 @@ fn another_plan_keeps_what_stays_the_same() {
     assert_eq!(play.controller.position(LOW, LeverKind::Mpl), None, "nobody is promised anything");
 }
 
-/// The operator's bound is never exceeded, whatever happens.
+/// The operator's bound is never exceeded.
 #[test]
 fn no_amount_is_ever_outside_its_bounds() {
     for seed in SEEDS {

@@ -1,5 +1,5 @@
-//! A server that is a formula: how response times of an important class depend on what a lower class may use. Times are drawn from an
-//! exponential distribution, so the 95th percentile is three times the mean.
+//! A server that is a formula: the response times of an important class depend on the limits of a lower class. Times
+//! are drawn from an exponential distribution, so the 95th percentile is three times the mean.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub const LOW: ClassIndex = ClassIndex(1);
 pub const MIDDLE: ClassIndex = ClassIndex(2);
 
 impl Random {
-    /// How many arrive where that many are expected.
+    /// How many arrive where `mean` are expected.
     fn arrivals(&mut self, mean: f64) -> u64 {
         let (mut count, mut left) = (0, mean);
         loop {
@@ -33,20 +33,20 @@ impl Random {
 pub enum Bottleneck {
     /// Locks that transactions of the lower class hold: by how many run.
     Locks,
-    /// Cores: by what the lower class's share is, and how many run.
+    /// Cores: by the lower class's share, and by how many run.
     Cores,
     /// The disk: by how fast the lower class reads.
     Disk,
     /// Cores that parallel workers of the lower class take beside its own processes.
     Workers,
-    /// Nothing that the lower class does.
+    /// Nothing in the lower class.
     Itself,
 }
 
 /// The server and the load.
 pub struct Server {
     pub bottleneck: Bottleneck,
-    /// Transactions of the important class a second.
+    /// Transactions per second of the important class.
     pub rate: f64,
     /// Their mean time alone, seconds.
     pub mean_s: f64,
@@ -55,7 +55,7 @@ pub struct Server {
     pub random: Random,
 }
 
-/// How much the lower class has of each lever; open where there is none.
+/// The lower class's amount of each lever; open if it is missing.
 pub type Amounts = BTreeMap<LeverKind, u64>;
 
 /// Parallel workers that each query of the lower class has if it may.
@@ -103,7 +103,7 @@ impl Server {
         Duration::from_secs_f64(self.mean(amounts) * 20f64.ln())
     }
 
-    /// A second: what the important class and the lower one were seen to do.
+    /// One second of both classes, as observed.
     pub fn second(&mut self, amounts: &Amounts) -> Vec<ClassSeen> {
         let mean = self.mean(amounts);
         let (mut high, mut low) = (ClassSeen::default(), ClassSeen::default());
@@ -125,7 +125,7 @@ impl Server {
     }
 }
 
-/// A controller in charge of a server, second by second.
+/// A controller that controls a server, second by second.
 pub struct Play {
     pub server: Server,
     pub controller: TargetController,
@@ -160,7 +160,7 @@ impl Play {
         self.controller.levers().filter_map(|(bounds, amount)| Some((bounds.kind, amount?))).collect()
     }
 
-    /// Plays seconds; the true 95th percentile and how many of the lower class run, in each.
+    /// Plays seconds; returns the true 95th percentile and the running transactions of the lower class for each.
     pub fn run(&mut self, seconds: u64) -> Vec<(Duration, u64)> {
         (0..seconds)
             .map(|_| {

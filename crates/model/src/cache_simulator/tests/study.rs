@@ -1,8 +1,8 @@
 //! The study's exhibits, simulated on a machine of a 32nd of its size with structures of a 32nd of theirs.
 //!
-//! Fig. 4 to 6 are what constants are calibrated on. Fig. 9 to 12 are predictions, but for the way of replacement, which
-//! was chosen knowing fig. 9: the tests print what is published beside what is simulated, and assert directions only. See
-//! the module's documentation for the deviations.
+//! Constants are calibrated on fig. 4 to 6. Fig. 9 to 12 are predictions, except for the replacement, which was chosen
+//! knowing fig. 9: the tests print published figures beside simulated ones, and assert directions only. See the
+//! module's documentation for the deviations.
 
 use super::*;
 
@@ -55,7 +55,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// The second in the ways of `mask`, or in all.
+    /// The second workload in the ways of `mask`, or in all.
     fn of(first: impl Fn(u32) -> Workload, second: impl Fn(u32) -> Workload, mask: u32) -> Pair {
         let with = |mask| {
             let together = relative(&simulated(vec![first(ALL), second(mask)]));
@@ -64,12 +64,12 @@ impl Pair {
         Pair { unpartitioned: with(ALL), partitioned: with(mask) }
     }
 
-    /// What partitioning adds to the throughput of each, as a share.
+    /// The gain of each from partitioning, as a share of its throughput.
     fn gains(&self) -> [f64; 2] {
         [0, 1].map(|at| self.partitioned[at] / self.unpartitioned[at] - 1.0)
     }
 
-    /// Nobody loses more than 2 %, by which two simulations of the same differ.
+    /// No workload loses more than 2 %, by which two equal simulations differ.
     fn assert_no_loss(&self, name: &str) {
         assert!(self.gains().iter().all(|gain| *gain > -0.02), "{name}: {self:?}");
     }
@@ -97,7 +97,7 @@ fn compare(exhibit: &str, figure: &str, published: std::ops::RangeInclusive<f64>
     deviation
 }
 
-/// What the other tests rest on, and one set in 32 of a large machine.
+/// The basis of the other tests, and one set in 32 of a large machine.
 #[test]
 fn the_small_machine_stands_for_the_large_one() {
     let small = simulated(vec![aggregation(1e6, 1e5, 0xff), scan(0x3)]);
@@ -122,7 +122,7 @@ fn fig4_a_scan_does_not_react_to_the_cache() {
     }
 }
 
-/// Throughput in 2 of 20 ways, and in 9 where the study tells that.
+/// Throughput in 2 of 20 ways, and in 9 where the study states it.
 #[test]
 fn fig5_an_aggregation_reacts_where_its_structures_fill_the_cache() {
     let anchors = [

@@ -92,7 +92,7 @@ fn the_search_agrees_with_the_full_grid() {
     }
 }
 
-/// Whatever the noise and the shape: it ends, keeps its budget, and asks for no allocation more than twice its repeats.
+/// For any noise and shape the search ends, keeps its budget, and runs no allocation more than twice its repeats.
 #[test]
 fn the_search_ends_within_its_budget() {
     for mock in shapes() {

@@ -1,5 +1,5 @@
-//! The Markov chain of a small network, solved state by state: every class thinks and then visits its stations one after the other,
-//! again and again with probability one half, so that a request has two rounds on average.
+//! The Markov chain of a small network, solved state by state. Every class thinks and then visits its stations one
+//! after the other. It repeats the visits with probability one half, so that a request has two rounds on average.
 //!
 //! Steady states are found by the elimination of Grassmann, Taksar and Heyman (1985), which subtracts nothing.
 
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::network::{Class, Network};
 
-/// Where the clients of each class are: thinking (place 0), or at station `place - 1`.
+/// The places of the clients of each class: thinking (place 0), or at station `place - 1`.
 type State = Vec<Vec<usize>>;
 
 /// Probability that a request ends after a round.
@@ -88,7 +88,7 @@ fn steady(network: &Network) -> (Vec<State>, Vec<f64>) {
     (states, probabilities)
 }
 
-/// All ways to put the clients of each class to its places.
+/// All ways to distribute the clients of each class over its places.
 fn states(network: &Network) -> Vec<State> {
     let mut states: Vec<State> = vec![Vec::new()];
     for class in network.classes() {
@@ -123,7 +123,7 @@ fn eliminate(mut rates: Vec<Vec<f64>>) -> Vec<f64> {
         let onward = rates.pop().unwrap();
         let leaves: f64 = onward[..last].iter().sum();
         let of_last: Vec<f64> = rates.iter().map(|row| row[last] / leaves).collect();
-        // Whoever went through the last state goes directly now.
+        // Transitions through the last state now go directly.
         for (row, share) in rates.iter_mut().zip(&of_last) {
             row[..last].iter_mut().zip(&onward).for_each(|(rate, onward)| *rate += share * onward);
         }

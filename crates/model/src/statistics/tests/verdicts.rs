@@ -17,8 +17,8 @@ struct Claims {
     noise: f64,
     /// The noise of the last comparison over that of the first; those between are spread evenly in logarithms.
     uneven: f64,
-    /// Standard deviation of the machine's drift, in logarithms: a process over all runs in the order in which they run, of which
-    /// one run keeps 0.8 of what the run before had.
+    /// Standard deviation of the machine's drift, in logarithms: a process over all runs in the order in which they
+    /// run. A run keeps 0.8 of the drift of the run before.
     drift: f64,
     /// Probability that a run is at 60 %.
     outliers: f64,
@@ -98,8 +98,8 @@ fn kinds() -> Vec<(String, Claims)> {
     all
 }
 
-/// Asserted of each comparison by itself: that of the noisiest is as good as that of the calmest. Outliers widen intervals
-/// (of ten blocks with two runs each, half have one), so they may cover more than 97 %.
+/// Asserted for each comparison by itself: that of the noisiest is as good as that of the calmest. Outliers widen
+/// intervals (of ten blocks with two runs each, half have one), so they may cover more than 97 %.
 #[test]
 fn intervals_cover_the_truth_of_each_comparison() {
     for (name, claims) in kinds() {
@@ -120,7 +120,7 @@ fn intervals_cover_the_truth_of_each_comparison() {
     }
 }
 
-/// What a claim that is made of comparisons says, each with its truth in logarithms above the bound.
+/// The margin of a claim over comparisons, each with its truth in logarithms above the bound.
 type Judge = fn(&[Margin]) -> Margin;
 
 fn all(margins: &[Margin]) -> Margin {
@@ -149,8 +149,8 @@ fn verdicts(claims: Claims, truths: &[f64], levels: Levels, judge: Judge, verdic
     found.share()
 }
 
-/// On the boundary and beyond it: a claim that is false holds in at most 5 % of experiments, and one that is true fails in
-/// at most 5 %, whatever it is made of.
+/// On the boundary and beyond it: a claim that is false holds in at most 5 % of experiments, and one that is true fails
+/// in at most 5 %, for every kind of claim.
 #[test]
 fn false_verdicts_are_rare() {
     let one = Levels::of_looks(1);
@@ -191,8 +191,8 @@ fn many_comparisons_need_their_correction() {
     assert!(plain > 0.3 && corrected <= 0.05, "{plain:.3} {corrected:.3}");
 }
 
-/// Lest everything be undecided: a tenth more at 2 % noise is nearly always seen in three blocks, a fifth at 5 % in five, and
-/// `for all` over 22 comparisons holds.
+/// A tenth more at 2 % noise is nearly always seen in three blocks, a fifth at 5 % in five, and `for all` over 22
+/// comparisons holds: not everything is undecided.
 #[test]
 fn what_is_true_beyond_noise_is_found() {
     let (_, kind) = kinds().swap_remove(0);
@@ -216,7 +216,7 @@ fn what_is_true_beyond_noise_is_found() {
     assert!(fails >= 0.95, "{fails:.3}");
 }
 
-/// The number of further blocks that is told suffices in most cases.
+/// The reported number of further blocks suffices in most cases.
 #[test]
 fn the_blocks_that_are_asked_for_decide() {
     let (_, kind) = kinds().swap_remove(0);
@@ -276,9 +276,10 @@ fn running_until_decided_does_not_find_what_is_not_there() {
     assert!(holds + fails > 0.1, "{:.3}", holds + fails);
 }
 
-/// Why noise is not pooled where a test of homogeneity does not object. One comparison of thirty has twice the noise of the others.
-/// Bartlett's test, the most powerful one for normal noise, sees that in half of the experiments even at a level of 25 %; in the others the
-/// pooled deviation is far too small for it. With its own deviation its interval covers what it should.
+/// Why noise is not pooled where a test of homogeneity does not object. One comparison of thirty has twice the noise of
+/// the others. Bartlett's test, the most powerful one for normal noise, detects that in half of the experiments even at
+/// a level of 25 %. In the others the pooled deviation is far too small for it. With its own deviation its interval has
+/// the right coverage.
 #[test]
 fn pooling_what_passes_a_test_of_homogeneity_would_not_cover() {
     // The 75 % quantile of chi-square with 29 degrees of freedom.
@@ -308,10 +309,10 @@ fn pooling_what_passes_a_test_of_homogeneity_would_not_cover() {
     assert!(tested.share() < 0.89, "{:.3}", tested.share());
 }
 
-/// Why a percentile is judged only where every block has ten requests beyond it. All blocks joined have enough for it sooner;
-/// their pseudo-values (all blocks against all but one) would then give each block a distance. But a percentile moves in
-/// steps, from one request to the next: 99th percentiles of 130 requests in each of ten blocks cover the truth far too
-/// seldom, though nothing but chance is in them.
+/// Why a percentile is judged only where every block has ten requests beyond it. All blocks joined have enough for it
+/// sooner; their pseudo-values (all blocks against all but one) would then give each block a distance. But a percentile
+/// moves in steps, from one request to the next: 99th percentiles of 130 requests in each of ten blocks cover the truth
+/// far too seldom, though they differ by chance alone.
 #[test]
 fn percentiles_of_all_blocks_but_one_would_not_cover() {
     const BLOCKS: usize = 10;

@@ -63,10 +63,10 @@ fn hash_tables_decide_by_their_size() {
     check(&of_rows(1000.0), Polluting, "scans");
     // 50,000 rows of 48 bytes and 65,536 buckets: 2.8 MiB, 0.09 of the cache.
     check(&of_rows(50_000.0), Depends, "about 2.8 MiB");
-    // Four processes have four of those that were small.
+    // Four processes build four such tables.
     check(&of_rows(15_000.0), Polluting, "scans");
     check(&gather(3, of_rows(15_000.0)), Depends, "about 3.2 MiB");
-    // The server makes batches of 8 MiB, whatever the table: one is comparable with the cache.
+    // The server splits any larger table into batches of 8 MiB: one is comparable with the cache.
     check(&of_rows(1e8), Depends, "about 8.0 MiB");
     let ample = PlanMemory { hash_bytes: Some(1 << 40), ..MEMORY };
     assert_eq!(plan_class(&of_rows(1e8), ample).class, Polluting);
