@@ -14,13 +14,13 @@ use plimsoll_machine::process_share::{children, newest_process, title};
 pub struct ParallelWorkers {
     /// The leader of each worker.
     led_by: BTreeMap<i32, i32>,
-    /// Children that are no workers.
+    /// Children that are not workers.
     others: BTreeSet<i32>,
     /// The machine's newest process when children were listed last; `None` if one of them had no title yet.
     newest: Option<i32>,
 }
 
-/// What a title says of whom the process works for.
+/// What a process title says about its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
     /// A worker of that process.

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::root;
 
-/// What is to stand before a statement for [`cache_plan`]: sizes and expressions are needed. The statement itself is not run.
+/// The prefix of a statement for [`cache_plan`]: sizes and expressions are needed. The statement itself is not run.
 pub const CACHE_EXPLAIN: &str = "EXPLAIN (FORMAT JSON, VERBOSE) ";
 
 /// Reads the answer of [`CACHE_EXPLAIN`].
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The fault in the answer, in words.
 pub fn cache_plan(json: &str) -> Result<PlanNode, String> {
     Ok(node(&root(json)?))
 }

@@ -1,4 +1,4 @@
-//! Installations as folders of programs that only tell their version.
+//! Installations as folders of programs that only print their version.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
