@@ -37,7 +37,7 @@ pub struct Seen<'a> {
     pub ended: Ended,
     /// The server.
     pub server: ServerFacts,
-    /// What was not visible.
+    /// Data that were not visible.
     pub missing: Vec<Missing>,
     /// The cost of looking.
     pub looking: Looking,

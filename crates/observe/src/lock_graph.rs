@@ -48,7 +48,8 @@ pub fn waits(rows: &[LockRow], leader: &BTreeMap<i32, i32>) -> BTreeMap<i32, Wai
     for row in rows {
         of_object.entry(&row.object).or_default().push(row);
     }
-    // A parallel worker may show the relation that its leader waits for, too; the table of a row lock is in another row.
+    // A parallel worker may show the relation that its leader waits for, too; the table of a row lock is in another
+    // row.
     let mut tables: BTreeMap<i32, &str> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.kind == "tuple") {
         tables.extend(row.table.as_deref().map(|table| (head(row.process), table)));
@@ -113,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_hot_row_is_a_queue_behind_its_holder() {
-        // 1 has changed the row; 2 is next in line (it holds the row's lock and waits for the transaction of 1); 3 waits for 2.
+        // 1 has changed the row; 2 is next in line (it holds the row's lock and waits for the transaction of 1); 3
+        // waits for 2.
         let rows = [
             row(1, "transactionid/700", "Exclusive", "held"),
             row(2, "transactionid/700", "Share", "since 10"),

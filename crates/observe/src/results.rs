@@ -31,7 +31,7 @@ pub struct Observation {
     pub ended: Ended,
     /// The server.
     pub server: ServerFacts,
-    /// What was not visible, and why.
+    /// Data that were not visible, and why.
     pub missing: Vec<Missing>,
     /// The cost of looking.
     pub looking: Looking,

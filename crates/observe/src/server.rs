@@ -69,7 +69,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects, and finds out what is visible.
+    /// Connects, and determines which data are visible.
     pub fn open(url: &ServerUrl) -> Result<Server, ObserveError> {
         let connection = connect(url).map_err(ObserveError::Connect)?;
         let version = connection.parameter("server_version").unwrap_or_default().to_owned();
@@ -138,7 +138,7 @@ impl Server {
         self.sight.no_times.is_none()
     }
 
-    /// What is not visible.
+    /// The data that are not visible.
     pub fn missing(&self) -> Vec<Missing> {
         let refused = self.refused.iter().map(|(what, why)| Missing {
             what: (*what).to_owned(),

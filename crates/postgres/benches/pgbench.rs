@@ -1,5 +1,5 @@
-//! Our clients against `pgbench`: the same scripts (`-M prepared`, select-only and TPC-B-like), tables, server and numbers
-//! of clients, in rounds that take turns.
+//! Our clients against `pgbench`: the same scripts (`-M prepared`, select-only and TPC-B-like), tables, server and
+//! numbers of clients, in alternating rounds.
 //!
 //! The bench prints ratios, ours to pgbench's, of throughput and of the client side's processor time per transaction.
 //! The goal is at least 0.95 of the throughput with at most 1.15 of the processor time.

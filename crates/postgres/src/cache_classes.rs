@@ -1,11 +1,13 @@
 //! Cache classes of a private server: each backend is in the resctrl group of its query's class, with its parallel
 //! workers.
 //!
-//! The class of a query is decided by its plan ([`plan_class`]). The server is asked for the plan of each query template
-//! once, before the template's first run and outside of transactions; literals are not part of a template. Statements of transactions are
-//! sensitive. A backend is moved only when the class changes. [`CacheBinding`] makes the groups, `workers` finds parallel workers.
+//! The plan of a query decides its class ([`plan_class`]). The server is asked for the plan of each query template
+//! once, before the template's first run and outside of transactions; literals are not part of a template. Statements
+//! of transactions are sensitive. A backend is moved only when the class changes. [`CacheBinding`] makes the groups,
+//! `workers` finds parallel workers.
 //!
-//! Where the kernel cannot divide the cache, the server is not asked for plans, no process is moved, and a warning gives the reason.
+//! If the kernel cannot divide the cache, the server is not asked for plans, no process is moved, and a warning gives
+//! the reason.
 
 mod binding;
 mod workers;
@@ -80,7 +82,8 @@ pub(crate) struct ClassedQuery {
 }
 
 impl CacheClasses {
-    /// The classes that the server's settings ask for: those from before, if they are of the same server process; `None` if it asks for none.
+    /// The classes for the server's settings: `before` if it is of the same server process; `None` if the settings ask
+    /// for none.
     pub(crate) fn of(server: &PrivateServer, before: Option<Arc<CacheClasses>>) -> Option<Arc<CacheClasses>> {
         if !server.settings().has_cache_classes() {
             return None;
@@ -106,7 +109,8 @@ impl CacheClasses {
         self.binding.warning()
     }
 
-    /// How often backends were moved so far, and how long that took. Parallel workers are not counted: no query waits for their moves.
+    /// How often backends were moved so far, and how long that took. Parallel workers are not counted: no query waits
+    /// for their moves.
     pub(crate) fn switches(&self) -> CacheSwitches {
         CacheSwitches {
             count: self.moves.count.load(Ordering::Relaxed),

@@ -125,7 +125,7 @@ impl Connection {
         self.state
     }
 
-    /// Why the connection cannot be used any more; `None` while it can.
+    /// Why the connection can no longer be used; `None` while it can.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }

@@ -50,7 +50,7 @@ use running::Running;
 pub use settings::{Isolation, ServerSettings};
 use standby::Standby;
 
-/// A running server of ours. Dropping it stops it and removes everything it had.
+/// A running private server. Dropping it stops it and removes everything it had.
 #[derive(Debug)]
 pub struct PrivateServer {
     /// `None` also while it is recreated. Dropped first, so that it does not look for a primary that has stopped.
@@ -125,7 +125,7 @@ impl PrivateServer {
     }
 
     /// The folder of the standby's socket, which clients use as the host; `None` without a standby. The port, user and
-    /// database are the server's. A restart changes it.
+    /// database are the server's. A restart changes the folder.
     pub fn standby_socket_folder(&self) -> Option<PathBuf> {
         self.standby.as_ref().map(Standby::socket_folder)
     }

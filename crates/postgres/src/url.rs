@@ -98,7 +98,7 @@ pub enum SslMode {
     Require,
     /// Encrypted, and the certificate comes from an authority that is trusted.
     VerifyCa,
-    /// As before, and the certificate names the host that was asked for.
+    /// As before, and the certificate names the requested host.
     VerifyFull,
 }
 

@@ -15,7 +15,7 @@ use crate::identity::{LoginId, StatementId};
 use crate::lock_graph::{Wait, chain, waits};
 use crate::snapshot::{Look, Session};
 
-/// What a session in a chain did.
+/// The state of a session in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderState {

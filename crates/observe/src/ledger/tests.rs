@@ -76,7 +76,7 @@ fn a_transaction_is_as_long_as_it_has_worked() {
     let mut watcher = Watcher::new();
     watcher.at = Duration::from_secs(5);
     watcher.ledger.last_at = Some(watcher.at - Duration::from_millis(10));
-    // Its transaction is 5 s old, all of which it was observed to wait.
+    // Its transaction is 5 s old, and was observed to wait all of that time.
     let began = |us| Some(us);
     let waits = Session { transaction_began_us: began(4_990_000), ..doing(session(1, "ann", "web"), "a", Doing::Lock) };
     watcher.look(std::slice::from_ref(&waits), None);

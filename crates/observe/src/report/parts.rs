@@ -294,7 +294,7 @@ pub(super) fn classes(observation: &Observation) -> Markup {
     )
 }
 
-/// What was not visible, and what to do about it.
+/// The data that were not visible, and the remedy.
 pub(super) fn missing(observation: &Observation) -> Markup {
     html! {
         @if observation.missing.is_empty() { p { "Nothing is missing." } } @else {

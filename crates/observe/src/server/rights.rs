@@ -1,4 +1,4 @@
-//! What is not visible, why, what works all the same, and what to do about it.
+//! Invisible data: the reason, the features that work without them, and the remedy.
 
 use plimsoll_notation::sql_name;
 use serde::{Deserialize, Serialize};
@@ -13,9 +13,9 @@ pub struct Missing {
     pub what: String,
     /// Why.
     pub why: String,
-    /// What works all the same.
+    /// The features that work without it.
     pub works: String,
-    /// What to do; `None` if nothing can be done.
+    /// The remedy; `None` if there is none.
     pub remedy: Option<String>,
 }
 

@@ -1,7 +1,9 @@
-//! Groups of resctrl with the masks of [`plimsoll_policy::cache_class`], for threads of this process or for processes of a server.
+//! Groups of resctrl with the masks of [`plimsoll_policy::cache_class`], for threads of this process or for processes
+//! of a server.
 //!
-//! Masks lie within the ways that the subject may fill, which limits of an experiment change: they are chosen again for each session
-//! ([`CacheBinding::follow`]). If they cannot be put in force, a warning gives the reason, and threads continue unbound.
+//! Masks lie within the ways that the subject may fill, which limits of an experiment change: they are chosen again for
+//! each session ([`CacheBinding::follow`]). If they cannot be put in force, a warning gives the reason, and threads
+//! continue unbound.
 
 use std::path::Path;
 
@@ -114,7 +116,7 @@ impl CacheBinding {
         Some(format!("cache_classes=on, but the classes of queries are not bound to ways of the cache: {reason}"))
     }
 
-    /// Moves a thread to the group of a class, by the kernel's id. If that fails, nothing is bound from then on.
+    /// Moves a thread to the group of a class, by the kernel's id. If that fails, no thread is bound from then on.
     pub fn put_thread(&self, thread: i32, class: CacheClass) {
         self.put(|groups| groups.put(thread, class as usize));
     }

@@ -1,4 +1,4 @@
-//! A real private server whose processes are moved between groups of a made-up kernel, by their real ids.
+//! A real private server whose processes are moved between groups of a simulated kernel, by their real ids.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;

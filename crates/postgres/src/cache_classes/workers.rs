@@ -14,8 +14,8 @@ use plimsoll_policy::cache_class::CacheClass;
 use super::CacheBinding;
 use crate::parallel_workers::ParallelWorkers;
 
-/// The time between two looks. A worker lives about as long as its query, which is confined because it reads far more than the
-/// cache holds.
+/// The time between two looks. A worker lives about as long as its query, which is confined because it reads far more
+/// than the cache holds.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Looks for workers in a thread of its own, which ends with this value.

@@ -76,7 +76,7 @@ impl StandbyWatch {
         }
     }
 
-    /// How far the log is written; an error if the standby cannot follow any more.
+    /// How far the log is written; an error if the standby can no longer follow it.
     fn look_at_primary(&mut self) -> Result<u64, DatabaseError> {
         let (written, status) = numbers(&mut self.primary, &self.written)?;
         if status.as_deref() == Some("lost") {

@@ -63,8 +63,8 @@ fn without_literals(text: &str) -> String {
     text.split('\'').step_by(2).collect::<Vec<_>>().join("''")
 }
 
-/// The functions that an expression calls: names that stand directly before a parenthesis, with their schemas if the server shows them.
-/// Key words of SQL in capital letters count as functions of the same name; those before a space do not.
+/// The functions that an expression calls: names directly before a parenthesis, with their schemas if the server shows
+/// them. Key words of SQL in capital letters count as functions of the same name; those before a space do not.
 fn functions(text: &str) -> Vec<String> {
     let is_name = |letter: char| letter.is_alphanumeric() || "_.\"$".contains(letter);
     let before = text.match_indices('(').filter_map(|(at, _)| {

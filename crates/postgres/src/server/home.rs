@@ -28,7 +28,7 @@ use super::record::{Note, Record, is_ours_alone, read_file, write_file};
 use super::settings::ServerSettings;
 use super::shared_memory::SharedMemory;
 
-/// How the names of servers' folders begin.
+/// The prefix of the names of servers' folders.
 pub(super) const PREFIX: &str = "plimsoll-postgres-";
 
 /// The file that marks a folder as a server's.

@@ -130,8 +130,8 @@ fn pg_config() -> Option<PathBuf> {
     Some(PathBuf::from(folder.trim())).filter(|folder| folder.is_absolute())
 }
 
-/// The folders below `root` that match a pattern with at most one `*` in each part; the pattern itself if none does, so that
-/// an error can name it.
+/// The folders below `root` that match a pattern with at most one `*` in each part; the pattern itself if none does, so
+/// that an error can name it.
 fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {

@@ -20,7 +20,7 @@ pub use list::{DOP_MAX, SERVER_OPTIONS};
 /// When a new value of an option takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// In sessions that are opened from then on.
+    /// In sessions opened later.
     Session,
     /// Everywhere at once: the server reloads its configuration.
     Reload,

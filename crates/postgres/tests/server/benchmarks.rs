@@ -1,5 +1,5 @@
-//! The benchmarks of the Transaction Processing Performance Council on a server: loaded, run, checked, and compared with the
-//! reference database.
+//! The benchmarks of the Transaction Processing Performance Council on a server: loaded, run, checked, and compared
+//! with the reference database.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
