@@ -34,7 +34,7 @@ kill -QUIT "$server"
 wait "$server"
 "#;
 
-/// Until a new server accepts connections: hardly more than 1 s on an idle machine.
+/// Until a new server accepts connections: about 1 s on an idle machine.
 const START_MAX: Duration = Duration::from_secs(180);
 
 /// The same for a server that was not shut down cleanly, and has to read its log again.
