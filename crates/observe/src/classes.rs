@@ -1,4 +1,5 @@
-//! Which class each group of work should have: the groups are made here, the decisions are [`policy`](plimsoll_policy)'s.
+//! The class that each group of work should have: the groups are made here, the decisions are
+//! [`policy`](plimsoll_policy)'s.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use crate::ledger::{Bucket, Ledger};
 /// A statement is a group of its own if this share of its time was in transactions that consist of it.
 const SINGLE_SHARE: f64 = 0.9;
 
-/// What is proposed.
+/// The proposed classes.
 #[derive(Debug, Default)]
 pub struct Proposals {
     /// By login.
@@ -20,7 +21,8 @@ pub struct Proposals {
 }
 
 impl Proposals {
-    /// Decides for everything that was seen, by the first limit of what is long that tells work apart; by the longest if none does.
+    /// Decides for all observed work, by the first limit for long transactions that separates important from low work;
+    /// by the longest if none does.
     pub fn of(ledger: &Ledger) -> Proposals {
         let by_limit = |limit: usize| Proposals::by(ledger, limit);
         let tells = |proposals: &Proposals| {
@@ -45,7 +47,7 @@ impl Proposals {
                 (is_meant && proposal.standing == Standing::Low).then_some((*key, proposal))
             };
             let low: BTreeMap<_, _> = ledger.buckets.iter().filter_map(of_statement).collect();
-            // Statements are told apart only where that shows important work; otherwise a rule for the login says it all.
+            // Statements are separated only if that reveals important work; otherwise a rule for the login is enough.
             let rest = decide(&ledger.sum(|key| key.0 == login && !low.contains_key(key)));
             let of_login = if rest.standing == Standing::Important {
                 proposals.statements.extend(low);
@@ -58,7 +60,7 @@ impl Proposals {
         proposals
     }
 
-    /// The class of what somebody does.
+    /// The class of a login's statement.
     pub fn standing(&self, party: (LoginId, StatementId)) -> Standing {
         let of_login = || self.logins.get(&party.0).map_or(Standing::Undecided, |proposal| proposal.standing);
         self.statements.get(&party).map_or_else(of_login, |proposal| proposal.standing)

@@ -1,4 +1,4 @@
-//! What the server has counted between two moments, and statements whose plan seems to have changed.
+//! The server's counts between two moments, and statements whose plan seems to have changed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use crate::snapshot::{CounterKey, Counters, StatementCounter};
 
 /// Fewer calls in a stretch say nothing about a plan.
 const CALLS_LEAST: u64 = 10;
-/// From how many times the pages per call on a plan is taken to have changed.
+/// A plan is taken to have changed if the pages per call changed by at least this factor.
 const PAGES_FACTOR: f64 = 4.0;
-/// Rows per call may have changed by this factor; if they changed by more, so did the question.
+/// The most that rows per call may change by; if they changed by more, the query asks for something else.
 const ROWS_FACTOR: f64 = 2.0;
 /// With fewer pages per call a factor means nothing.
 const PAGES_LEAST: f64 = 20.0;
 
-/// All counters that were read, in order: what they say together.
+/// Adds up all counters that were read, in order.
 #[derive(Debug, Default)]
 pub struct Counted {
     first: Option<Counters>,
@@ -28,15 +28,15 @@ pub struct Counted {
 /// A statement whose plan seems to have changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// Which.
+    /// The statement.
     pub key: CounterKey,
-    /// When it was seen.
+    /// When the change was observed.
     pub at: Duration,
     /// Before and after.
     pub calls: (PerCall, PerCall),
 }
 
-/// What one call of a statement took, in the mean of a stretch.
+/// The resources of one call of a statement, as the mean of a stretch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PerCall {
     /// Pages looked at.
@@ -48,7 +48,7 @@ pub struct PerCall {
 }
 
 impl Counted {
-    /// Takes counters.
+    /// Adds counters.
     pub fn take(&mut self, counters: Counters) {
         for vacuum in &counters.vacuums {
             let table = vacuum.split(" (").next().unwrap_or(vacuum);
@@ -60,7 +60,7 @@ impl Counted {
             let known = self.stretches.entry(key.clone()).or_insert((*now, None));
             let stretch = since(now, &known.0);
             if now.calls < known.0.calls {
-                // The server was told to forget what it had counted.
+                // The server's counts were reset.
                 *known = (*now, None);
             } else if stretch.calls >= CALLS_LEAST {
                 let after = per_call(&stretch);
@@ -74,19 +74,19 @@ impl Counted {
         self.last = Some(counters);
     }
 
-    /// The counters at both ends; `None` if they were read once at most.
+    /// The first and the last counters; `None` if they were read at most once.
     pub fn ends(&self) -> Option<(&Counters, &Counters)> {
         let (first, last) = (self.first.as_ref()?, self.last.as_ref()?);
         (last.at > first.at).then_some((first, last))
     }
 
-    /// Of each statement what was counted in between; `None` without `pg_stat_statements`.
+    /// The counts of each statement in between; `None` without `pg_stat_statements`.
     pub fn statements(&self) -> Option<BTreeMap<&CounterKey, StatementCounter>> {
         let (first, last) = self.ends()?;
         let before = first.statements.as_ref()?;
         let now = last.statements.as_ref()?;
         let zero = StatementCounter::default();
-        // A statement that was forgotten and is there again has fewer calls than before.
+        // The server forgot a statement and counted it anew if it has fewer calls than before.
         let in_between = |key, now: &StatementCounter| {
             let then = before.get(key).filter(|then| then.calls <= now.calls).unwrap_or(&zero);
             since(now, then)
@@ -100,12 +100,12 @@ impl Counted {
         &self.changes
     }
 
-    /// Tables that were seen being vacuumed.
+    /// Tables that were observed during a vacuum.
     pub fn vacuums(&self) -> &[String] {
         &self.vacuums
     }
 
-    /// Sessions that could not be seen, at the end.
+    /// Sessions that were not visible, at the end.
     pub fn unseen_sessions(&self) -> usize {
         self.last.as_ref().map_or(0, |last| last.unseen_sessions)
     }
@@ -169,7 +169,7 @@ mod tests {
         let mut counted = Counted::default();
         counted.take(counters(0, &[(1, 0, 0, 0), (2, 0, 0, 0), (3, 0, 0, 0)]));
         counted.take(counters(10, &[(1, 100, 100, 400), (2, 100, 100, 400), (3, 100, 100, 400)]));
-        // 1 reads a hundred times the pages; 2 finds a hundred times the rows with them; 3 has too few calls to tell.
+        // 1 reads a hundred times the pages; 2 finds a hundred times the rows with them; 3 has too few calls to judge.
         counted.take(counters(20, &[(1, 200, 200, 40_400), (2, 200, 10_100, 40_400), (3, 105, 105, 4_000)]));
         let changed: Vec<(i64, u64)> =
             counted.changes().iter().map(|change| (change.key.query_id, change.at.as_secs())).collect();

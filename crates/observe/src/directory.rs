@@ -15,7 +15,7 @@ pub struct WriteError {
     error: io::Error,
 }
 
-/// Something is in the way.
+/// The folder cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlaceError {
@@ -31,7 +31,7 @@ fn wrong(path: &Path) -> impl Fn(io::Error) -> WriteError + '_ {
     |error| WriteError { path: path.display().to_string(), error }
 }
 
-/// Makes the folder, before anything is observed that could not be kept.
+/// Creates the folder first, because an observation that cannot be kept should not begin.
 pub fn prepare(folder: &Path) -> Result<(), PlaceError> {
     if folder.join("results.json").exists() {
         return Err(PlaceError::HasResults(folder.display().to_string()));
@@ -40,13 +40,13 @@ pub fn prepare(folder: &Path) -> Result<(), PlaceError> {
     Ok(())
 }
 
-/// Removes the folder if nothing was written into it, for observations that could not begin.
+/// Removes the folder if nothing was written to it, for observations that could not begin.
 pub fn discard(folder: &Path) {
-    // A folder with files in it stays, since it is not removed.
+    // `remove_dir` leaves a folder with files in it.
     let _ = fs::remove_dir(folder);
 }
 
-/// Writes the files, and says where the report is.
+/// Writes the files, and returns the path of the report.
 pub fn write(folder: &Path, observation: &Observation) -> Result<PathBuf, WriteError> {
     let report = folder.join("report.html");
     write_file(&report, &report::render(observation))?;
@@ -67,7 +67,7 @@ pub fn write_file(path: &Path, text: &str) -> Result<(), WriteError> {
         fs::rename(&part, path)
     };
     write().map_err(|error| {
-        // What is left of it is of no use.
+        // An incomplete file is of no use.
         let _ = fs::remove_file(&part);
         wrong(path)(error)
     })

@@ -1,7 +1,8 @@
-//! What a governor would change: the time that important work spent behind less important work, by what that did.
+//! What a governor would change: the time that important work spent behind less important work, by the state of the
+//! latter.
 //!
-//! Every figure is an upper bound. Time behind a holder is put down once: to the first less important one in the chain, which is
-//! the first that a governor could do something about.
+//! Every figure is an upper bound. Time behind a holder is attributed once: to the first less important one in the
+//! chain, the first that a governor could act on.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ fn behind(ledger: &Ledger, proposals: &Proposals) -> Behind {
             Some(HolderState::Thought) => &mut behind.thought,
             Some(HolderState::Ran) => &mut behind.ran,
             Some(HolderState::Disk | HolderState::Other) => &mut behind.disk,
-            // Behind its own kind, or behind what a governor never touches.
+            // Behind important work, or behind a session that a governor never touches.
             Some(HolderState::Prepared | HolderState::Unseen) | None => continue,
         } += *time;
     }
@@ -88,12 +89,12 @@ pub fn effect(ledger: &Ledger, proposals: &Proposals) -> Effect {
     Effect { important_s: response_s, important_lock_s: behind.explained.as_secs_f64(), levers, summary }
 }
 
-/// Time that important work waited for a core, as far as other work ran meanwhile; `None` if it cannot be seen.
+/// Time that important work waited for a core while other work ran; `None` if it is not visible.
 fn core_wait(ledger: &Ledger, proposals: &Proposals, important: &Bucket) -> Option<f64> {
     let waited_s = important.running.as_secs_f64() * important.core_wait_share()?;
     let all = ledger.sum(|_| true);
     let others = ledger.sum(|key| proposals.standing(*key) != Standing::Important);
-    // It waited for whoever was on the cores; only the part of others can be taken from it.
+    // It waited for all work on the cores, but a governor can only take the part of other work from it.
     let on_core = all.on_core.as_secs_f64();
     let of_others = if on_core > 0.0 { others.on_core.as_secs_f64() / on_core } else { 0.0 };
     Some(waited_s * of_others)
@@ -204,7 +205,7 @@ mod tests {
     fn waiting_for_cores_counts_as_far_as_others_ran() {
         let ledger = ledger(Doing::Running);
         let effect = effect(&ledger, &Proposals::of(&ledger));
-        // It ran for 5 s, three quarters of that waiting for a core, of which others had three quarters.
+        // It ran for 5 s and waited for a core during three quarters of that; others used three quarters of the cores.
         assert!((effect.levers[4].upper_bound_s.unwrap() - 5.0 * 0.75 * 0.75).abs() < 0.03, "{effect:?}");
     }
 

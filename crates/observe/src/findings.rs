@@ -1,4 +1,4 @@
-//! From everything that was seen to the results.
+//! From all observations to the results.
 
 mod locks;
 
@@ -22,14 +22,14 @@ use crate::snapshot::StatementCounter;
 /// Statements that are listed; the rest is in the sums.
 const STATEMENTS_MAX: usize = 50;
 
-/// Everything that was seen and noted.
+/// Everything that was observed.
 #[derive(Debug)]
 pub struct Seen<'a> {
-    /// What the looks add up to; finished.
+    /// The sums of all looks; finished.
     pub ledger: &'a Ledger,
-    /// What the server counted.
+    /// The counts of the server.
     pub counted: &'a Counted,
-    /// Texts of statements by the server's numbers, for those that no session was seen in.
+    /// Texts of statements by the server's numbers, for those that were observed in no session.
     pub texts: &'a BTreeMap<i64, Vec<u8>>,
     /// When it began, UTC.
     pub started: String,
@@ -37,9 +37,9 @@ pub struct Seen<'a> {
     pub ended: Ended,
     /// The server.
     pub server: ServerFacts,
-    /// What could not be seen.
+    /// Data that were not visible.
     pub missing: Vec<Missing>,
-    /// What looking took.
+    /// The cost of looking.
     pub looking: Looking,
 }
 
@@ -83,13 +83,14 @@ pub fn findings(seen: Seen<'_>) -> Observation {
     }
 }
 
-/// The largest first; of equals, in the order that they had.
+/// The largest first; equals keep their order.
 fn sorted<T>(mut all: Vec<T>, size: impl Fn(&T) -> f64) -> Vec<T> {
     all.sort_by(|one, other| size(other).total_cmp(&size(one)));
     all
 }
 
-/// A bucket as a part of everything. Waiting for a core is taken from everybody's ratio where a group was seen too briefly.
+/// A bucket as a part of the whole. If too little of a group was observed, its core wait uses the ratio of all
+/// sessions.
 fn part(name: &str, bucket: &Bucket, all: &Bucket, elapsed: Duration) -> Part {
     let response_s = bucket.response().as_secs_f64();
     let all_s = all.response().as_secs_f64();
@@ -140,7 +141,7 @@ fn statements(seen: &Seen<'_>, all: &Bucket) -> Vec<StatementPart> {
     parts
 }
 
-/// Counters of statements, of all users and databases together.
+/// Counters of statements, summed over all users and databases.
 fn by_query_id(counted: &Counted) -> BTreeMap<i64, StatementCounter> {
     let mut sums: BTreeMap<i64, StatementCounter> = BTreeMap::new();
     for (key, counter) in counted.statements().unwrap_or_default() {
@@ -279,7 +280,7 @@ fn warnings(seen: &Seen<'_>, all: &Bucket) -> Vec<String> {
     warnings
 }
 
-/// How a login and a statement are shown.
+/// The displayed text of a statement.
 fn statement_text(identity: &Identity, statement: StatementId) -> String {
     identity.statements()[statement].text.clone().unwrap_or_default()
 }

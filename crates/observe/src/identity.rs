@@ -1,4 +1,4 @@
-//! Logins and statements by number, so that what is counted for each is small.
+//! Logins and statements by number, which keeps the data for each small.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -20,20 +20,21 @@ const TEXTS_MAX: usize = 4_096;
 /// A statement: all texts that differ in their values only.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statement {
-    /// The server's number; `None` if the server computes none.
+    /// The server's query id; `None` if the server computes none.
     pub query_id: Option<i64>,
-    /// Our number, by which rules of a governor name it; `None` if the text was not seen, or only its beginning.
+    /// Our fingerprint, by which rules of a governor name it; `None` if the text was not visible, or only its
+    /// beginning.
     pub fingerprint: Option<u64>,
-    /// Its text without values; `None` if it was not seen.
+    /// Its text without values; `None` if it was not visible.
     pub text: Option<String>,
 }
 
-/// What tells statements apart.
+/// The key that distinguishes statements.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     QueryId(i64),
     Fingerprint(u64),
-    /// Neither a number nor a text was seen.
+    /// Neither a query id nor a text was visible.
     Unseen,
     Rest,
 }
@@ -46,7 +47,7 @@ pub struct Identity {
     statements: Vec<Statement>,
     statement_ids: BTreeMap<Key, StatementId>,
     by_text: HashMap<Text, StatementId>,
-    /// The statement of each process, with its beginning: its text is shown once.
+    /// The statement of each process, with its start: the server returns its text only once.
     current: BTreeMap<i32, (Option<i64>, StatementId)>,
 }
 
@@ -61,7 +62,7 @@ impl Identity {
         &self.statements
     }
 
-    /// The statement with the server's number.
+    /// The statement with the server's query id.
     pub(crate) fn statement_of_query_id(&self, query_id: i64) -> Option<&Statement> {
         self.statement_ids.get(&Key::QueryId(query_id)).map(|id| &self.statements[*id])
     }
@@ -114,8 +115,8 @@ impl Identity {
         id
     }
 
-    /// The statement with the server's number. A statement has none yet while it is parsed, so that one may be known by its
-    /// fingerprint already; texts of several numbers may have one fingerprint, of which the first number gets it.
+    /// The statement with the server's query id. While a statement is parsed it has none yet, so it may already be
+    /// known by its fingerprint. Texts with several query ids may share a fingerprint; the first id gets it.
     fn statement_of(&mut self, query_id: i64, text: Option<&Text>) -> StatementId {
         let key = Key::QueryId(query_id);
         let known = self.statement_ids.get(&key).copied();
@@ -165,7 +166,7 @@ impl Identity {
     }
 }
 
-/// A text without values; of one that is cut, the end is not certain.
+/// A text without values. If the server cut it, its end is uncertain.
 fn readable(text: &Text) -> String {
     let cut = if text.is_cut { " …" } else { "" };
     normalised(&text.bytes) + cut

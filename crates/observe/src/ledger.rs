@@ -1,7 +1,7 @@
-//! What the looks add up to.
+//! The sums of all looks.
 //!
-//! The time between two looks counts for what the second one shows: of many looks at moments that no session knows, the sum is the
-//! time that sessions spent so, whatever the distance between looks. Nothing here reads a clock.
+//! The time between two looks counts for the state in the second one. Over many looks at moments that are independent
+//! of the sessions, the sum is the time that sessions spent in that state, at any interval. Nothing here reads a clock.
 
 mod lock_waits;
 mod transactions;
@@ -18,29 +18,29 @@ pub use self::transactions::{IdleInTransaction, Transactions};
 use crate::identity::{Identity, LoginId, StatementId};
 use crate::snapshot::{Look, Session};
 
-/// Where response time went, by sampling, and what was seen of transactions.
+/// Where response time went, by sampling, and facts about transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Bucket {
     /// On a core or waiting for one.
     pub running: Duration,
     /// Waiting for a lock.
     pub lock: Duration,
-    /// Waiting for the disk, or behind somebody who does.
+    /// Waiting for the disk, or behind a process that does.
     pub disk: Duration,
     /// Waiting for the client within a transaction, or for it to take or send data.
     pub client: Duration,
     /// Anything else: latches, timers, other processes.
     pub other: Duration,
-    /// What the scheduler gave its processes while they were seen: on a core.
+    /// Time that the scheduler gave its processes while they were observed: on a core.
     pub on_core: Duration,
     /// The same: runnable, waiting for a core.
     pub for_core: Duration,
-    /// Different transactions that were seen. A count.
+    /// Different transactions that were observed. A count.
     pub transactions: usize,
     /// Time in transactions, lock waits left out.
     pub in_transactions: Duration,
-    /// Of that, in transactions that worked for long; time before it showed is put down to the statement at which it did.
-    /// By each of the limits of what is long.
+    /// Of that, in long transactions; time before a transaction became long counts for the statement at which it did.
+    /// By each of the limits for long transactions.
     pub in_long: [Duration; LONG.len()],
     /// Of the time in transactions, that in transactions of one statement.
     pub in_single: Duration,
@@ -77,7 +77,7 @@ impl Bucket {
         } += time;
     }
 
-    /// The share of running time that was spent waiting for a core; `None` if the scheduler was not seen at it.
+    /// The share of running time that was spent waiting for a core; `None` if the scheduler's times were not visible.
     pub fn core_wait_share(&self) -> Option<f64> {
         let seen = (self.on_core + self.for_core).as_secs_f64();
         (seen > 0.0).then(|| self.for_core.as_secs_f64() / seen)
@@ -93,7 +93,7 @@ pub struct Concurrency {
     pub most: usize,
 }
 
-/// Everything that was seen.
+/// Everything that was observed.
 #[derive(Debug, Default)]
 pub struct Ledger {
     /// Logins and statements.
@@ -102,7 +102,7 @@ pub struct Ledger {
     pub buckets: BTreeMap<(LoginId, StatementId), Bucket>,
     /// Sessions at once, by login.
     pub concurrency: BTreeMap<LoginId, Concurrency>,
-    /// Who waited behind whom.
+    /// Which sessions waited behind which.
     pub lock_waits: LockWaits,
     /// Transactions that wait for their clients, and the age of open ones.
     pub transactions: Transactions,
@@ -118,7 +118,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Takes a look.
+    /// Adds a look.
     pub fn take(&mut self, look: &Look) {
         self.looks += 1;
         let time = self.last_at.map_or(Duration::ZERO, |last| look.at.saturating_sub(last));
@@ -160,19 +160,19 @@ impl Ledger {
         }
     }
 
-    /// Sessions come and go; what is known of those that are gone is dropped now and then.
+    /// Drops data about ended sessions from time to time.
     fn forget(&mut self, look: &Look) {
         let there: Vec<i32> = look.sessions.iter().map(|session| session.process).collect();
         self.identity.keep_processes(|process| there.contains(&process));
         self.times.retain(|process, _| there.contains(process));
     }
 
-    /// Everything of a login.
+    /// The sum over a login.
     pub fn of_login(&self, login: LoginId) -> Bucket {
         self.sum(|(of, _)| *of == login)
     }
 
-    /// Everything that is chosen.
+    /// The sum over the chosen keys.
     pub fn sum(&self, is_meant: impl Fn(&(LoginId, StatementId)) -> bool) -> Bucket {
         let mut sum = Bucket::default();
         self.buckets.iter().filter(|(key, _)| is_meant(key)).for_each(|(_, bucket)| sum.add(bucket));
@@ -183,7 +183,7 @@ impl Ledger {
 /// Looks between two clean-ups.
 const FORGET_EVERY: usize = 1_000;
 
-/// Puts down what a session did. One that waits for its parallel workers does what they do.
+/// Records a session's state. For a session that waits for its parallel workers, their states count.
 fn spread(bucket: &mut Bucket, session: &Session, workers: &[&Session], time: Duration) {
     if session.doing != Doing::Other || workers.is_empty() {
         bucket.add_time(session.doing, time);
@@ -191,7 +191,7 @@ fn spread(bucket: &mut Bucket, session: &Session, workers: &[&Session], time: Du
     }
     let part = time / u32::try_from(workers.len()).unwrap_or(u32::MAX);
     workers[1..].iter().for_each(|worker| bucket.add_time(worker.doing, part));
-    // The first gets what the division leaves, so that nothing is lost.
+    // The first worker gets the remainder of the division, so that nothing is lost.
     bucket.add_time(workers[0].doing, time - part * (workers.len() as u32 - 1));
 }
 

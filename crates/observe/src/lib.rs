@@ -1,10 +1,12 @@
-//! A look at a live PostgreSQL server: where response time goes, who waits behind whom, and what a governor would change.
+//! A look at a live PostgreSQL server: where response time goes, which sessions block which, and what a governor would
+//! change.
 //!
-//! Nothing is installed and nothing is changed: one connection, read-only, asks the server's statistics. In reading order:
-//! [`observe`](mod@observe) has the clock and drives everything, `server` asks, `snapshot` is what one look shows, `ledger` adds looks up with
-//! `lock_graph`, which says who waits for whom; `counted` is what the server counts itself. `findings` makes [`results`] of all of
-//! it, with `classes` and `effect` for what a governor would change; [`summary`], `report` and [`settings_file`] write them down.
-//! Everything but `server` and `observe` is pure, and tested on made-up snapshots.
+//! It installs nothing and changes nothing: one read-only connection queries the server's statistics. In reading order:
+//! [`observe`](mod@observe) has the clock and drives everything, `server` runs the queries, and `snapshot` is the
+//! result of one look. `ledger` adds up looks with the help of `lock_graph`, which finds the sessions that block each
+//! other; `counted` has the server's own counts. `findings` turns all of it into [`results`], with `classes` and
+//! `effect` for what a governor would change; [`summary`], `report` and [`settings_file`] write them. Everything except
+//! `server` and `observe` is pure, and tested on simulated snapshots.
 
 mod classes;
 mod counted;

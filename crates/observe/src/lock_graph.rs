@@ -1,14 +1,15 @@
-//! Who waits for whom, from rows of `pg_locks`.
+//! Which process waits for which, from rows of `pg_locks`.
 //!
-//! `pg_blocking_pids` would say it, too, but keeps everybody from the lock table while it answers, once for each process asked
-//! about. One read of `pg_locks` is enough for all of them. A process waits for those who hold the object in a mode that conflicts
-//! with the mode it asks for, and for those who asked earlier in such a mode.
+//! `pg_blocking_pids` would show it, too, but blocks the whole lock table while it answers, once for each process in
+//! question. One read of `pg_locks` is enough for all of them. A process waits for the holders of the object in a mode
+//! that conflicts with its requested mode, and for earlier requests in such a mode.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::snapshot::LockRow;
 
-/// The modes of PostgreSQL's locks, weakest first, with the places of those that each conflicts with (manual, 13.3).
+/// The modes of PostgreSQL's locks, weakest first, with the indexes of the modes that conflict with each (manual,
+/// 13.3).
 const MODES: [(&str, &[usize]); 8] = [
     ("AccessShareLock", &[7]),
     ("RowShareLock", &[6, 7]),
@@ -20,14 +21,14 @@ const MODES: [(&str, &[usize]); 8] = [
     ("AccessExclusiveLock", &[0, 1, 2, 3, 4, 5, 6, 7]),
 ];
 
-/// What a process waits for.
+/// The lock wait of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wait {
-    /// Whom: those who hold it first, then those who wait before; each once. 0 stands for a prepared transaction.
+    /// The processes that it waits for: holders first, then earlier waiters; each once. 0 is a prepared transaction.
     pub blockers: Vec<i32>,
     /// The kind of object, as `pg_locks` calls it.
     pub kind: String,
-    /// The table, where it is known.
+    /// The table, if known.
     pub table: Option<String>,
     /// When it began, microseconds since 1970 on the server's clock.
     pub began_us: Option<i64>,
@@ -35,19 +36,20 @@ pub struct Wait {
 
 fn conflicts(asked: &str, other: &str) -> bool {
     let place = |mode: &str| MODES.iter().position(|(name, _)| *name == mode);
-    // Predicate locks (SIReadLock), and modes that are not known, make nobody wait.
+    // Predicate locks (SIReadLock), and modes that are not known, block no process.
     place(asked).zip(place(other)).is_some_and(|(asked, other)| MODES[asked].1.contains(&other))
 }
 
-/// What each process waits for. `leader` is whom a parallel worker works for: processes of one leader do not wait for each other,
-/// and stand as their leader here.
+/// The wait of each process. `leader` maps parallel workers to their leaders: processes of one leader do not wait for
+/// each other, and are represented by their leader here.
 pub fn waits(rows: &[LockRow], leader: &BTreeMap<i32, i32>) -> BTreeMap<i32, Wait> {
     let head = |process: i32| leader.get(&process).copied().unwrap_or(process);
     let mut of_object: BTreeMap<&str, Vec<&LockRow>> = BTreeMap::new();
     for row in rows {
         of_object.entry(&row.object).or_default().push(row);
     }
-    // A parallel worker may show the relation that its leader waits for, too; the table of a row lock is in another row.
+    // A parallel worker may show the relation that its leader waits for, too; the table of a row lock is in another
+    // row.
     let mut tables: BTreeMap<i32, &str> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.kind == "tuple") {
         tables.extend(row.table.as_deref().map(|table| (head(row.process), table)));
@@ -75,8 +77,8 @@ pub fn waits(rows: &[LockRow], leader: &BTreeMap<i32, i32>) -> BTreeMap<i32, Wai
     found
 }
 
-/// A chain from one who waits to one who waits for nobody: at each step the first blocker that is not in the chain yet. A chain
-/// that ends in a circle ends before its first repetition. The waiter comes first.
+/// A chain from a waiter to a process that waits for none: at each step the first blocker that is not in the chain yet.
+/// A chain that ends in a circle ends before its first repetition. The waiter comes first.
 pub fn chain(waits: &BTreeMap<i32, Wait>, waiter: i32) -> Vec<i32> {
     let mut chain = vec![waiter];
     let mut at = waiter;
@@ -112,7 +114,8 @@ mod tests {
 
     #[test]
     fn a_hot_row_is_a_queue_behind_its_holder() {
-        // 1 has changed the row; 2 is next in line (it holds the row's lock and waits for the transaction of 1); 3 waits for 2.
+        // 1 has changed the row; 2 is next in line (it holds the row's lock and waits for the transaction of 1); 3
+        // waits for 2.
         let rows = [
             row(1, "transactionid/700", "Exclusive", "held"),
             row(2, "transactionid/700", "Share", "since 10"),

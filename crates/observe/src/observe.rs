@@ -1,4 +1,4 @@
-//! The observation itself: it has the clock and the connection, and hands what it sees to the ledger.
+//! The observation itself: it has the clock and the connection, and passes the looks to the ledger.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,25 +20,25 @@ pub use crate::server::ObserveError;
 use crate::server::Server;
 use crate::snapshot::Look;
 
-/// How long an observation takes if nobody says otherwise.
+/// The default length of an observation, in seconds.
 pub const SECONDS_DEFAULT: f64 = 300.0;
 
-/// The longest sleep before the flag that ends everything is looked at.
+/// The longest sleep before `stop` is checked.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Counters are read this often, and at both ends; from one reading to the next changes of plans are seen.
+/// Counters are read this often, and at both ends; changes of plans are detected between two readings.
 const COUNTERS_EVERY: Duration = Duration::from_secs(30);
 
-/// Looks in a row that the server may refuse.
+/// Consecutive looks that the server may refuse.
 const REFUSALS_MAX: usize = 5;
 
-/// Statements whose text is asked for at the end.
+/// Statements whose text is requested at the end.
 const TEXTS_MAX: usize = 50;
 
-/// How an observation goes, for those who wait for it.
+/// The progress of an observation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress {
-    /// The time that has gone by.
+    /// The elapsed time.
     pub elapsed: Duration,
     /// Looks so far.
     pub looks: usize,
@@ -46,7 +46,7 @@ pub struct Progress {
     pub in_progress: usize,
 }
 
-/// Observes a server for a time, or until `stop` is set, or until the server is lost. `progress` is called about once a second.
+/// Observes a server for a time, or until `stop` is set or the server is lost. Calls `progress` about once per second.
 pub fn observe(
     url: &ServerUrl,
     time: Duration,
@@ -62,7 +62,7 @@ pub fn observe(
     Ok(watcher.finish(url, started, ended))
 }
 
-/// A server and everything seen of it.
+/// A server and the observations of it.
 #[derive(Debug)]
 struct Watcher {
     server: Server,
@@ -90,12 +90,12 @@ impl Watcher {
         }
     }
 
-    /// Looks until the end, and says why it came.
+    /// Looks until the end, and returns its reason.
     fn run(&mut self, time: Duration, stop: &AtomicBool, progress: &mut dyn FnMut(Progress)) -> Ended {
         let (mut told, mut refusals) = (Duration::ZERO, 0);
         loop {
             if let Some(ended) = self.wait(time, stop) {
-                // What was counted up to here. A server that is lost at the last moment has told enough.
+                // The final counts. A server that is lost at the last moment has shown enough.
                 return match self.look().and_then(|()| self.counters()) {
                     Err(WireError::Lost(why)) => Ended::ServerLost(why),
                     _ => ended,
@@ -121,7 +121,7 @@ impl Watcher {
         }
     }
 
-    /// Waits until the next look is due; why there is none, if so.
+    /// Waits until the next look is due; returns the reason if there is none.
     fn wait(&self, time: Duration, stop: &AtomicBool) -> Option<Ended> {
         let began = self.began.elapsed();
         let due = began + self.pace.pause(began, self.cost.spent());
@@ -140,7 +140,7 @@ impl Watcher {
         }
     }
 
-    /// One look, at locks, too, if somebody waits for one and that may be asked.
+    /// One look; also at locks, if a session waits for one and locks may be read now.
     fn look(&mut self) -> Result<(), WireError> {
         let at = self.began.elapsed();
         let looked = self.server.look(at);
@@ -156,7 +156,7 @@ impl Watcher {
             match locks {
                 Ok(locks) => look.locks = Some(locks),
                 Err(WireError::Lost(why)) => return Err(WireError::Lost(why)),
-                // The sessions were seen all the same.
+                // The sessions were observed all the same.
                 Err(_) => {}
             }
         }
@@ -204,7 +204,7 @@ impl Watcher {
         })
     }
 
-    /// Texts of statements that were counted and in which no session was seen, or not with its text.
+    /// Texts of statements that were counted but observed in no session, or not with their text.
     fn texts(&mut self) -> BTreeMap<i64, Vec<u8>> {
         let has_text =
             |id: i64| self.ledger.identity.statement_of_query_id(id).is_some_and(|statement| statement.text.is_some());
@@ -228,7 +228,7 @@ fn own_cost() -> Missing {
     }
 }
 
-/// What looking has cost so far.
+/// The cost of looking so far.
 #[derive(Debug, Clone, Copy)]
 struct Cost {
     own: Duration,
@@ -248,7 +248,7 @@ impl Cost {
         self.own + self.server
     }
 
-    /// What was spent since the last accounting; where the server's part cannot be seen, the time since `asked`.
+    /// The cost since the last accounting. If the server's part is not visible, the time since `asked` counts.
     fn of(&mut self, server: &Server, asked: Duration, began: Instant) -> Duration {
         let thread = thread_cpu();
         let own = thread.saturating_sub(self.thread);
@@ -256,7 +256,7 @@ impl Cost {
         let process = server.own_times().map(|times| times.run);
         let of_server = match (process, self.process) {
             (Some(now), Some(then)) => now.saturating_sub(then),
-            // A server that is gone has cost nothing more.
+            // A lost server has no further cost.
             (None, Some(_)) => Duration::ZERO,
             _ => began.elapsed().saturating_sub(asked),
         };
@@ -267,7 +267,7 @@ impl Cost {
     }
 }
 
-/// CPU time of this thread, which does everything that an observation does.
+/// CPU time of this thread, which does all the work of an observation.
 fn thread_cpu() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }

@@ -1,36 +1,36 @@
 //! How long to wait between two looks, so that looking costs less than a share of one core.
 //!
-//! What everything has cost since the beginning is kept below a share of the time that has gone by, the next look included. Looks
-//! that cost more are therefore farther between, and one costly question, such as for all statements, is paid for by a pause.
+//! The total cost since the beginning, the next look included, is kept below a share of the elapsed time. Costlier
+//! looks are therefore less frequent, and one costly query, such as for all statements, is followed by a pause.
 
 use std::time::Duration;
 
-/// What looking may cost, as a share of one core.
+/// The most that looking may cost, as a share of one core.
 pub const BOUND: f64 = 0.01;
 
-/// What is aimed at: below the bound, since what the next look costs is an estimate.
+/// The cost aimed at: below the bound, because the cost of the next look is an estimate.
 const AIM: f64 = 0.008;
 
-/// The shortest time between two looks: more would show nothing that matters.
+/// The shortest time between two looks: shorter ones would show nothing that matters.
 const INTERVAL_LEAST: Duration = Duration::from_millis(10);
 
 /// Weight of the last cost in the estimate of the next one.
 const WEIGHT: f64 = 0.2;
 
-/// How fast to look.
+/// The pace of looks.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// An estimate of what a look costs, CPU seconds.
+    /// An estimate of the cost of a look, CPU seconds.
     look_s: f64,
-    /// The same for a look at locks, beyond that.
+    /// The additional cost of a look at locks.
     locks_s: f64,
-    /// When locks may be asked for again, since the beginning.
+    /// When locks may be read again, since the beginning.
     locks_next: Duration,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        // Before anything is known: more than a look at a small server costs.
+        // At first, more than the cost of a look at a small server.
         Pace { look_s: 200e-6, locks_s: 200e-6, locks_next: Duration::ZERO }
     }
 }
@@ -41,23 +41,23 @@ impl Pace {
         self.look_s += WEIGHT * (cost.as_secs_f64() - self.look_s);
     }
 
-    /// Asking for locks has cost this much and was over `at`.
+    /// Reading locks has cost this much and was over `at`.
     pub(crate) fn note_locks(&mut self, at: Duration, cost: Duration) {
         self.locks_s += WEIGHT * (cost.as_secs_f64() - self.locks_s);
-        // At most half of the aim goes to locks, however many sessions wait: reading them keeps others from the lock table.
+        // At most half of the aim goes to locks, however many sessions wait: reading them blocks the lock table.
         self.locks_next = at + Duration::from_secs_f64((2.0 * self.locks_s / AIM).max(INTERVAL_LEAST.as_secs_f64()));
     }
 
-    /// Whether locks may be asked for at this moment.
+    /// Whether locks may be read at this moment.
     pub(crate) fn may_ask_for_locks(&self, at: Duration) -> bool {
         at >= self.locks_next
     }
 
-    /// How long to wait `at` a moment by which looking has cost `spent` in all.
+    /// How long to wait `at` a moment by which the total cost is `spent`.
     pub fn pause(&self, at: Duration, spent: Duration) -> Duration {
         let due_s = (spent.as_secs_f64() + self.look_s) / AIM - at.as_secs_f64();
         let own_s = self.look_s / AIM;
-        // After a costly question there is a debt; it is paid back within a few looks, not by one long silence.
+        // The cost of a costly query is made up over a few looks, not by one long pause.
         let paid_s = due_s.clamp(own_s, 4.0 * own_s + 1.0);
         Duration::from_secs_f64(paid_s).max(INTERVAL_LEAST)
     }
@@ -67,7 +67,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Looks for a minute, each look costing so much; the share of a core and the number of looks.
+    /// Simulates a minute of looks with these costs; returns the share of a core and the number of looks.
     fn minute(start: Duration, look: Duration, locks: Option<Duration>) -> (f64, usize) {
         let (mut pace, mut at, mut spent, mut looks) = (Pace::default(), Duration::ZERO, start, 0);
         while at < Duration::from_secs(60) {

@@ -1,6 +1,6 @@
 //! The report: one HTML file that opens from disk, prints, and needs neither network nor scripts.
 //!
-//! It has the style sheet of the reports of experiments. [`maud`] escapes every value that is put in, and a content security policy
+//! It uses the style sheet of the reports of experiments. [`maud`] escapes every value, and a content security policy
 //! lets no script run at all.
 
 mod parts;
@@ -13,8 +13,8 @@ use parts::{classes, counted, governor, locks, missing, times};
 
 const STYLE: &str = include_str!("../../../web/dist/report.css");
 
-/// What the sheet does not have: bars of shares that are drawn without a script, words that wrap, so that no figure is out of sight for
-/// the length of a name, and a shadow where a table goes on beyond the edge of a narrow window.
+/// Styles that the sheet lacks: bars of shares that need no script, words that wrap, so that a long name does not push
+/// figures out of sight, and a shadow where a table continues beyond the edge of a narrow window.
 const OWN_STYLE: &str = ".share{display:flex;height:16px;min-width:120px;border-radius:3px;overflow:hidden}\
     .share span{display:block;height:100%}td.words ol{margin:0;padding-left:18px}\
     thead th,tbody th,tbody td:not(.n){white-space:normal;overflow-wrap:break-word}tbody td.n{white-space:nowrap}\
@@ -124,7 +124,7 @@ mod tests {
         let mut parts = page.split("<meta ");
         let first = parts.next().unwrap_or_default().to_owned();
         let xml = parts.fold(first, |page, part| page + "<meta " + &part.replacen('>', "/>", 1));
-        // A terminal's escape is a character that XML does not have; a browser shows nothing for it.
+        // A terminal's escape is a character that XML does not allow; a browser shows nothing for it.
         let xml = xml.replace('\x1b', "");
         let document = Document::parse(&xml).unwrap_or_else(|error| panic!("{error}"));
         for link in document.descendants().filter_map(|node| node.attribute("href")) {

@@ -1,6 +1,7 @@
-//! What an observation found, as it is written to `results.json`.
+//! The results of an observation, as they are written to `results.json`.
 //!
-//! Times are seconds, rates are per second. What could not be seen is null, and [`Observation::missing`] says why.
+//! Times are seconds, rates are per second. A value that was not visible is null, and [`Observation::missing`] says
+//! why.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +11,10 @@ pub use crate::snapshot::Login;
 
 /// The version of this format.
 pub const FORMAT: u32 = 1;
-/// What tells such a file from the results of an experiment.
+/// The mark that distinguishes such a file from the results of an experiment.
 pub const KIND: &str = "observation";
 
-/// What an observation found.
+/// The results of an observation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
     /// [`KIND`].
@@ -30,11 +31,11 @@ pub struct Observation {
     pub ended: Ended,
     /// The server.
     pub server: ServerFacts,
-    /// What could not be seen.
+    /// Data that were not visible, and why.
     pub missing: Vec<Missing>,
-    /// What looking took.
+    /// The cost of looking.
     pub looking: Looking,
-    /// Where response time went, of everybody.
+    /// Where response time went, for all sessions.
     pub time: Part,
     /// The same by user; the largest first, as in all lists.
     pub users: Vec<Part>,
@@ -44,7 +45,7 @@ pub struct Observation {
     pub databases: Vec<Part>,
     /// The same by statement.
     pub statements: Vec<StatementPart>,
-    /// Who waited behind whom.
+    /// Which sessions waited behind which.
     pub locks: Locks,
     /// Transactions that waited for their clients, by login.
     pub idle_in_transaction: Vec<Idle>,
@@ -58,7 +59,7 @@ pub struct Observation {
     pub classes: Vec<ProposedClass>,
     /// What a governor would change for important work.
     pub governor: Effect,
-    /// What a reader must know.
+    /// Warnings for the reader.
     pub warnings: Vec<String>,
 }
 
@@ -66,34 +67,34 @@ pub struct Observation {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "how", content = "why", rename_all = "snake_case")]
 pub enum Ended {
-    /// Its time was over.
+    /// The time had elapsed.
     InTime,
     /// Ctrl-C, or a signal.
     Interrupted,
-    /// The server was lost, or refused to go on.
+    /// The server was lost, or refused further looks.
     ServerLost(String),
 }
 
 /// The server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerFacts {
-    /// How it was reached, without the password.
+    /// The URL by which it was reached, without the password.
     pub url: String,
-    /// Its version as it calls it.
+    /// Its version in its own words.
     pub version: String,
-    /// The role that asked.
+    /// The role of the observer.
     pub role: String,
-    /// The database that was connected to.
+    /// The database of the connection.
     pub database: String,
-    /// Whether its processes were seen on this machine.
+    /// Whether its processes were visible on this machine.
     pub on_this_machine: bool,
     /// Whether it is a standby.
     pub standby: bool,
-    /// Cores of this machine, if it is the server's.
+    /// Cores of this machine, if the server runs on it.
     pub cores: Option<usize>,
 }
 
-/// What looking took.
+/// The cost of looking.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Looking {
     /// Looks at sessions.
@@ -102,17 +103,18 @@ pub struct Looking {
     pub lock_looks: usize,
     /// Mean time between two looks at sessions.
     pub interval_s: Option<f64>,
-    /// CPU time here.
+    /// CPU time of this process.
     pub own_cpu_s: f64,
-    /// CPU time of the server's process that answered; where that cannot be seen, the time until answers came, which is more.
+    /// CPU time of the server's process that answered; if that is not visible, the time until answers came, which is
+    /// more.
     pub server_cpu_s: f64,
     /// Whether the server's part was measured, and not taken from the time until answers came.
     pub server_cpu_measured: bool,
-    /// Both together as a share of one core.
+    /// Both times together as a share of one core.
     pub share_of_a_core: f64,
-    /// What that is held below.
+    /// The upper bound of that share.
     pub bound: f64,
-    /// Sessions of which this role may see no more than that they are there, at the end.
+    /// Sessions whose activity this role may not see, at the end.
     pub unseen_sessions: usize,
 }
 
@@ -121,11 +123,11 @@ pub struct Looking {
 pub struct Share {
     /// On a core; with `core_wait` null, also waiting for one.
     pub running: f64,
-    /// Waiting for a core; null where the scheduler's times cannot be seen.
+    /// Waiting for a core; null if the scheduler's times are not visible.
     pub core_wait: Option<f64>,
     /// Waiting for a lock.
     pub lock: f64,
-    /// Waiting for the disk, or behind somebody who does.
+    /// Waiting for the disk, or behind a process that does.
     pub disk: f64,
     /// Waiting for the client: within a transaction, or to take or send data.
     pub client: f64,
@@ -140,7 +142,7 @@ pub struct Part {
     pub name: String,
     /// Its response time: of all sessions together.
     pub response_s: f64,
-    /// Of everybody's.
+    /// Its part of the response time of all sessions.
     pub of_all: f64,
     /// Sessions in progress at once, in the mean.
     pub in_progress: f64,
@@ -151,81 +153,81 @@ pub struct Part {
 /// Response time of a statement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatementPart {
-    /// Its time; the name is its text without values, empty if that was not seen.
+    /// Its time; the name is its text without values, empty if that was not visible.
     #[serde(flatten)]
     pub part: Part,
-    /// The server's number; null if it computes none.
+    /// The server's query id; null if it computes none.
     pub query_id: Option<i64>,
-    /// The number by which a rule of a governor names it; null if its whole text was not seen.
+    /// The number by which a rule of a governor names it; null if its whole text was not visible.
     pub fingerprint: Option<String>,
     /// Calls per second, by `pg_stat_statements`; null without it.
     pub calls_per_s: Option<f64>,
-    /// Mean time of a call, by the same, waits for locks included.
+    /// Mean time of a call, from the same source, waits for locks included.
     pub mean_s: Option<f64>,
-    /// Rows per call, by the same.
+    /// Rows per call, from the same source.
     pub rows_per_call: Option<f64>,
 }
 
-/// Who waited behind whom.
+/// Which sessions waited behind which.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Locks {
     /// Time that sessions waited for locks.
     pub waited_s: f64,
-    /// Of that, the time of which it was seen behind whom.
+    /// Of that, the time for which the chain was visible.
     pub explained_s: f64,
-    /// Waits that were seen; shorter ones than the time between two looks are missed.
+    /// Waits that were observed; those shorter than the time between two looks may be missed.
     pub waits: usize,
     /// The longest of them.
     pub longest_s: f64,
-    /// Who was at the ends of the chains.
+    /// The sessions at the ends of the chains.
     pub blockers: Vec<Blocker>,
     /// The chains.
     pub chains: Vec<Chain>,
-    /// What was waited for.
+    /// The objects of the waits.
     pub objects: Vec<Object>,
 }
 
-/// Someone at whose end a chain of waits was.
+/// A session at the end of a chain of waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Blocker {
-    /// Who, and in which statement; of one that thought, the last one before.
+    /// The session and its statement; for one that thought, the previous statement.
     #[serde(flatten)]
     pub who: Who,
-    /// Waiting time of all that waited behind it.
+    /// Waiting time of all sessions behind it.
     pub blocked_s: f64,
-    /// Of all explained waiting time.
+    /// Its part of all explained waiting time.
     pub of_explained: f64,
-    /// What it did meanwhile: parts of 1.
+    /// What it did in that time: parts of 1.
     pub did: Vec<(HolderState, f64)>,
-    /// The longest chain behind it. A count of those who waited one behind the other.
+    /// The length of the longest chain behind it. A count of waiters.
     pub depth: usize,
 }
 
-/// Somebody in a chain.
+/// A session in a chain.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Who {
-    /// Whose session it is; the user is `(not visible)` if it was not seen.
+    /// Its login; the user is `(not visible)` if the login was not visible.
     #[serde(flatten)]
     pub login: Login,
-    /// The statement without values; empty if it was not seen.
+    /// The statement without values; empty if it was not visible.
     pub statement: String,
 }
 
 /// A chain of waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Chain {
-    /// From the one that waits to the one that all wait for, each with what it did.
+    /// From the waiter to the session for which all others wait, each with its state.
     pub links: Vec<(Who, HolderState)>,
-    /// Time of the first one.
+    /// Waiting time of the first session.
     pub waited_s: f64,
 }
 
-/// Something that was waited for.
+/// An object that sessions waited for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Object {
-    /// Its kind as `pg_locks` calls it.
+    /// Its kind as named in `pg_locks`.
     pub kind: String,
-    /// Its table, where it is known.
+    /// Its table, if known.
     pub table: Option<String>,
     /// Waiting time.
     pub waited_s: f64,
@@ -234,7 +236,7 @@ pub struct Object {
 /// Transactions of a login that waited for their clients.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Idle {
-    /// Who does it.
+    /// The login.
     #[serde(flatten)]
     pub login: Login,
     /// Time of all of them.
@@ -243,11 +245,11 @@ pub struct Idle {
     pub longest_s: f64,
     /// The most at once.
     pub most: usize,
-    /// Waiting time of others behind them.
+    /// Waiting time of other sessions behind them.
     pub blocked_s: f64,
 }
 
-/// What a database did.
+/// The throughput of a database.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
     /// The database.
@@ -267,13 +269,13 @@ pub struct Throughput {
 /// The server's own upkeep.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Upkeep {
-    /// Checkpoints whose time had come. A count; null if the server did not tell.
+    /// Checkpoints by timeout. A count; null if the server did not report it.
     pub checkpoints_timed: Option<u64>,
-    /// Checkpoints that were asked for, such as by a full log.
+    /// Requested checkpoints, such as for a full log.
     pub checkpoints_requested: Option<u64>,
     /// Time spent on writing pages in checkpoints.
     pub checkpoint_write_s: Option<f64>,
-    /// Tables that were seen being vacuumed.
+    /// Tables that were observed during a vacuum.
     pub vacuums: Vec<String>,
 }
 
@@ -282,9 +284,9 @@ pub struct Upkeep {
 pub struct PlanChange {
     /// Its text without values.
     pub statement: String,
-    /// The server's number.
+    /// The server's query id.
     pub query_id: i64,
-    /// When it was seen, since the beginning.
+    /// When it was observed, since the beginning.
     pub at_s: f64,
     /// Pages per call before and after.
     pub pages_per_call: (f64, f64),
@@ -295,10 +297,10 @@ pub struct PlanChange {
 /// A group of work and the class that is proposed for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ProposedClass {
-    /// Who does it.
+    /// The login.
     #[serde(flatten)]
     pub login: Login,
-    /// The statement that all of it begins with, without values; null for everything that the login does.
+    /// The statement that begins all of its transactions, without values; null for all work of the login.
     pub statement: Option<String>,
     /// The number by which a rule names that statement.
     pub fingerprint: Option<String>,
@@ -319,23 +321,23 @@ pub struct ProposedClass {
 pub struct Effect {
     /// Response time of important work.
     pub important_s: f64,
-    /// Its waiting for locks of which the chain was seen.
+    /// Its waiting time for locks whose chain was visible.
     pub important_lock_s: f64,
-    /// What each lever could take off it.
+    /// The most that each lever could save of it.
     pub levers: Vec<Lever>,
-    /// In a few sentences.
+    /// The effect in a few sentences.
     pub summary: Vec<String>,
 }
 
 /// A lever of a governor.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Lever {
-    /// What was seen: important work waited behind less important holders that …
+    /// The observation: important work waited behind less important holders that …
     pub what: String,
     /// The lever, with the key of the settings file.
     pub lever: String,
-    /// The time; null if it cannot be seen.
+    /// The time; null if it is not visible.
     pub upper_bound_s: Option<f64>,
-    /// Of the response time of important work.
+    /// Its part of the response time of important work.
     pub of_important: Option<f64>,
 }

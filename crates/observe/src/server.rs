@@ -1,4 +1,4 @@
-//! The connection over which an observation asks a server.
+//! The connection over which an observation queries a server.
 
 pub(crate) mod rights;
 mod rows;
@@ -17,37 +17,38 @@ use crate::snapshot::{CounterKey, Counters, LockRow, Look};
 use rights::{Missing, Sight};
 use rows::figure;
 
-/// How the server sees us in `pg_stat_activity`.
+/// Our application name in `pg_stat_activity`.
 pub(crate) const APPLICATION_NAME: &str = "plimsoll observe";
 
-/// How long the server may take for an answer: it cancels statements after two seconds itself, unless it has no time even for that.
+/// How long the server may take for an answer: it cancels statements after two seconds itself, unless it is too busy
+/// for that.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How much of a statement's text is read.
+/// The most bytes of a statement's text that are read.
 const TEXT_BYTES_MAX: i64 = 8_192;
 
-/// Statements that began this long before the last look come with their text again: clocks of two statements differ, and a session
-/// is seen at a moment of its own.
+/// The texts of statements that began this long before the last look are requested again: the start times of two
+/// statements differ, and each session is read at a moment of its own.
 const TEXT_MARGIN_US: i64 = 20_000;
 
 /// An observation cannot begin.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObserveError {
-    /// The server cannot be reached, or does not let us in.
+    /// The server cannot be reached, or refuses our login.
     #[error("{0}")]
     Connect(WireError),
-    /// The server does not answer what every observation asks.
+    /// The server refuses the queries that every observation needs.
     #[error("PostgreSQL {version} refuses to show its sessions: {error}; versions 13 to 18 are known to work")]
     Look {
         /// The server's version.
         version: String,
-        /// What it says.
+        /// The error.
         error: WireError,
     },
 }
 
-/// A server, asked over one connection that changes nothing.
+/// A server, queried over one connection that changes nothing.
 #[derive(Debug)]
 pub struct Server {
     connection: Connection,
@@ -56,19 +57,19 @@ pub struct Server {
     sight: Sight,
     database: String,
     is_standby: bool,
-    /// From how many bytes on a text may be cut.
+    /// The size in bytes from which on the server may have cut a text.
     text_bytes: usize,
     /// The schema of `pg_stat_statements`, while it answers.
     statements_schema: Option<String>,
     users: HashMap<String, String>,
     databases: HashMap<String, String>,
-    /// Questions that the server refused, by what they ask for.
+    /// Queries that the server refused, by their subject.
     refused: BTreeMap<&'static str, String>,
     last_look_us: i64,
 }
 
 impl Server {
-    /// Connects, and finds out what can be seen.
+    /// Connects, and determines which data are visible.
     pub fn open(url: &ServerUrl) -> Result<Server, ObserveError> {
         let connection = connect(url).map_err(ObserveError::Connect)?;
         let version = connection.parameter("server_version").unwrap_or_default().to_owned();
@@ -114,12 +115,12 @@ impl Server {
         })
     }
 
-    /// The server's version as it calls it.
+    /// The server's version in its own words.
     pub fn version(&self) -> String {
         self.connection.parameter("server_version").unwrap_or_default().to_owned()
     }
 
-    /// What it is, reached by that URL.
+    /// The server's facts, for that URL.
     pub fn facts(&self, url: &ServerUrl) -> ServerFacts {
         ServerFacts {
             url: url.to_string(),
@@ -132,12 +133,12 @@ impl Server {
         }
     }
 
-    /// Whether its processes are seen on this machine.
+    /// Whether its processes are visible on this machine.
     pub fn is_here(&self) -> bool {
         self.sight.no_times.is_none()
     }
 
-    /// What cannot be seen.
+    /// The data that are not visible.
     pub fn missing(&self) -> Vec<Missing> {
         let refused = self.refused.iter().map(|(what, why)| Missing {
             what: (*what).to_owned(),
@@ -148,7 +149,7 @@ impl Server {
         self.sight.missing().into_iter().chain(refused).collect()
     }
 
-    /// Processor times of the process that serves us; `None` where they cannot be seen.
+    /// Processor times of the process that serves us; `None` if they are not visible.
     pub(crate) fn own_times(&self) -> Option<ThreadTimes> {
         process_times(self.connection.server_process()?)
     }
@@ -171,12 +172,12 @@ impl Server {
             session.login.database = self.name(sql::DATABASE, &session.login.database)?;
             session.times = if self.is_here() { process_times(session.process) } else { None };
         }
-        // Without a session the server's clock is not known; then nothing began before that matters.
+        // Without a session the server's clock is unknown, but then no statement has begun that matters.
         self.last_look_us = self.last_look_us.max(look.server_us);
         Ok(look)
     }
 
-    /// The locks of objects for which somebody waits.
+    /// The locks of objects for which a session waits.
     pub fn locks(&mut self) -> Result<Vec<LockRow>, WireError> {
         let mut found = Vec::new();
         self.connection.prepared_text_rows(&self.locks, &[], &mut |row| found.extend(rows::lock(row)))?;
@@ -190,7 +191,7 @@ impl Server {
             return Ok(name.clone());
         }
         let mut name = None;
-        // The number comes from the server; it is made sure that it is one all the same.
+        // The number comes from the server, but is verified before it becomes part of SQL.
         if let Ok(number) = oid.parse::<u32>() {
             let sql = sql.replace("$1", &number.to_string());
             name = self.connection.text(&sql)?;
@@ -201,7 +202,7 @@ impl Server {
         Ok(name)
     }
 
-    /// Everything that the server counts. A question that it refuses is not asked again.
+    /// All counters of the server. A query that it refuses is not repeated.
     pub fn counters(&mut self, at: Duration) -> Result<Counters, WireError> {
         let mut counters = Counters { at, ..Counters::default() };
         self.ask("deadlocks and throughput by database", sql::DATABASES, |row| {
@@ -229,7 +230,7 @@ impl Server {
         Ok(counters)
     }
 
-    /// The texts of statements by the server's numbers.
+    /// The texts of statements by the server's query ids.
     pub(crate) fn statement_texts(&mut self, query_ids: &[i64]) -> Result<BTreeMap<i64, Vec<u8>>, WireError> {
         let mut texts = BTreeMap::new();
         if let Some(schema) = self.statements_schema.clone() {
@@ -240,7 +241,7 @@ impl Server {
         Ok(texts)
     }
 
-    /// Asks what the server may refuse. Only a lost connection is an error.
+    /// Runs a query that the server may refuse. Only a lost connection is an error.
     fn ask(&mut self, what: &'static str, sql: &str, mut each: impl FnMut(&[Option<&str>])) -> Result<(), WireError> {
         if self.refused.contains_key(what) {
             return Ok(());
@@ -272,7 +273,7 @@ fn connect(url: &ServerUrl) -> Result<Connection, WireError> {
 fn statements_schema(connection: &mut Connection) -> Result<String, String> {
     let schema = connection.text(sql::STATEMENTS_FUNCTION).map_err(|error| error.to_string())?;
     let schema = schema.ok_or("the extension pg_stat_statements is not created in this database")?;
-    // It may be created without having been loaded; then it answers with an error.
+    // It may have been created but not loaded; then it answers with an error.
     let trial = format!("select from ({}) as trial limit 0", sql::statements(&schema));
     connection.run(&trial).map(|()| schema).map_err(|error| error.to_string())
 }

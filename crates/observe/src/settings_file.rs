@@ -1,7 +1,8 @@
-//! A settings file for a governor, from what was observed, with a reason for every line that is not a default.
+//! A settings file for a governor, from an observation, with a reason for every line that is not a default.
 //!
-//! Work that was seen to be long gets the class `low`; everything else is `high`, so that nobody is made to wait who was not seen,
-//! or not seen clearly. It rolls nothing back: the policy is `track`, until an operator has seen what it would do.
+//! Work that was observed to be long gets the class `low`. All other work is `high`, so that sessions do not wait if
+//! they were not observed, or not clearly. The file rolls nothing back: the policy is `track`, until an operator has
+//! seen what it would do.
 
 use std::fmt::Write;
 
@@ -60,7 +61,7 @@ fn classes(text: &mut String, observation: &Observation) {
     let in_progress: f64 = low.iter().map(|class| class.in_progress).sum::<f64>() + 0.0;
     let most: usize = low.iter().filter_map(|class| class.most_in_progress).sum();
     let cores = observation.server.cores;
-    // Half of the cores, so that important work finds one; where they are not known, half of what was seen.
+    // Half of the cores, so that important work finds one; if they are not known, half of the sessions observed.
     let mpl = cores.map_or((in_progress / 2.0).ceil() as usize, |cores| cores / 2).max(1);
     let by = cores.map_or("half of that".to_owned(), |cores| format!("half of the server's {cores} cores"));
     comment(
@@ -89,14 +90,14 @@ fn classes(text: &mut String, observation: &Observation) {
             ),
         );
         comment(text, "sessions; with retries = true instead, the policy pow rolls their transactions back:");
-        // Half of what was seen, so that it would have ended that one.
+        // Half of the observed time, so that it would have ended that transaction.
         let timeout_ms = ((idle.longest_s * 5.0).round() * 100.0).max(100.0);
         let _ = writeln!(text, "# idle_in_transaction_timeout = \"{timeout_ms}ms\"\n# retries = true");
     }
 }
 
-/// Rules for what is important or low. The first that matches decides, and one without an application matches every application: so
-/// those with one come first.
+/// Rules for important and low work. The first that matches decides, and a rule without an application matches every
+/// application, so those with one come first.
 fn rules(text: &mut String, observation: &Observation) {
     let named = |class: &&ProposedClass| !class.login.application.is_empty();
     let (named, unnamed): (Vec<_>, Vec<_>) = observation.classes.iter().partition(named);
@@ -161,15 +162,15 @@ fn of<'a>(observation: &'a Observation, standing: &'a str) -> impl Iterator<Item
     observation.classes.iter().filter(move |class| class.standing == standing)
 }
 
-/// One line of a comment, whatever is in it.
+/// One line of a comment, with control characters replaced.
 fn comment(text: &mut String, words: &str) {
-    /// A statement may be long; its fingerprint says which it is.
+    /// A statement may be long; its fingerprint identifies it.
     const WIDTH: usize = 300;
     let words: String = words.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WIDTH).collect();
     let _ = writeln!(text, "# {words}");
 }
 
-/// Where the server is, as somebody or as nobody; the password is left out.
+/// The server's URL, with or without a user; the password is left out.
 fn server_url(url: &ServerUrl, user: Option<&str>) -> String {
     let login = user.map_or(String::new(), |user| format!("{user}@"));
     let database = if user.is_some() { "postgres" } else { "" };
@@ -177,7 +178,7 @@ fn server_url(url: &ServerUrl, user: Option<&str>) -> String {
     match &url.host {
         ServerHost::Tcp(_) => format!("postgres://{login}{}/{database}?{mode}", url.address()),
         ServerHost::Socket(folder) => {
-            // What a URL gives a meaning to is written by its number.
+            // Characters with a meaning in URLs are percent-encoded.
             let folder: String = folder
                 .to_string_lossy()
                 .bytes()

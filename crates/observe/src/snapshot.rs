@@ -1,4 +1,4 @@
-//! What one look at a server shows, as plain values: the collector fills them in, and tests make them up.
+//! The result of one look at a server, as plain values: the collector fills them in, and tests simulate them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,14 +7,14 @@ use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::activity::Doing;
 use serde::{Deserialize, Serialize};
 
-/// Who a session belongs to.
+/// The owner of a session.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Login {
     /// The user.
     pub user: String,
     /// The database.
     pub database: String,
-    /// What the client calls itself; empty if it says nothing.
+    /// The client's application name; empty if it gives none.
     pub application: String,
 }
 
@@ -23,7 +23,7 @@ pub struct Login {
 pub struct Text {
     /// The text, in the encoding of its database.
     pub bytes: Vec<u8>,
-    /// Whether the server shows its beginning only.
+    /// Whether the server shows only its beginning.
     pub is_cut: bool,
 }
 
@@ -34,11 +34,11 @@ pub struct Session {
     pub process: i32,
     /// The process that it works for, if it is a parallel worker.
     pub leader: Option<i32>,
-    /// Who it belongs to.
+    /// Its owner.
     pub login: Login,
     /// Whether a client waits for it; a process of the server's own, such as autovacuum, may hold locks, too.
     pub is_of_client: bool,
-    /// What it is doing.
+    /// Its state.
     pub doing: Doing,
     /// Whether a statement is in progress; otherwise it waits for the client's next one.
     pub is_in_statement: bool,
@@ -48,26 +48,26 @@ pub struct Session {
     pub statement_began_us: Option<i64>,
     /// When its state last changed, on the same clock.
     pub state_changed_us: Option<i64>,
-    /// The server's number of its statement; `None` if the server computes none.
+    /// The server's query id of its statement; `None` if the server computes none.
     pub query_id: Option<i64>,
     /// Its statement, if it has begun since the last look.
     pub text: Option<Text>,
-    /// Processor times of its process since it began; `None` where they cannot be seen.
+    /// Processor times of its process since it began; `None` if they are not visible.
     pub times: Option<ThreadTimes>,
 }
 
-/// A lock that is held or waited for, of an object for which somebody waits.
+/// A lock that is held or waited for, of an object for which a session waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LockRow {
     /// The process; 0 for a prepared transaction.
     pub process: i32,
-    /// Tells the object from others.
+    /// Distinguishes the object from others.
     pub object: String,
-    /// What kind of object it is, as `pg_locks` calls it.
+    /// The kind of object, as named in `pg_locks`.
     pub kind: String,
-    /// The table, where the server knows one and it is of the database that was connected to.
+    /// The table, if the server knows one and it is in the database of the connection.
     pub table: Option<String>,
-    /// The mode, as `pg_locks` calls it.
+    /// The mode, as named in `pg_locks`.
     pub mode: String,
     /// Whether it is held.
     pub is_granted: bool,
@@ -82,24 +82,24 @@ pub struct Look {
     pub at: Duration,
     /// The server's clock, microseconds since 1970.
     pub server_us: i64,
-    /// Sessions with something to do, and parallel workers.
+    /// Sessions that are not idle, and parallel workers.
     pub sessions: Vec<Session>,
-    /// Locks; `None` if they were not asked for.
+    /// Locks; `None` if they were not read.
     pub locks: Option<Vec<LockRow>>,
 }
 
-/// What tells statements in `pg_stat_statements` apart.
+/// The key of a statement in `pg_stat_statements`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CounterKey {
     /// The user.
     pub user: String,
     /// The database.
     pub database: String,
-    /// The server's number of the statement.
+    /// The server's query id of the statement.
     pub query_id: i64,
 }
 
-/// What the server has counted of a statement since it began to count.
+/// The server's counts for a statement since it began to count.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct StatementCounter {
     /// Calls.
@@ -112,7 +112,7 @@ pub struct StatementCounter {
     pub pages: u64,
 }
 
-/// What the server has counted of a database.
+/// The server's counts for a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DatabaseCounter {
     /// Transactions that were committed.
@@ -127,7 +127,7 @@ pub struct DatabaseCounter {
     pub temporary_bytes: u64,
 }
 
-/// All counters at one moment. What could not be asked is empty or `None`.
+/// All counters at one moment. Those that the server refused are empty or `None`.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Counters {
     /// When, since the observation began.
@@ -136,20 +136,20 @@ pub struct Counters {
     pub statements: Option<BTreeMap<CounterKey, StatementCounter>>,
     /// By database.
     pub databases: BTreeMap<String, DatabaseCounter>,
-    /// Checkpoints that were begun because their time had come; `None` if the server did not tell.
+    /// Checkpoints by timeout; `None` if the server did not report it.
     pub checkpoints_timed: Option<u64>,
-    /// Checkpoints that were asked for, such as by a full log.
+    /// Requested checkpoints, such as for a full log.
     pub checkpoints_requested: Option<u64>,
     /// Time spent on writing pages in checkpoints.
     pub checkpoint_write: Option<Duration>,
     /// Tables that are being vacuumed, with the phase.
     pub vacuums: Vec<String>,
-    /// Sessions of which this role may see no more than that they are there. A count.
+    /// Sessions whose activity this role may not see. A count.
     pub unseen_sessions: usize,
 }
 
 impl Session {
-    /// Whether its transaction waits for its client to say what comes next.
+    /// Whether its transaction waits for its client's next statement.
     pub(crate) fn is_idle_in_transaction(&self) -> bool {
         self.doing == Doing::Client && self.transaction_began_us.is_some() && !self.is_in_statement
     }

@@ -3,11 +3,11 @@
 use crate::results::{Blocker, HolderState, Login, Observation, Part, Share};
 use crate::words::{MISSING, cut, named, one_line, percent, rate, seconds, wrapped};
 
-/// As wide as a terminal is at least.
+/// The least width of a terminal.
 const WIDTH: usize = 80;
 /// Rows of each table.
 const ROWS: usize = 6;
-/// The bar of a share.
+/// The width of a share's bar.
 const BAR: usize = 13;
 
 /// The parts of response time, the letter of each in bars, and its column.

@@ -1,4 +1,4 @@
-//! Made-up sessions for tests.
+//! Simulated sessions for tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,12 +30,12 @@ pub fn session(process: i32, user: &str, application: &str) -> Session {
     }
 }
 
-/// The same in a statement, doing something.
+/// The same session in a statement and a state.
 pub fn doing(session: Session, text: &str, doing: Doing) -> Session {
     Session { text: Some(Text { bytes: text.as_bytes().to_vec(), is_cut: false }), doing, ..session }
 }
 
-/// A lock of one transaction, which the others ask for.
+/// A lock of one transaction, held or requested.
 pub fn lock(process: i32, is_granted: bool) -> LockRow {
     LockRow {
         process,
@@ -53,7 +53,7 @@ pub fn look(server_us: i64, sessions: Vec<Session>, locks: Option<Vec<LockRow>>)
     Look { at: Duration::from_micros(server_us.unsigned_abs()), server_us, sessions, locks }
 }
 
-/// What is found in a ledger and counters, with made-up circumstances.
+/// The findings in a ledger and counters, in made-up circumstances.
 pub(crate) fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation {
     findings(Seen {
         ledger,
@@ -85,7 +85,7 @@ pub(crate) fn observation_of(ledger: &Ledger, counted: &Counted) -> Observation 
     })
 }
 
-/// An observation that has something of everything, with hostile names.
+/// An observation with data in every part, and hostile names.
 pub(crate) fn rich_observation() -> Observation {
     let mut ledger = Ledger::default();
     let evil = "</script><b>\x1b[2J\n & \"";

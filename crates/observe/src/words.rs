@@ -1,6 +1,6 @@
 //! Figures and names as people read them, in the terminal and on the page.
 
-/// What stands where there is no figure.
+/// The sign for a missing figure.
 pub(crate) const MISSING: &str = "–";
 
 /// A part of 1 as `41 %`, or `0.4 %` below one percent.
@@ -45,12 +45,12 @@ pub(crate) fn named(name: &str, nothing: &str) -> String {
     if name.is_empty() { nothing.to_owned() } else { one_line(name) }
 }
 
-/// Without anything that a terminal would obey.
+/// The text without control characters, which a terminal would obey.
 pub(crate) fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// At most that many characters, the last of them a sign that there were more.
+/// At most that many characters, the last of them a sign that the text was cut.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! Observations of a private server with sessions that do what tests tell them.
+//! Observations of a private server with sessions that follow scripts.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,14 +15,14 @@ use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
 use plimsoll_testing::postgres_version;
 
-/// Tests run one after the other: each looks at all that its server does, and cores are few.
+/// Tests run one after the other: each observes everything on its server, and cores are few.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn server() -> PrivateServer {
     server_of(None)
 }
 
-/// One with the programs in that folder, or those that are installed.
+/// A server with the programs in that folder, or the installed ones.
 fn server_of(programs: Option<&str>) -> PrivateServer {
     let mut settings = ServerSettings::for_this_machine();
     if let Some(programs) = programs {
@@ -57,7 +57,7 @@ impl Clients {
         Clients { stop: Arc::default(), threads: Vec::new() }
     }
 
-    /// One more, which goes through these steps over and over: SQL, or a pause in milliseconds.
+    /// Adds a client, which repeats these steps: SQL, or a pause in milliseconds.
     fn with(mut self, url: ServerUrl, steps: &'static [&'static str]) -> Clients {
         let stop = Arc::clone(&self.stop);
         self.threads.push(spawn(move || {
@@ -66,7 +66,7 @@ impl Clients {
                 for step in steps {
                     match step.parse() {
                         Ok(pause) => sleep(Duration::from_millis(pause)),
-                        // The server may be shut down under it.
+                        // The server may be shut down under this client.
                         Err(_) if connection.run(step).is_err() && connection.lost().is_some() => return,
                         Err(_) => {}
                     }
@@ -90,7 +90,7 @@ fn watch(url: &ServerUrl, seconds: f64) -> Observation {
     observe(url, Duration::from_secs_f64(seconds), &AtomicBool::new(false), &mut |_| {}).expect("the server answers")
 }
 
-/// A shop whose short transactions meet a batch job that thinks with a row in its hands.
+/// A shop whose short transactions meet a batch job that holds a row while it thinks.
 fn hot_rows(server: &PrivateServer) -> Clients {
     const SHOP: &[&str] = &["update accounts set balance = balance + 1 where id = 1", "2"];
     const BATCH: &[&str] = &["begin", "update accounts set balance = 0 where id = 1", "1300", "commit", "40"];
@@ -108,7 +108,7 @@ fn check_shares(observation: &Observation) {
     }
 }
 
-/// Every question that an observation asks is understood by every version, and hot rows are seen.
+/// Every version understands every query of an observation, and hot rows are found.
 #[test]
 fn every_version_can_be_observed() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +121,7 @@ fn every_version_can_be_observed() {
         let observation = watch(&url(&server, "monitor", ""), 3.0);
         drop(clients);
         let missing: Vec<&str> = observation.missing.iter().map(|missing| missing.what.as_str()).collect();
-        // Version 13 does not number the statements of sessions, and does not tell since when they wait.
+        // Version 13 has no query ids of sessions, and does not report since when they wait.
         let of_13 =
             ["which statement of pg_stat_statements a session is in", "the order in which sessions wait for a lock"];
         let expected = if major == 13 { &of_13[..] } else { &[] };
@@ -141,7 +141,8 @@ fn the_top_blocker_of_hot_rows_is_found() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let server = server();
     let clients = hot_rows(&server);
-    // Of the shop's transactions, some five in each second, a busy machine sees half, and twenty are needed to call them frequent.
+    // A busy machine observes half of the shop's transactions, some five per second; twenty are needed to call them
+    // frequent.
     let observation = watch(&url(&server, "monitor", ""), 16.0);
     drop(clients);
     check_shares(&observation);
@@ -168,7 +169,7 @@ fn the_top_blocker_of_hot_rows_is_found() {
     let standings: Vec<(&str, &str)> =
         observation.classes.iter().map(|class| (class.login.user.as_str(), class.standing.as_str())).collect();
     assert_eq!(standings, [("shop", "important"), ("batch", "low")], "{:?}", observation.classes);
-    // Important work waited behind a less important holder that thought: that is what a governor would change.
+    // Important work waited behind a less important holder that thought: a governor would change that.
     let levers = &observation.governor.levers;
     assert!(levers[1].what.contains("thinking") && levers[1].of_important.unwrap() > 0.5, "{levers:?}");
     let statement = observation.statements.iter().find(|it| it.part.name.contains("balance + ?")).unwrap();
@@ -181,7 +182,7 @@ fn the_top_blocker_of_hot_rows_is_found() {
     let config = parse(&proposed, "p.toml", &surroundings).unwrap_or_else(|error| panic!("{error}\n{proposed}"));
     assert!(config.settings.rules.rules().iter().any(|rule| rule.to_string().contains("user batch")), "{proposed}");
 
-    // On a slow machine a look costs more, and fewer are taken: what holds is the share of a core.
+    // On a slow machine a look costs more, and fewer are taken: only the share of a core is bounded.
     let looking = &observation.looking;
     assert!(looking.server_cpu_measured && looking.share_of_a_core < 0.02 && looking.looks >= 5, "{looking:?}");
 }
@@ -209,7 +210,7 @@ fn deadlocks_are_counted_and_their_circles_seen() {
     drop(clients);
     let database = observation.throughput.iter().find(|it| it.database == server.database()).unwrap();
     assert!(database.deadlocks >= 1, "{database:?}");
-    // Until the server finds it, each waits for the other.
+    // Until the server detects the deadlock, each waits for the other.
     let is_circle =
         |links: &[(_, HolderState)]| links.len() == 2 && links.iter().all(|(_, did)| *did == HolderState::Waited);
     assert!(observation.locks.chains.iter().any(|chain| is_circle(&chain.links)), "{:?}", observation.locks);
@@ -229,7 +230,7 @@ fn a_role_without_rights_is_told_what_is_missing() {
     assert_eq!(observation.time.response_s, 0.0);
     assert!(observation.looking.unseen_sessions >= 6, "{:?}", observation.looking);
     assert!(observation.warnings.iter().any(|warning| warning.contains("what they do is not visible")));
-    // Counters are for everybody.
+    // Every role may read counters.
     assert!(observation.throughput.iter().any(|it| it.database == server.database()), "{:?}", observation.throughput);
     assert!(observation.upkeep.checkpoints_timed.is_some());
 }
@@ -273,7 +274,7 @@ fn a_server_that_dies_leaves_what_was_seen() {
     let mut kill_after_some = |_| {
         shown += 1;
         if shown == 3 {
-            // An immediate shutdown: all sessions end without a word more.
+            // An immediate shutdown: all sessions end without a message.
             Command::new("kill").args(["-QUIT", &postmaster.to_string()]).status().unwrap();
         }
     };
@@ -292,7 +293,7 @@ fn a_signal_ends_it_with_a_report() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let server = server();
     let stop = AtomicBool::new(false);
-    // As soon as it has shown something: a slow machine may need seconds for the first look.
+    // At the first progress: a slow machine may need seconds for the first look.
     let mut stop_at_once = |_| stop.store(true, Ordering::Relaxed);
     let observation = observe(&url(&server, "monitor", ""), Duration::from_secs(60), &stop, &mut stop_at_once).unwrap();
     assert_eq!(observation.ended, Ended::Interrupted);

@@ -1,15 +1,15 @@
-//! Our clients against `pgbench`: the same scripts (`-M prepared`, select-only and TPC-B-like), tables, server and numbers
-//! of clients, in rounds that take turns.
+//! Our clients against `pgbench`: the same scripts (`-M prepared`, select-only and TPC-B-like), tables, server and
+//! numbers of clients, in alternating rounds.
 //!
-//! Told are ratios, ours to pgbench's, of throughput and of the client side's processor time for a transaction. The goal is
-//! at least 0.95 of the throughput with at most 1.15 of the processor time.
+//! The bench prints ratios, ours to pgbench's, of throughput and of the client side's processor time per transaction.
+//! The goal is at least 0.95 of the throughput with at most 1.15 of the processor time.
 //!
-//! pgbench runs twice, with one thread for all clients (`-j 1`) and with one for each. The second is the one to be judged by:
-//! it has as many threads as we do, so that what differs is what clients do, and not how often the system changes from one
-//! to another. The first shows what a thread for each client costs.
+//! pgbench runs twice, with one thread for all clients (`-j 1`) and with one for each. The second run is the fair
+//! comparison: it has as many threads as we do, so the difference is in the work of clients, and not in the number of
+//! context switches. The first shows the cost of one thread per client.
 //!
-//! Nothing waits for the disk (`fsync=off`), whose times would drown the clients'. Processor time of pgbench is that of the
-//! process less that of a run in which each client has one transaction; ours is that of the clients' threads in the window.
+//! Nothing waits for the disk (`fsync=off`), whose times would hide the clients'. pgbench's processor time is that of
+//! the process less that of a run with one transaction per client; ours is that of the clients' threads in the window.
 #![allow(clippy::unwrap_used, reason = "a bench fails by panicking")]
 
 use std::borrow::Cow;
@@ -145,7 +145,7 @@ impl Client for Teller {
 #[derive(Debug, Clone, Copy)]
 struct Ran {
     throughput_per_s: f64,
-    /// Processor time of the client side for a transaction, microseconds.
+    /// Processor time of the client side per transaction, microseconds.
     processor_us: f64,
 }
 
@@ -211,7 +211,7 @@ impl Theirs<'_> {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Runs it so long or, for `None`, for one transaction of each client; tells what it said and its processor time.
+    /// Runs it for the time or, for `None`, for one transaction per client; returns its output and processor time.
     fn run(&self, script: Script, clients: usize, threads: usize, measure: Option<Duration>) -> (String, f64) {
         let mut command = self.command();
         command.args(["-n", "-M", "prepared", "-b", script.name()]);
@@ -242,7 +242,7 @@ impl Theirs<'_> {
 fn children_us() -> f64 {
     let text = fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
-    // The fields 16 and 17 of proc(5), in hundredths of a second; the first behind the name is the third.
+    // Fields 16 and 17 of proc(5), in ticks of 10 ms; the first field behind the name is the third.
     [13, 14].iter().map(|at| fields[*at].parse::<f64>().unwrap() * 1e4).sum()
 }
 
@@ -254,7 +254,7 @@ fn spread(ratios: &[f64]) -> String {
 }
 
 fn main() {
-    // `cargo test` runs benches, too: for a moment, to see that they work.
+    // `cargo test` runs benches, too, but only briefly, to check that they work.
     let is_bench = std::env::args().any(|argument| argument == "--bench");
     let (scale, rounds, measure, counts) = if is_bench {
         (20, 5, Duration::from_secs(3), &[1, 8, 64][..])
@@ -283,7 +283,7 @@ fn main() {
             let mut rows: Vec<Vec<(Ran, Ran)>> = vec![Vec::new(); threads.len()];
             for round in 0..rounds {
                 Connection::open(database.url()).unwrap().run("CHECKPOINT").unwrap();
-                // The order changes from round to round, so that a drift of the machine hits all alike.
+                // The order alternates between rounds, so that a drift of the machine affects both alike.
                 let pgbench = Pgbench { script, scale };
                 let mut mine = (round % 2 == 0).then(|| ours(&database, pgbench, clients, measure));
                 let found: Vec<Ran> =

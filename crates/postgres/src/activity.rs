@@ -1,13 +1,14 @@
-//! What the server's backends do, as its own statistics tell: [`Watch`] asks, `wait_events` says what an answer means.
+//! Observes a server's backends through its own statistics: [`Watch`] queries them, `wait_events` interprets the
+//! answers.
 //!
-//! # What can be seen
+//! # What is visible
 //!
-//! A user sees the states and waits of sessions of his own; those of others need the role `pg_monitor` or a superuser, and are
-//! left out here. Of a vacuum by another user, which the server's own are, only that there is one.
-//! Statements are seen where the extension `pg_stat_statements` is loaded and created in this database.
+//! A user sees the states and waits of its own sessions. Those of other users need the role `pg_monitor` or a
+//! superuser, and are left out here. Of a vacuum run by another user, such as autovacuum, only its existence is
+//! visible. Statements are visible if the extension `pg_stat_statements` is loaded and created in this database.
 //!
-//! A process that reads a page from the system's cache waits for a device as the server tells it, though no device may be
-//! busy; one that has a page fault, or spins for a spin lock before it sleeps, waits for nothing.
+//! A process that reads a page from the system's cache is reported as waiting for a device, even if no device is busy.
+//! A process in a page fault, or spinning on a spinlock, is reported as not waiting.
 
 mod connection;
 mod wait_events;
@@ -20,20 +21,20 @@ use plimsoll_workload::database::DatabaseError;
 pub use connection::Asker;
 pub use wait_events::doing;
 
-/// Asks a server over a connection that serves nobody else.
+/// Queries a server over a dedicated connection.
 pub trait Ask: Send {
-    /// Runs a statement without parameters, and hands over each row of its answer in text form. The same text comes again
-    /// and again, so that it is worth preparing.
+    /// Runs a statement without parameters, and passes each row of its answer to `each` in text form. Callers repeat
+    /// the same texts, so they are worth preparing.
     fn rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), DatabaseError>;
 
-    /// The id of the server's process that answers, if that is a process of this machine.
+    /// The id of the backend that answers, if it is a process of this machine.
     fn server_process(&self) -> Option<i32>;
 
     /// The server's major version.
     fn major_version(&self) -> u32;
 }
 
-/// Every statement of a watch holds this, so that it can be told from those of the workloads.
+/// Every statement of a watch contains this mark, which distinguishes it from those of the workloads.
 const MARK: &str = "/* plimsoll watch */";
 
 /// Looks at a server's backends.
@@ -56,7 +57,7 @@ impl<A: Ask> Watch<A> {
         let why = "the extension pg_stat_statements is not created in this database; load it by \
              shared_preload_libraries and run `create extension pg_stat_statements`";
         let statements = one(&mut ask, extension)?.ok_or_else(|| why.to_owned());
-        // The function under the view pg_stat_activity, which would look up names of users and databases besides.
+        // The function under the view pg_stat_activity, which would also look up the names of users and databases.
         let sessions = format!(
             "select {MARK} pid, leader_pid, state, wait_event_type, wait_event from pg_stat_get_activity(null) \
              where backend_type in ('client backend', 'parallel worker') and usesysid = {user} \
@@ -75,7 +76,7 @@ impl<A: Ask> Watch<A> {
     }
 }
 
-/// The first figure of the first row of an answer.
+/// The first value of the first row of an answer.
 fn one(ask: &mut impl Ask, sql: &str) -> Result<Option<String>, DatabaseError> {
     let mut found = None;
     ask.rows(sql, &mut |row| {
@@ -115,7 +116,7 @@ impl<A: Ask> ActivityWatch for Watch<A> {
         let asked = self.ask.rows(&statements_sql(schema, with_text), &mut |row| all.extend(totals(row)));
         match asked {
             Ok(()) => Ok(Statements::Kept(all)),
-            // The extension is there and its library was not loaded, or is of another version.
+            // The extension exists, but its library is not loaded or is of another version.
             Err(DatabaseError::Failed(why)) => {
                 self.statements = Err(why.clone());
                 Ok(Statements::NotKept(why))
@@ -125,8 +126,8 @@ impl<A: Ask> ActivityWatch for Watch<A> {
     }
 }
 
-/// What was counted of each kind of statement in this database, those of the watch left out where texts are asked for. One
-/// kind may have several entries: within functions and outside of them, and for each user.
+/// The counts of each kind of statement in this database, without the watch's own if texts are requested. One kind may
+/// have several entries: inside and outside functions, and one per user.
 fn statements_sql(schema: &str, with_text: bool) -> String {
     let schema = schema.replace('"', "\"\"");
     format!(
@@ -137,7 +138,7 @@ fn statements_sql(schema: &str, with_text: bool) -> String {
     )
 }
 
-/// What a row of the sessions says; `None` if its state may not be seen.
+/// Reads a row of the sessions; `None` if its state is not visible.
 fn activity(row: &[Option<&str>]) -> Option<Activity> {
     let [process, leader, state, wait_type, wait] = *row else { return None };
     Some(Activity {

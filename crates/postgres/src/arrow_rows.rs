@@ -18,7 +18,7 @@ use crate::values::oid;
 
 const BATCH_ROWS: usize = 8_192;
 
-/// How values of a type are read for Arrow: a numeric as the server's text, which loses nothing.
+/// The representation of a type for Arrow: a numeric is the server's text, which loses nothing.
 fn kind_of(of: Oid) -> CellKind {
     match of {
         oid::FLOAT8 => CellKind::Float8,
@@ -27,12 +27,12 @@ fn kind_of(of: Oid) -> CellKind {
     }
 }
 
-/// Runs a query and returns all of its rows. There is a batch at least, so that the columns are known.
+/// Runs a query and returns all of its rows, in at least one batch, so that the columns are known.
 pub(crate) fn query(connection: &mut Connection, sql: &str) -> Result<Vec<RecordBatch>, WireError> {
     let prepared = connection.prepare_for("", sql, kind_of)?;
     let mut builder = BatchBuilder::new(prepared.columns());
     connection.stream(&prepared, |fields| builder.push(fields))?;
-    // What came was read column by column, so that only a type mistaken here could fail.
+    // Values were read by column type, so this fails only if a type is wrong here.
     builder.finish().map_err(|error| WireError::Refused(error.to_string()))
 }
 
@@ -46,7 +46,7 @@ struct BatchBuilder {
 enum ColumnBuilder {
     Bool(BooleanBuilder),
     Int4(Int32Builder),
-    /// With the width of what comes, for smallint.
+    /// A smallint on the wire, widened to 32 bits.
     Int2(Int32Builder),
     Int8(Int64Builder),
     Float8(Float64Builder),
@@ -87,7 +87,7 @@ impl ColumnBuilder {
             Some(Cell::Int(number)) => Ok(Some(number)),
             Some(other) => Err(format!("{other:?} cannot be told here; leave it out of the query")),
         };
-        // None of these is wider than what it was read from; a date may be, by the years from 1970 to 2000.
+        // None of these is wider than the value it was read from; a date may be, by the years from 1970 to 2000.
         let narrow = |number: Option<i64>| {
             let number = number.map(i32::try_from).transpose();
             number.map_err(|error| format!("a date out of range: {error}"))
@@ -148,7 +148,7 @@ impl BatchBuilder {
 
     fn end_batch(&mut self) -> Result<(), ArrowError> {
         let columns = self.columns.iter_mut().map(ColumnBuilder::finish).collect();
-        // Told, for a result may have rows and no columns.
+        // The row count is explicit, because a result may have rows but no columns.
         let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.rows)));
         self.batches.push(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?);
         Ok(())

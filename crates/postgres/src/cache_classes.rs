@@ -1,10 +1,13 @@
-//! Cache classes of a private server: each backend is in the group of resctrl of its query's class, and its parallel workers with it.
+//! Cache classes of a private server: each backend is in the resctrl group of its query's class, with its parallel
+//! workers.
 //!
-//! The class of a query is decided by its plan ([`plan_class`]). The server is asked for the plan of each query template
-//! once, before the template's first run and outside of transactions; literals are not part of a template. Statements of transactions are
-//! sensitive. A backend is moved only when the class changes. [`CacheBinding`] makes the groups, `workers` finds parallel workers.
+//! The plan of a query decides its class ([`plan_class`]). The server is asked for the plan of each query template
+//! once, before the template's first run and outside of transactions; literals are not part of a template. Statements
+//! of transactions are sensitive. A backend is moved only when the class changes. [`CacheBinding`] makes the groups,
+//! `workers` finds parallel workers.
 //!
-//! Where the kernel cannot divide the cache, the server is not asked for plans, no process is moved, and a warning gives the reason.
+//! If the kernel cannot divide the cache, the server is not asked for plans, no process is moved, and a warning gives
+//! the reason.
 
 mod binding;
 mod workers;
@@ -50,7 +53,7 @@ pub struct CacheClasses {
     moves: Moves,
 }
 
-/// How often processes were moved. Relaxed throughout: each number stands for itself.
+/// How often processes were moved. Relaxed throughout: the numbers are independent of each other.
 #[derive(Debug, Default)]
 struct Moves {
     count: AtomicU64,
@@ -79,7 +82,8 @@ pub(crate) struct ClassedQuery {
 }
 
 impl CacheClasses {
-    /// The classes that the server's settings ask for: those from before, if they are of the same server process; `None` if it asks for none.
+    /// The classes for the server's settings: `before` if it is of the same server process; `None` if the settings ask
+    /// for none.
     pub(crate) fn of(server: &PrivateServer, before: Option<Arc<CacheClasses>>) -> Option<Arc<CacheClasses>> {
         if !server.settings().has_cache_classes() {
             return None;
@@ -93,19 +97,20 @@ impl CacheClasses {
         Some(Arc::new(CacheClasses::make_on(&Host::real(), &default_state_folder(), postmaster)))
     }
 
-    /// The same on a host with its folder of state.
+    /// The same for a host and its state folder.
     fn make_on(host: &Host, state: &std::path::Path, postmaster: i32) -> CacheClasses {
         let binding = Arc::new(CacheBinding::make_on(host, state, ClassSubject::server(postmaster)));
         let workers = Workers::new(host.clone(), postmaster, Arc::clone(&binding));
         CacheClasses { binding, postmaster, workers, plans: Mutex::default(), moves: Moves::default() }
     }
 
-    /// What a reader of figures must know; `None` if every backend can be in the group of its class.
+    /// The warning for readers of the figures; `None` if every backend can be in the group of its class.
     pub(crate) fn warning(&self) -> Option<String> {
         self.binding.warning()
     }
 
-    /// How often backends were moved so far, and how long that took. Parallel workers are not counted: no query waits for their moves.
+    /// How often backends were moved so far, and how long that took. Parallel workers are not counted: no query waits
+    /// for their moves.
     pub(crate) fn switches(&self) -> CacheSwitches {
         CacheSwitches {
             count: self.moves.count.load(Ordering::Relaxed),
@@ -151,8 +156,9 @@ impl BackendClass {
         self.enter(CacheClass::Sensitive);
     }
 
-    /// A query follows. The server is asked for its plan if that is not known, unless a transaction is open: then the query is sensitive. An
-    /// error is the connection's or the server's; the query itself will meet it again, or has no plan, and is sensitive.
+    /// A query follows. The server is asked for its plan if that is not known, unless a transaction is open: then the
+    /// query is sensitive. An error is the connection's or the server's. The query itself meets it again, or has no
+    /// plan and is sensitive.
     pub(crate) fn query(
         &mut self,
         connection: &mut Connection,
@@ -207,7 +213,7 @@ impl Planned {
 
 /// Asks the server for the plan of a query and decides its class.
 fn explain(connection: &mut Connection, sql: &str, cache_bytes: u64) -> Result<Planned, WireError> {
-    // The text is of the user: a second statement behind a semicolon is refused, not run.
+    // The text comes from the user: the server refuses a second statement behind a semicolon and runs neither.
     let text = connection.text_of_one(&format!("{CACHE_EXPLAIN}{sql}"))?.unwrap_or_default();
     let hash_bytes = connection.text(HASH_BYTES)?.and_then(|bytes| bytes.parse().ok());
     Ok(match cache_plan(&text) {

@@ -1,10 +1,11 @@
 //! One session of a server: messages out, messages in, blocking, with a buffer each way.
 //!
-//! What a client's thread does for a statement is one send and one receive. Nothing is allocated for that once buffers have
-//! grown to the largest statement and answer; what is rare (errors, notices, descriptions) is read by `postgres-protocol`.
+//! For each statement, a client's thread sends once and receives once. Nothing is allocated for that once buffers have
+//! grown to the largest statement and answer. Rare messages (errors, notices, descriptions) are read by
+//! `postgres-protocol`.
 //!
-//! After [`WireError::Server`] and [`WireError::Refused`] the connection goes on as before. After [`WireError::Lost`] it
-//! cannot: every further call says so with the same reason, which has the server's last words if there were any.
+//! After [`WireError::Server`] and [`WireError::Refused`] the connection remains usable. After [`WireError::Lost`] it
+//! is not: every further call returns the same reason, including the server's last error if there was one.
 
 mod cancel;
 mod copy;
@@ -38,7 +39,7 @@ pub use tls::{PROTOCOL, check_protocol, client_tls, is_version_1, tls_remedy};
 use crate::url::ServerUrl;
 use crate::values::fields::Fields;
 
-/// Notices that are kept until somebody takes them.
+/// The most notices that are kept until a caller takes them.
 const NOTICES_MAX: usize = 20;
 
 /// A session of a server. See the module.
@@ -47,7 +48,7 @@ pub struct Connection {
     input: Input,
     output: BytesMut,
     state: TransactionState,
-    /// Why it cannot be used any more.
+    /// Why the connection can no longer be used.
     lost: Option<String>,
     process_id: i32,
     secret_key: i32,
@@ -57,14 +58,14 @@ pub struct Connection {
     url: ServerUrl,
 }
 
-/// What the server says of the session's transaction when it is ready for more.
+/// The state of the session's transaction, as the server reports it when it is ready for the next statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionState {
-    /// There is none.
+    /// No transaction is open.
     Idle,
-    /// One is open.
+    /// A transaction is open.
     Open,
-    /// One is open and has failed: only a rollback is taken.
+    /// A transaction is open and has failed: the server accepts only a rollback.
     Failed,
 }
 
@@ -74,9 +75,9 @@ impl Connection {
         start::start(url, &[])
     }
 
-    /// Opens a session in which a name without a schema means what the server's own catalog says: `search_path` is empty from
-    /// the beginning, whatever the role's or the database's settings say. For those who run statements with more rights than
-    /// others who may create objects in that database.
+    /// Opens a session in which an unqualified name refers to the server's own catalog: `search_path` is empty from the
+    /// beginning, regardless of the role's and the database's settings. For callers that have more privileges than
+    /// other users who may create objects in that database.
     pub fn open_isolated(url: &ServerUrl) -> Result<Self, WireError> {
         start::start(url, &[("search_path", "")])
     }
@@ -91,13 +92,13 @@ impl Connection {
         self.process_id
     }
 
-    /// The secret that, with the id of the process, cancels what this session does: see [`Cancel::by_key`].
+    /// The secret that, with the id of the process, cancels this session's statements: see [`Cancel::by_key`].
     pub fn secret_key(&self) -> [u8; 4] {
         self.secret_key.to_be_bytes()
     }
 
-    /// The id of the process that serves this session, if that is a process of this machine: a server that is reached by a
-    /// socket or a loopback address may still count its processes in a space of its own, as containers do.
+    /// The id of the process that serves this session, if that is a process of this machine: a server reached by a
+    /// socket or a loopback address may still number its processes in a namespace of its own, as containers do.
     pub fn server_process(&self) -> Option<i32> {
         let name = procfs::process::Process::new(self.process_id).and_then(|process| process.stat()).ok()?.comm;
         (self.stream.is_local() && name.starts_with("postgres")).then_some(self.process_id)
@@ -108,7 +109,7 @@ impl Connection {
         self.stream.is_local()
     }
 
-    /// The certificate that the server has shown, as DER; `None` without TLS.
+    /// The certificate that the server presented, as DER; `None` without TLS.
     pub fn server_certificate(&self) -> Option<&[u8]> {
         let Stream::Tls(stream) = &self.stream else { return None };
         stream.conn.peer_certificates()?.first().map(AsRef::as_ref)
@@ -124,34 +125,34 @@ impl Connection {
         self.state
     }
 
-    /// Why the connection cannot be used any more; `None` while it can.
+    /// Why the connection can no longer be used; `None` while it can.
     pub fn lost(&self) -> Option<&str> {
         self.lost.as_deref()
     }
 
-    /// The notices and warnings that have come since the last call, at most some.
+    /// The notices and warnings since the last call, up to a limit.
     pub fn take_notices(&mut self) -> Vec<ServerError> {
         std::mem::take(&mut self.notices)
     }
 
-    /// How long the server may take for the next piece of an answer; `None` for any time. Whoever waits longer loses the
-    /// connection.
+    /// How long the server may take for the next piece of an answer; `None` for no limit. If a call waits longer, the
+    /// connection is lost.
     pub fn set_timeout(&mut self, timeout: Option<Duration>) -> Result<(), WireError> {
         self.check()?;
         self.stream.set_timeout(timeout).map_err(|error| self.lose(&describe(&error)))
     }
 
-    /// What ends the statements of this session from elsewhere.
+    /// A handle that cancels the statements of this session from another thread.
     pub fn canceller(&self) -> Cancel {
         Cancel::by_key(&self.url, self.process_id, &self.secret_key())
     }
 
-    /// Runs statements, with semicolons between them, and forgets their rows.
+    /// Runs statements separated by semicolons, and discards their rows.
     pub fn run(&mut self, sql: &str) -> Result<(), WireError> {
         self.text_rows(sql, &mut |_| {})
     }
 
-    /// Runs statements, with semicolons between them, and hands out each row of theirs, all values as text.
+    /// Runs statements separated by semicolons, and passes each of their rows to `each`, all values as text.
     pub fn text_rows(&mut self, sql: &str, each: &mut dyn FnMut(&[Option<&str>])) -> Result<(), WireError> {
         self.check()?;
         frontend::query(sql, &mut self.output).map_err(|error| self.refused(&error))?;
@@ -171,14 +172,14 @@ impl Connection {
         Ok(first.flatten())
     }
 
-    /// Sends what was written and takes messages until the server is ready for more; `on` sees those that belong to the
-    /// statement, by tag and body.
+    /// Sends the output buffer and receives messages until the server is ready for the next statement; `on` gets those
+    /// that belong to the statement, by tag and body.
     fn exchange(&mut self, on: impl FnMut(u8, &[u8]) -> Result<(), String>) -> Result<(), WireError> {
         self.send()?;
         self.receive(b'Z', on)
     }
 
-    /// Takes messages until one with the tag `last` has come; an error before it is told when the server is ready for more.
+    /// Receives messages until one has the tag `last`; an earlier error is returned when the server is ready again.
     fn receive(&mut self, last: u8, mut on: impl FnMut(u8, &[u8]) -> Result<(), String>) -> Result<(), WireError> {
         let mut failure: Option<Box<ServerError>> = None;
         loop {
@@ -198,7 +199,7 @@ impl Connection {
                     };
                 }
                 b'E' | b'N' | b'S' | b'A' => self.take_rare(range, &mut failure)?,
-                // What was on its way when the statement failed.
+                // Messages that were already on their way when the statement failed.
                 _ if failure.is_some() => {}
                 _ if tag == last => return Ok(()),
                 _ => on(tag, &message[HEAD_BYTES..]).map_err(|why| self.disorder(&why))?,
@@ -206,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// The server is ready for more: notes its word on the transaction.
+    /// The server is ready for the next statement: notes the transaction state that it reports.
     fn finish_exchange(&mut self, message: Range<usize>) -> Result<(), WireError> {
         self.state = match &self.input.bytes()[message][HEAD_BYTES..] {
             b"I" => TransactionState::Idle,
@@ -220,20 +221,20 @@ impl Connection {
         Ok(())
     }
 
-    /// Messages that may come at any time.
+    /// Handles messages that may arrive at any time.
     fn take_rare(&mut self, range: Range<usize>, failure: &mut Option<Box<ServerError>>) -> Result<(), WireError> {
         let message = &self.input.bytes()[range];
         match message[0] {
             b'E' => {
                 let error = ServerError::read(message).map_err(|error| self.disorder(&error))?;
-                // What follows the first is its consequence, but for the last words of a server that goes.
+                // Later errors are consequences of the first, except a fatal one, which ends the session.
                 if failure.is_none() || error.is_fatal() {
                     *failure = Some(Box::new(error));
                 }
             }
             b'N' => {
                 let notice = ServerError::read(message).map_err(|error| self.disorder(&error))?;
-                // What a server says before it ends everybody, since one of its processes has crashed, it calls a warning.
+                // Before a server ends all sessions because one of its processes has crashed, it sends a warning.
                 if notice.code == "57P02" {
                     *failure = Some(Box::new(notice));
                 } else if self.notices.len() < NOTICES_MAX {
@@ -258,7 +259,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends what was written. If nobody takes it, the server may have said why before it went.
+    /// Sends the output buffer. If that fails, the server may have sent the reason before it closed the connection.
     fn send(&mut self) -> Result<(), WireError> {
         self.check()?;
         let sent = self.stream.write_all(&self.output).and_then(|()| self.stream.flush());
@@ -281,7 +282,7 @@ impl Connection {
         }
     }
 
-    /// Whether anything can be sent.
+    /// An error if the connection is lost.
     fn check(&self) -> Result<(), WireError> {
         match &self.lost {
             Some(why) => Err(WireError::Lost(why.clone())),
@@ -289,13 +290,13 @@ impl Connection {
         }
     }
 
-    /// Nothing was sent; the connection goes on.
+    /// Nothing was sent; the connection remains usable.
     fn refused(&mut self, why: &dyn fmt::Display) -> WireError {
         self.output.clear();
         WireError::Refused(why.to_string())
     }
 
-    /// What came makes no sense; nothing that follows would.
+    /// The answer makes no sense, and neither would later messages.
     fn disorder(&mut self, why: &dyn fmt::Display) -> WireError {
         self.lose(&format!("the server's answer makes no sense: {why}"))
     }
@@ -306,7 +307,7 @@ impl Connection {
         WireError::Lost(why)
     }
 
-    /// Says what the server said before the connection ended.
+    /// Adds the server's last error before the connection ended.
     fn with_last_words(&mut self, lost: WireError, words: Option<Box<ServerError>>) -> WireError {
         let Some(words) = words else { return lost };
         self.lost = None;
@@ -319,7 +320,7 @@ impl Drop for Connection {
         if self.lost.is_none() {
             self.output.clear();
             frontend::terminate(&mut self.output);
-            // The server ends the session in either case; it logs nothing if it was told.
+            // The server ends the session in either case; with this message it logs nothing.
             let _ = self.stream.write_all(&self.output).and_then(|()| self.stream.flush());
         }
     }
@@ -333,7 +334,7 @@ impl fmt::Debug for Connection {
     }
 }
 
-/// What a failed read or write means.
+/// The meaning of a failed read or write.
 fn describe(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::UnexpectedEof => "the server closed the connection without a word; did it crash?".to_owned(),

@@ -1,10 +1,10 @@
 //! A PostgreSQL server as a database under test.
 //!
-//! The tables of a benchmark lie in a SQL schema of their own, `plimsoll_NAME`, which has a comment that says whose it is.
-//! Nothing without that comment is ever dropped, and nothing outside of it is ever changed.
+//! The tables of a benchmark lie in a SQL schema of their own, `plimsoll_NAME`, whose comment marks it as ours. Nothing
+//! without that comment is ever dropped, and nothing outside it is ever changed.
 //!
-//! Clients come through a governor where one is asked for; loading, checking of what is there and looking do not. Clients that
-//! run queries only go to the standby where there is one, past the governor; everything else goes to the primary.
+//! Clients connect through a governor if one is configured; loading, checking and observation do not. Clients that only
+//! run queries use the standby if there is one, without the governor; everything else goes to the primary.
 
 mod loading;
 mod location;
@@ -35,7 +35,7 @@ use crate::url::ServerUrl;
 use location::Location;
 use standby::{BothWatched, StandbySession, StandbyWatch, with_fault};
 
-/// How long a change of tables waits for somebody who uses them.
+/// How long a change of tables waits for sessions that use them.
 const LOCK_TIMEOUT: &str = "30s";
 
 /// A PostgreSQL server.
@@ -43,30 +43,31 @@ const LOCK_TIMEOUT: &str = "30s";
 pub struct PostgresDatabase {
     url: ServerUrl,
     warnings: Warnings,
-    /// Connections that load, while nobody uses them. Before the server, so that they are closed before it stops.
+    /// Idle connections for loading. Before the server, so that they are closed before it stops.
     loaders: Mutex<Vec<Connection>>,
-    /// Users of a server of ours that are known to be there.
+    /// Users of a private server that are known to exist.
     users: Mutex<Vec<String>>,
-    /// What is between clients and the server. Before that, which it is connected to.
+    /// The governor between clients and the server. Before the server, to which it is connected.
     governor: Mutex<Option<GovernorProcess>>,
-    /// Who decides the degrees of queries of a server of ours; `None` if the server does.
+    /// Decides the degrees of queries of a private server; `None` if the server does.
     degrees: Mutex<Option<Arc<QueryDegrees>>>,
-    /// Who decides which parts of the cache backends of a server of ours may fill. Before the server, so that groups go first.
+    /// Decides which parts of the cache backends of a private server may fill. Before the server, so that groups go
+    /// first.
     cache_classes: Mutex<Option<Arc<CacheClasses>>>,
     server: Server,
 }
 
-/// Whose server it is.
+/// Who owns the server.
 #[derive(Debug)]
 enum Server {
-    /// Ours, to be changed at will.
+    /// We do, and may change every setting.
     Private(Box<RwLock<PrivateServer>>),
-    /// Somebody else's, of which only our sessions can be set.
+    /// Somebody else does; we set only our own sessions.
     Given { location: Location, settings: RwLock<ServerSettings> },
 }
 
 impl PostgresDatabase {
-    /// A server that is there already. Connects once, to see that it can be used and where it is.
+    /// An existing server. Connects once, to check that it is usable and to find where it is.
     pub fn connect(url: ServerUrl, settings: ServerSettings) -> Result<Self, DatabaseError> {
         let warnings = Warnings::default();
         let mut connection = Connection::open(&url)?;
@@ -76,7 +77,7 @@ impl PostgresDatabase {
         Ok(PostgresDatabase { url, warnings, loaders, users, governor, degrees, cache_classes, server })
     }
 
-    /// A server of our own, which ends with this value. A governor that its settings ask for is not there yet.
+    /// A private server, which ends with this value. A governor that its settings ask for is not started yet.
     pub fn private(server: PrivateServer) -> Self {
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
         let degrees = Mutex::new(QueryDegrees::of(server.settings(), None));
@@ -86,21 +87,21 @@ impl PostgresDatabase {
         PostgresDatabase { url, warnings, loaders, users, governor, degrees, cache_classes, server }
     }
 
-    /// Puts the governor that the settings ask for between clients and the server, or takes away one that they do not ask
-    /// for. To be called before the first client, and while there is none.
+    /// Starts the governor that the settings ask for between clients and the server, or stops one that they do not ask
+    /// for. Call this before the first client connects, and while none is connected.
     pub fn govern(&self) -> Result<(), GovernorError> {
         let mut running = self.governor.lock();
         let wanted = self.settings().governor();
         let runs = running.as_ref().filter(|running| running.check().is_ok()).map(GovernorProcess::settings);
         if runs != wanted.as_ref() || wanted.is_none() {
-            // The one from before leaves the server first.
+            // The previous governor disconnects from the server first.
             *running = None;
             *running = wanted.map(|wanted| GovernorProcess::start(&self.url, self.is_ours(), wanted)).transpose()?;
         }
         Ok(())
     }
 
-    /// Those of the server, or of our sessions of somebody else's.
+    /// The settings of the server, or those of our sessions on somebody else's.
     fn settings(&self) -> ServerSettings {
         match &self.server {
             Server::Private(server) => server.read().settings().clone(),
@@ -112,20 +113,20 @@ impl PostgresDatabase {
         matches!(self.server, Server::Private(_))
     }
 
-    /// Where clients come in, as that user, and whether they say of which class their transactions are.
+    /// Where clients connect as that user, and whether they name the class of their transactions.
     fn client_url(&self, user: Option<&str>) -> Result<(ServerUrl, bool), DatabaseError> {
         let url = user.map_or_else(|| self.url.clone(), |user| self.url.with_user(user));
         let governor = self.governor.lock();
         let Some(governor) = governor.as_ref() else { return Ok((url, false)) };
         governor.check().map_err(|error| DatabaseError::ConnectionLost(error.to_string()))?;
         let way = governor.url();
-        // With settings of the operator's own, a user's class is what their rules say.
+        // With the operator's own settings, their rules decide a user's class.
         let is_by_rules = user.is_some() && governor.settings().config.is_some();
         let tells_class = governor.takes_classes() && !is_by_rules && !governor.settings().mode.beside;
         Ok((ServerUrl { host: way.host.clone(), port: way.port, ..url }, tells_class))
     }
 
-    /// Makes a user of a server of ours that may do what we may but for being a superuser; one of somebody else's must be there.
+    /// Creates a user of a private server, with our rights except superuser; on somebody else's, the user must exist.
     fn make_user(&self, user: &str) -> Result<(), DatabaseError> {
         use postgres_protocol::escape::{escape_identifier, escape_literal};
         let mut known = self.users.lock();
@@ -155,7 +156,7 @@ impl PostgresDatabase {
         Ok(Box::new(PostgresSession::new(connection, Some(&name), &options, &self.warnings)?))
     }
 
-    /// Where queries go that need nothing else; `None` without a standby.
+    /// Where clients that only run queries connect; `None` without a standby.
     fn standby_url(&self) -> Option<ServerUrl> {
         let Server::Private(server) = &self.server else { return None };
         let folder = server.read().standby_socket_folder()?;
@@ -167,7 +168,7 @@ impl PostgresDatabase {
         server.read().standby_fault()
     }
 
-    /// Waits until a standby shows everything that is committed.
+    /// Waits until a standby has replayed every committed change.
     fn freshen(&self, standby: &ServerUrl) -> Result<(), DatabaseError> {
         let fault = || self.standby_fault();
         let mut watch = StandbyWatch::open(&self.url, standby).map_err(|error| with_fault(error, &fault))?;
@@ -189,7 +190,7 @@ impl PostgresDatabase {
             }
         };
         let Server::Private(server) = &self.server else { unreachable!("only a server of ours has a standby") };
-        // Before the server's lock, in whose hold `set_option` takes this one.
+        // Before the server's lock: `set_option` takes this lock while it holds that one.
         let degrees = self.degrees.lock().clone();
         let options = SessionOptions {
             tells_class: false,
@@ -212,7 +213,7 @@ impl PostgresDatabase {
         Ok(Box::new(StandbySession::new(first.map_err(told)?, Box::new(again))))
     }
 
-    /// Which server it is.
+    /// The server's URL.
     pub fn url(&self) -> &ServerUrl {
         &self.url
     }
@@ -223,7 +224,7 @@ impl PostgresDatabase {
         SessionOptions { degrees, cache_classes, ..SessionOptions::from(&settings) }
     }
 
-    /// A connection for everything but clients' work.
+    /// A connection for everything except clients' work.
     fn control(&self) -> Result<Connection, WireError> {
         let mut connection = Connection::open(&self.url)?;
         connection.run(&format!("SET lock_timeout = '{LOCK_TIMEOUT}'"))?;
@@ -277,7 +278,7 @@ impl Database for PostgresDatabase {
         }
     }
 
-    /// Queries of a server see every change that was committed, those of its standby after a while.
+    /// Queries of a server see every committed change, those of its standby after a delay.
     fn refresh(&self, _schema: &Schema) -> Result<(), DatabaseError> {
         self.standby_url().map_or(Ok(()), |standby| self.freshen(&standby))
     }
@@ -353,7 +354,7 @@ impl Database for PostgresDatabase {
                 if let Some(conflict) = changed.conflict() {
                     return Err(DatabaseError::Failed(conflict));
                 }
-                // They would not survive a restart.
+                // Loading connections would not survive a restart.
                 self.loaders.lock().clear();
                 let applied = server.apply(changed).map_err(failed)?;
                 let mut degrees = self.degrees.lock();
@@ -363,7 +364,7 @@ impl Database for PostgresDatabase {
                 match applied {
                     Applied::NeedsNewServer => OptionChange::NeedsReopening,
                     Applied::Restarted => {
-                        // It has lost the server that it knew.
+                        // The governor has lost its server.
                         *self.governor.lock() = None;
                         OptionChange::Applied
                     }
@@ -388,7 +389,7 @@ impl Database for PostgresDatabase {
     }
 }
 
-/// Whether an option is a matter of our sessions, or of what we do to their processes.
+/// Whether an option concerns only our sessions, or the processes that serve them.
 fn is_of_sessions(name: &str) -> bool {
     name == "cpu_policy" || SERVER_OPTIONS.iter().any(|option| option.name == name && option.for_any_server)
 }

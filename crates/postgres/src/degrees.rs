@@ -1,8 +1,8 @@
 //! Degrees of parallelism of a server's queries, decided by a policy instead of the server.
 //!
-//! A query is one pipeline here: how many workers a plan may have is a setting of the session for all of it, and how long the query took
-//! is all that is known of a run. A query of degree n has up to n - 1 workers beside the session's own process. It has fewer if the
-//! planner deems its tables too small, or if other queries have the workers that there are.
+//! A query is one pipeline here: the number of workers is a setting of the session for the whole plan, and a run only
+//! yields its duration. A query of degree n has up to n - 1 workers beside the session's own process. It has fewer if
+//! the planner deems its tables too small, or if other queries use the available workers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::server::{DOP_MAX, ServerSettings};
 /// The only pipeline, as figures name it.
 const SHAPE: &str = "query";
 
-/// All of a query. How many rows enter it nobody asks the server.
+/// The whole query. The server is not asked how many rows enter it.
 const PIPELINES: [PipelineFacts; 1] = [PipelineFacts { rows: None, degree_max: DOP_MAX }];
 
 /// Decides for all sessions of a database, and learns from all of them.
@@ -27,12 +27,12 @@ const PIPELINES: [PipelineFacts; 1] = [PipelineFacts { rows: None, degree_max: D
 pub struct QueryDegrees {
     policy: String,
     limits: ParallelismLimits,
-    /// The most workers that queries may have together: enough for one query, and no more than cores.
+    /// The most workers that queries may have together: as many as cores, but at least enough for one query.
     workers_max: u32,
     known: Mutex<DegreeLearner>,
 }
 
-/// A query that runs; it counts as active until this is dropped.
+/// A running query; it counts as active until this is dropped.
 #[derive(Debug)]
 pub struct QueryRun {
     degrees: Arc<QueryDegrees>,
@@ -41,7 +41,7 @@ pub struct QueryRun {
 }
 
 impl QueryDegrees {
-    /// What these settings ask for: what was there before, if that is it; `None` if the server decides.
+    /// The value for these settings: `before` if it already matches them; `None` if the server decides.
     pub fn of(settings: &ServerSettings, before: Option<Arc<QueryDegrees>>) -> Option<Arc<QueryDegrees>> {
         let (policy, limits) = (settings.parallelism()?, settings.parallelism_limits());
         if let Some(before) = before.filter(|before| before.policy == policy.name() && before.limits == limits) {
@@ -71,7 +71,7 @@ impl QueryDegrees {
         self.known.lock().would_decide(&query_template(sql), SHAPE, &PIPELINES)[0]
     }
 
-    /// What was learned so far.
+    /// The figures learned so far.
     pub fn figures(&self) -> ParallelismFigures {
         self.known.lock().figures()
     }
@@ -83,7 +83,7 @@ impl QueryRun {
     }
 
     pub(crate) fn answered(&self, time: Duration) {
-        // What its processes took is not known; with one pipeline nothing is compared with it.
+        // The CPU time of its processes is unknown; with one pipeline nothing is compared with it.
         let cost = PipelineCost { cpu: time, wall: time };
         self.degrees.known.lock().ran(&self.template, &self.decision, time, &[cost]);
     }
@@ -95,7 +95,7 @@ impl Drop for QueryRun {
     }
 }
 
-/// What makes a session's next query have that degree.
+/// The statement that sets the degree of a session's next query.
 pub(crate) fn setting(degree: u32) -> String {
     format!("SET max_parallel_workers_per_gather = {}", degree - 1)
 }

@@ -1,9 +1,10 @@
-//! PostgreSQL as a database under test: a connection, a private server, and a look at what its backends do.
+//! PostgreSQL as a database under test: a connection, a private server, and the activity of its backends.
 //!
-//! In reading order: [`url`] says which server, [`connection`] talks to it, `values` is how parameters and results look on
-//! the wire, `session` and [`database`] are what a workload sees, `degrees` says how many processes work on a query, `plan` reads what EXPLAIN answers. [`cache_classes`] which part of
-//! the cache, [`parallel_workers`] finds the processes that work for others. [`server`] is a server of our own, [`governor`] the
-//! governor that can be put between it and its clients, [`activity`] a look at what backends do.
+//! In reading order: [`url`] names the server, [`connection`] talks to it, and `values` encodes parameters and results.
+//! `session` and [`database`] are the view of a workload. `degrees` decides how many processes work on a query, `plan`
+//! reads the answers of EXPLAIN, [`cache_classes`] decides which part of the cache a query may fill, and
+//! [`parallel_workers`] finds the processes that work for others. [`server`] is a private server, [`governor`] the
+//! governor between it and its clients, and [`activity`] observes backends.
 
 pub mod activity;
 mod arrow_rows;

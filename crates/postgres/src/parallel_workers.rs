@@ -1,8 +1,8 @@
 //! Parallel workers: processes of a server that work for another of its processes.
 //!
-//! They are children of the server's first process, and their titles name the process that they work for. A child's title is read once, and
-//! children are listed again only if a process has begun on this machine since all of them had a title, so a look costs little
-//! more than one read.
+//! They are children of the server's first process, and their titles name the process that they work for. A child's
+//! title is read once. Children are listed again only if a process has begun on this machine since all of them had a
+//! title, so a look costs little more than one read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +14,13 @@ use plimsoll_machine::process_share::{children, newest_process, title};
 pub struct ParallelWorkers {
     /// The leader of each worker.
     led_by: BTreeMap<i32, i32>,
-    /// Children that are no workers.
+    /// Children that are not workers.
     others: BTreeSet<i32>,
     /// The machine's newest process when children were listed last; `None` if one of them had no title yet.
     newest: Option<i32>,
 }
 
-/// What a title says of whom the process works for.
+/// What a process title says about its leader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Says {
     /// A worker of that process.
@@ -32,8 +32,8 @@ enum Says {
 }
 
 impl ParallelWorkers {
-    /// Finds the workers that have begun since the last look, each with its leader. `forgets` lists children whether or not a process
-    /// has begun, and so forgets those that have ended.
+    /// Finds the workers that have begun since the last look, each with its leader. `forgets` lists children even if no
+    /// process has begun, and so forgets those that have ended.
     pub fn look(&mut self, host: &Host, postmaster: i32, forgets: bool) -> Vec<(i32, i32)> {
         // Asked before children are listed: a process that begins in between is found by the next look.
         let newest = newest_process(host);
@@ -56,7 +56,8 @@ impl ParallelWorkers {
         self.all().filter(move |(_, led_by)| *led_by == leader).map(|(worker, _)| worker)
     }
 
-    /// Lists the server's children; whether all of them have titles. A kernel that does not list them leaves workers as they are.
+    /// Lists the server's children, and returns whether all of them have titles. If the kernel does not list them,
+    /// workers stay as they are.
     fn list(&mut self, host: &Host, postmaster: i32, found: &mut Vec<(i32, i32)>) -> bool {
         let Some(children) = children(host, postmaster) else { return false };
         let children: BTreeSet<i32> = children.into_iter().collect();

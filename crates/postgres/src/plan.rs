@@ -1,4 +1,5 @@
-//! Plans: what EXPLAIN says of a query, as its shape and a hash of that, and as the tree by which its cache class is decided.
+//! Plans: the answer of EXPLAIN for a query, as its shape and a hash of that, and as the tree that decides its cache
+//! class.
 
 mod node;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 
 pub use node::{CACHE_EXPLAIN, cache_plan};
 
-/// The top node of what EXPLAIN has answered as JSON.
+/// The top node of EXPLAIN's answer in JSON.
 fn root(json: &str) -> Result<Value, String> {
     let mut plans: Value =
         serde_json::from_str(json).map_err(|error| format!("EXPLAIN's answer is no JSON: {error}"))?;
@@ -21,7 +22,7 @@ pub(crate) fn read(json: &str) -> Result<QueryPlan, String> {
     Ok(QueryPlan { hash: format!("{:016x}", fnv1a(shape.as_bytes())), shape })
 }
 
-/// One operator and, in parentheses, what it reads from.
+/// One operator and, in parentheses, its inputs.
 fn show(node: &Value, out: &mut String) {
     let text = |key: &str| node.get(key).and_then(Value::as_str);
     if let Some(name) = text("Subplan Name") {

@@ -1,18 +1,18 @@
-//! A PostgreSQL server of our own, that comes and goes.
+//! A private PostgreSQL server, which exists for as long as its value.
 //!
-//! [`PrivateServer::start`] finds what is installed (`installation`), makes a cluster in a folder that will be removed
-//! (`home`), and starts the server as a user with few rights if we are root. `settings` and `options` say how it is
-//! set. It is reached through a socket that only that user and root can get at, and through nothing else.
+//! [`PrivateServer::start`] finds an installation (`installation`), creates a cluster in a temporary folder (`home`),
+//! and starts the server as a user with few rights if we are root. `settings` and `options` describe its settings. It
+//! is reached only through a socket that only that user and root can access.
 //!
 //! Dropping it ends its processes and removes its folder. A process that is killed drops nothing: then a shell that
-//! watches over the server ends it (`running`), and a record (`record`), written before anything was made, lets the next
-//! one that starts a server, or asks for it with [`clean_up_leftovers`], remove what is left.
+//! watches over the server ends it (`running`). A record (`record`), written before anything was created, lets the next
+//! process that starts a server, or calls [`clean_up_leftovers`], remove the rest.
 //!
-//! The server has no control group of its own while nothing is limited. A group in the hierarchy that shares out cores
-//! counts as one there: all backends together would get as much as a single thread of a client beside them, and what is
-//! measured without limits would not be without. A limit makes a group, and takes in the first process and everything
-//! that it has started; what it starts later is born within. So the footprint names the first process only, which stays the
-//! same from limit to limit while backends and workers come and go.
+//! The server has no control group of its own while nothing is limited. The hierarchy that shares out cores counts a
+//! group as one: all backends together would get as much as a single thread of a client beside them, and measurements
+//! without limits would in fact be limited. A limit makes a group, and moves the first process and all of its
+//! descendants into it; later ones are born in it. So the footprint names the first process only, which stays the same
+//! from limit to limit while backends and workers start and end.
 
 mod account;
 mod cluster;
@@ -50,12 +50,12 @@ use running::Running;
 pub use settings::{Isolation, ServerSettings};
 use standby::Standby;
 
-/// A running server of ours. Dropping it stops it and removes everything it had.
+/// A running private server. Dropping it stops it and removes everything it had.
 #[derive(Debug)]
 pub struct PrivateServer {
-    /// `None` also while it is made anew. Dropped first, so that it does not look for a primary that has gone.
+    /// `None` also while it is recreated. Dropped first, so that it does not look for a primary that has stopped.
     standby: Option<Standby>,
-    /// `None` only while it is started again. Dropped before the home, in which it lives.
+    /// `None` only during a restart. Dropped before the home, in which it lives.
     running: Option<Running>,
     home: Home,
     installation: Installation,
@@ -67,26 +67,27 @@ pub struct PrivateServer {
     has_statement_statistics: bool,
 }
 
-/// What became of new settings.
+/// How new settings were applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
-    /// They were no other than before.
+    /// They equal the old ones.
     Nothing,
     /// Sessions that are opened from now on have them.
     InSessions,
     /// The server has them.
     Reloaded,
-    /// The server was started again with its data; every session has ended.
+    /// The server was restarted with its data; every session has ended.
     Restarted,
-    /// Nothing was done: only a new server can have them.
+    /// Nothing was done: they need a new server.
     NeedsNewServer,
 }
 
-/// Until a server has read its configuration again.
+/// The longest time until a server has reloaded its configuration.
 const RELOAD_MAX: Duration = Duration::from_secs(10);
 
 impl PrivateServer {
-    /// Makes a new server and waits until it takes connections. Before that, cleans up after others that were killed.
+    /// Creates a new server and waits until it accepts connections. First cleans up after servers whose owners were
+    /// killed.
     pub fn start(settings: ServerSettings) -> Result<PrivateServer, ServerError> {
         let state = plimsoll_machine::limiter::default_state_folder();
         leftovers::clean_up(&state, &default_bases());
@@ -114,7 +115,7 @@ impl PrivateServer {
         Ok(server)
     }
 
-    /// Makes the standby that the settings ask for, anew if there was one.
+    /// Creates the standby that the settings ask for, anew if there was one.
     fn make_standby(&mut self) -> Result<(), ServerError> {
         self.standby = None;
         if self.settings.has_standby() {
@@ -123,39 +124,39 @@ impl PrivateServer {
         Ok(())
     }
 
-    /// The folder of the standby's socket, as clients take it for a host; `None` without a standby. The port, user and database are
-    /// the server's. Another folder after a restart.
+    /// The folder of the standby's socket, which clients use as the host; `None` without a standby. The port, user and
+    /// database are the server's. A restart changes the folder.
     pub fn standby_socket_folder(&self) -> Option<PathBuf> {
         self.standby.as_ref().map(Standby::socket_folder)
     }
 
-    /// The number of the standby's first process; `None` without a standby.
+    /// The process id of the standby's postmaster; `None` without a standby.
     pub fn standby_postmaster(&self) -> Option<i32> {
         self.standby.as_ref().map(|standby| standby.running().postmaster().id)
     }
 
-    /// What is wrong with the standby, with the end of its log; `None` if it runs, or there is none.
+    /// The standby's fault, with the end of its log; `None` if it runs, or there is none.
     pub(crate) fn standby_fault(&self) -> Option<String> {
         let standby = self.standby.as_ref().filter(|standby| !standby.is_alive())?;
         Some(format!("the standby has ended; the end of its log:\n{}", standby.log_tail()))
     }
 
-    /// The folder of its socket, `.s.PGSQL.PORT`, as clients take it for a host.
+    /// The folder of its socket, `.s.PGSQL.PORT`, which clients use as the host.
     pub fn socket_folder(&self) -> &Path {
         &self.socket_folder
     }
 
-    /// The number in the name of its socket. It does not listen on the network.
+    /// The port in the name of its socket. It does not listen on the network.
     pub fn port(&self) -> u16 {
         PORT
     }
 
-    /// Its only user, who may do everything and has no password.
+    /// Its only user, a superuser without a password.
     pub fn user(&self) -> &str {
         USER
     }
 
-    /// The database to work in.
+    /// The database to use.
     pub fn database(&self) -> &str {
         DATABASE
     }
@@ -165,37 +166,37 @@ impl PrivateServer {
         &self.data_folder
     }
 
-    /// The last lines of its log, for messages of errors.
+    /// The last lines of its log, for error messages.
     pub fn log_tail(&self) -> String {
         log::tail(&self.log_file)
     }
 
-    /// The number of its first process, which has started all others. Another one after a restart.
+    /// The process id of its postmaster, which has started all others. A restart changes it.
     pub fn postmaster(&self) -> i32 {
         self.running.as_ref().map_or(0, |running| running.postmaster().id)
     }
 
-    /// The numbers of all of its processes at this moment, the first one first.
+    /// The ids of all of its processes at this moment, the postmaster first.
     pub fn processes(&self) -> Vec<i32> {
         self.running.as_ref().map(Running::processes).unwrap_or_default()
     }
 
-    /// Whether its first process has not ended.
+    /// Whether its postmaster runs.
     pub fn is_alive(&self) -> bool {
         self.running.as_ref().is_some_and(Running::is_alive)
     }
 
-    /// Which PostgreSQL it is.
+    /// Its version of PostgreSQL.
     pub fn version(&self) -> Version {
         self.installation.version
     }
 
-    /// Which PostgreSQL it is, and where its programs are.
+    /// Its version of PostgreSQL, and where its programs are.
     pub fn installation(&self) -> &Installation {
         &self.installation
     }
 
-    /// How it is set.
+    /// Its settings.
     pub fn settings(&self) -> &ServerSettings {
         &self.settings
     }
@@ -205,14 +206,14 @@ impl PrivateServer {
         self.has_statement_statistics
     }
 
-    /// What of this machine it uses: see the module.
+    /// The resources of this machine that it uses: see the module.
     pub fn footprint(&self) -> Footprint {
         let primary = self.running.iter().map(|running| running.postmaster().id);
         let processes = primary.chain(self.standby_postmaster()).collect();
         Footprint { processes, folder: Some(self.data_folder.clone()) }
     }
 
-    /// Goes over to other settings, while no client is connected. If they are refused, those from before hold.
+    /// Applies other settings, while no client is connected. If they are refused, the old ones remain in force.
     pub fn apply(&mut self, settings: ServerSettings) -> Result<Applied, ServerError> {
         let Some(effect) = self.settings.effect_of_change_to(&settings) else {
             self.settings = settings;
@@ -225,7 +226,7 @@ impl PrivateServer {
         let changed = self.write_configuration().and_then(|()| match effect {
             Effect::Restart => self.restart().map(|()| Applied::Restarted),
             Effect::Reload => self.reload().map(|()| Applied::Reloaded),
-            // The configuration is where sessions have them from that do not say otherwise.
+            // Sessions that do not set them take them from the configuration.
             Effect::Session | Effect::NewServer => self.reload().map(|()| Applied::InSessions),
         });
         if changed.is_err() {
@@ -238,9 +239,10 @@ impl PrivateServer {
         changed
     }
 
-    /// Stops the server in order and starts it again with its data, with a new standby if it had one. Every session ends.
+    /// Shuts the server down cleanly and starts it again with its data, with a new standby if it had one. Every session
+    /// ends.
     pub fn restart(&mut self) -> Result<(), ServerError> {
-        // The primary would wait until it has sent all of its log.
+        // The primary would wait until it had sent all of its log.
         self.standby = None;
         let is_in_order = self.is_alive() && self.running.take().is_some_and(Running::stop_in_order);
         self.running = None;
@@ -263,7 +265,7 @@ impl PrivateServer {
     }
 }
 
-/// Has a server read its configuration again, and waits until it says in its log that it has.
+/// Has a server reload its configuration, and waits until its log confirms that.
 fn reload(running: &Running, log_file: &Path) -> Result<(), ServerError> {
     const SEEN: &str = "received SIGHUP, reloading configuration files";
     let refused = |why: &str| ServerError::NotApplied { why: why.to_owned(), log: log::tail(log_file) };
@@ -285,7 +287,7 @@ fn reload(running: &Running, log_file: &Path) -> Result<(), ServerError> {
     }
 }
 
-/// Writes the configuration file of a cluster, which stays its account's.
+/// Writes the configuration file of a cluster; its account remains the owner.
 fn write_configuration(home: &Home, settings: &ServerSettings, with_statistics: bool) -> Result<(), ServerError> {
     let path = home.data().join("postgresql.conf");
     let text = configuration::text(settings, &home.socket_folder(), with_statistics);

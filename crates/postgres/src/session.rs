@@ -1,4 +1,4 @@
-//! One client's session: statements prepared once, a send and a receive for each call.
+//! One client's session: statements prepared once, one send and one receive for each call.
 
 mod backend_share;
 mod failure;
@@ -24,24 +24,24 @@ use statement_map::StatementMap;
 pub use backend_share::Warnings;
 pub(crate) use failure::of_query as query_failure;
 
-/// How sessions are to behave.
+/// The settings of sessions.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
-    /// The isolation level of every transaction, as SQL says it: `read committed`.
+    /// The isolation level of every transaction, as in SQL: `read committed`.
     pub isolation: String,
-    /// What share of the cores the server's process gets by the priority of what it does.
+    /// Decides the CPU share of the server's process by the priority of its work.
     pub cpu_scheduler: &'static dyn CpuScheduler,
     /// Settings of the server for each session: name and value.
     pub settings: Vec<(String, String)>,
-    /// Whether each transaction says of which class it is, for a governor between us and the server.
+    /// Whether each transaction names its class, for a governor between us and the server.
     pub tells_class: bool,
-    /// Whether the session calls itself by its class, for a governor beside the server.
+    /// Whether the application name is that of the class, for a governor beside the server.
     pub names_class: bool,
     /// Which state of the data queries read: `now`, `as replayed`.
     pub snapshot: &'static str,
-    /// Who decides the degree of parallelism of each query; `None` if the server does.
+    /// Decides the degree of parallelism of each query; `None` if the server does.
     pub degrees: Option<Arc<QueryDegrees>>,
-    /// Who decides which part of the cache the server's process may fill; `None` if it may fill all that the server may.
+    /// Decides which part of the cache the server's process may fill; `None` for all that the server may fill.
     pub cache_classes: Option<Arc<CacheClasses>>,
 }
 
@@ -65,15 +65,15 @@ impl From<&ServerSettings> for SessionOptions {
 pub struct PostgresSession {
     connection: Connection,
     statements: StatementMap<Prepared>,
-    /// Those that are transactions of their own and say of which class they are, by class.
+    /// Statements that are transactions of their own and name their class, by class.
     of_class: [StatementMap<Prepared>; CLASSES.len()],
-    /// What begins a transaction, by class.
+    /// The statement that begins a transaction, by class.
     begin: [Prepared; CLASSES.len()],
-    /// The class of the transactions that begin from now on; `None` where nobody is to be told.
+    /// The class of the transactions that begin from now on; `None` if no governor reads it.
     class: Option<usize>,
-    /// The class by which the session is to call itself from its next transaction on; `None` where it need not.
+    /// The class for the application name from the next transaction on; `None` if it need not change.
     name_due: Option<usize>,
-    /// The class by which it does; `None` where nobody is to be told.
+    /// The class in the application name; `None` if no governor reads it.
     named: Option<usize>,
     commit: Prepared,
     rollback: Prepared,
@@ -84,12 +84,12 @@ pub struct PostgresSession {
     degrees: Option<Arc<QueryDegrees>>,
     /// The degree that the session is set to; `None` if that is not known.
     degree: Option<u32>,
-    /// What statements without a result of interest write to.
+    /// Receives the results of statements that nothing reads.
     nothing: Rows,
 }
 
 impl PostgresSession {
-    /// Makes a connection a session; it looks for tables in `schema` first, then in `public`.
+    /// Turns a connection into a session, which looks for tables in `schema` first, then in `public`.
     pub fn new(
         mut connection: Connection,
         schema: Option<&str>,
@@ -136,13 +136,13 @@ impl PostgresSession {
         self.connection.lost().is_some_and(|why| why.contains("FATAL 40001: "))
     }
 
-    /// Rolls back what is left of a transaction in which something failed, so that the session can go on.
+    /// Rolls back the rest of a failed transaction, so that the session remains usable.
     fn recover(&mut self) {
         self.is_open = false;
         // A setting is rolled back with the transaction that it was made in.
         self.degree = None;
         if self.connection.lost().is_none() && self.connection.transaction_state() != TransactionState::Idle {
-            // Nothing is left to be done where this fails: the connection is lost, and the next call says so.
+            // If this fails, the connection is lost, and the next call says so.
             let _ = self.connection.execute(&self.rollback, &[], &mut self.nothing);
         }
     }
@@ -154,7 +154,7 @@ impl PostgresSession {
         Err(DatabaseError::Failed("no transaction is open; begin one first".to_owned()))
     }
 
-    /// Calls itself by the class of the transaction that is about to begin, if it does not.
+    /// Sets the application name to the class of the transaction that is about to begin, if it differs.
     fn name_class(&mut self) -> Result<(), WireError> {
         let Some(class) = self.name_due.take_if(|_| !self.is_open) else { return Ok(()) };
         self.connection.run(&naming(class))?;
@@ -162,7 +162,7 @@ impl PostgresSession {
         Ok(())
     }
 
-    /// Lets that many processes work on the queries that follow, if that is not so already.
+    /// Lets that many processes work on the queries that follow, unless it is set already.
     fn set_degree(&mut self, degree: u32) -> Result<(), DatabaseError> {
         if self.degree == Some(degree) {
             return Ok(());
@@ -176,7 +176,7 @@ impl PostgresSession {
         Ok(())
     }
 
-    /// Brings the server's process to the cache class of the query that follows.
+    /// Moves the server's process to the cache class of the query that follows.
     fn enter_cache_class(&mut self, sql: &str) -> Option<ClassedQuery> {
         let entered = self.cache.as_mut()?.query(&mut self.connection, sql, self.degree, self.is_open);
         entered.unwrap_or_else(|_| {
@@ -186,7 +186,7 @@ impl PostgresSession {
         })
     }
 
-    /// What a statement means that a governor beside the server has cancelled: nobody else cancels where there is one.
+    /// A statement that a governor beside the server has cancelled counts as preempted: no other process cancels there.
     fn cancelled(&self, error: &WireError) -> Option<DatabaseError> {
         let is_cancel = error.server().is_some_and(failure::is_cancel);
         (self.named.is_some() && is_cancel).then_some(DatabaseError::Preempted)
@@ -200,7 +200,7 @@ impl PostgresSession {
     ) -> Result<(), WireError> {
         self.name_class()?;
         self.cache.iter_mut().for_each(BackendClass::statement);
-        // Within a transaction its beginning has told.
+        // Within a transaction its first statement has named the class.
         let class = self.class.filter(|_| !self.is_open);
         let (known, prefix) = match class {
             None => (&mut self.statements, "s"),
@@ -217,7 +217,7 @@ fn naming(class: usize) -> String {
     format!("SET application_name = '{}'", name_of_class(class))
 }
 
-/// What a session begins with: where names are looked for, isolation, and settings that were asked for.
+/// The first statements of a session: the search path, isolation, and the settings that were asked for.
 fn opening(schema: Option<&str>, options: &SessionOptions) -> String {
     use postgres_protocol::escape::{escape_identifier, escape_literal};
     let mut sql = format!("SET default_transaction_isolation = {};", escape_literal(&options.isolation));
@@ -300,7 +300,7 @@ impl Session for PostgresSession {
             self.set_degree(degree)?;
         }
         let explain = format!("EXPLAIN (FORMAT JSON, COSTS OFF) {sql}");
-        // The text is somebody else's: what stands behind a semicolon must not run.
+        // The text comes from the caller: a statement behind a semicolon must not run.
         let text = self.connection.text_of_one(&explain).map_err(|error| {
             self.recover();
             failure::of_query(&explain, error)
@@ -312,7 +312,7 @@ impl Session for PostgresSession {
         self.share.process()
     }
 
-    /// The server does not tell a session how long its statements waited; samples of what its process does are the way.
+    /// The server does not report to a session how long its statements waited; samples of its process's activity do.
     fn usage(&self) -> SessionUsage {
         SessionUsage::default()
     }

@@ -1,4 +1,4 @@
-//! Which server: `postgres://user:password@host:port/database?sslmode=require`, completed as libpq does.
+//! The URL of a server: `postgres://user:password@host:port/database?sslmode=require`, completed as libpq does.
 
 mod error;
 mod password_file;
@@ -11,13 +11,13 @@ use std::time::Duration;
 
 pub use error::UrlError;
 
-/// How long connecting may take where nothing is said.
+/// The default time that connecting may take.
 const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
-/// Folders in which servers of this machine keep their sockets where nothing is said, most usual first.
+/// Default folders in which servers of this machine keep their sockets, most usual first.
 const SOCKET_FOLDERS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
-/// A server, and as whom to speak to it. Shown without the password.
+/// A server, and the user and database of our sessions. Displayed without the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerUrl {
     /// Where it listens.
@@ -30,27 +30,27 @@ pub struct ServerUrl {
     pub password: Option<Password>,
     /// The database.
     pub database: String,
-    /// Whether the connection is encrypted, and what of the server is verified.
+    /// Whether the connection is encrypted, and whether the server is verified.
     pub ssl_mode: SslMode,
     /// How encryption begins.
     pub ssl_negotiation: SslNegotiation,
-    /// The file with the certificates that are trusted (PEM), or [`SYSTEM`] for those that this system trusts.
+    /// The file with the trusted certificates (PEM), or [`SYSTEM`] for those that this system trusts.
     pub ssl_root_certificate: Option<PathBuf>,
     /// Our own certificate, for a server that asks for one.
     pub ssl_certificate: Option<ClientCertificate>,
-    /// What the server shows of us in pg_stat_activity.
+    /// Our name in pg_stat_activity.
     pub application_name: String,
     /// How long connecting may take, name lookup excepted.
     pub connect_timeout: Duration,
 }
 
-/// What `sslrootcert` says for the authorities that this system trusts, instead of a file.
+/// The value of `sslrootcert` for the authorities that this system trusts, instead of a file.
 pub const SYSTEM: &str = "system";
 
-/// A certificate that is shown to servers.
+/// A certificate that is presented to servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientCertificate {
-    /// The file with the certificate and those that vouch for it (PEM).
+    /// The file with the certificate and its chain (PEM).
     pub certificate: PathBuf,
     /// The file with its key (PEM, without a passphrase).
     pub key: PathBuf,
@@ -65,7 +65,7 @@ pub enum ServerHost {
     Socket(PathBuf),
 }
 
-/// A password, which is never shown.
+/// A password, which is never displayed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Password(String);
 
@@ -75,7 +75,7 @@ impl Password {
         Password(password.into())
     }
 
-    /// What the server is to be told.
+    /// The bytes for the server.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.0.as_bytes()
     }
@@ -98,7 +98,7 @@ pub enum SslMode {
     Require,
     /// Encrypted, and the certificate comes from an authority that is trusted.
     VerifyCa,
-    /// As before, and the certificate is of the host that was asked for.
+    /// As before, and the certificate names the requested host.
     VerifyFull,
 }
 
@@ -122,9 +122,9 @@ impl SslMode {
 /// How encryption begins, with libpq's meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SslNegotiation {
-    /// The server is asked for it in plain text (SSLRequest), as every version understands.
+    /// The client asks the server for it in plain text (SSLRequest), which every version understands.
     Postgres,
-    /// By the first byte, which saves a round trip; servers understand it since PostgreSQL 17.
+    /// The first byte begins TLS, which saves a round trip; servers understand it since PostgreSQL 17.
     Direct,
 }
 
@@ -157,17 +157,17 @@ const PARAMETERS: [(&str, &str); 12] = [
     ("user", "PGUSER"),
 ];
 
-/// What is said in the URL and in the environment, by parameter. Later sources fill only what is empty.
+/// Values from the URL and the environment, by parameter. Later sources fill only parameters without a value.
 type Said = BTreeMap<&'static str, String>;
 
 impl ServerUrl {
-    /// Understands a URL, and takes what it leaves out from the environment and the password file.
+    /// Parses a URL, and takes missing values from the environment and the password file.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let account = |name: &str| if name == "LOGNAME" { account_name() } else { None };
         ServerUrl::parse_in(text, &|name| std::env::var(name).ok().or_else(|| account(name)))
     }
 
-    /// Understands a URL in an environment that is given as a function from names of variables to values.
+    /// Parses a URL in an environment that is given as a function from names of variables to values.
     pub fn parse_in(text: &str, environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, UrlError> {
         let mut said = read(text)?;
         for (parameter, variable) in PARAMETERS {
@@ -200,8 +200,8 @@ impl ServerUrl {
         }
     }
 
-    /// The same server and database as another user, with the password that the password file or the environment has for
-    /// that one.
+    /// The same server and database as another user, with that user's password from the password file or the
+    /// environment.
     pub(crate) fn with_user(&self, user: &str) -> Self {
         if user == self.user {
             return self.clone();
@@ -238,7 +238,7 @@ impl fmt::Display for ServerUrl {
         match &self.host {
             ServerHost::Tcp(_) => write!(f, "postgres://{user}@{}/{database}?", self.address())?,
             ServerHost::Socket(folder) => {
-                // Among parameters a slash stands for itself, which reads better.
+                // A slash need not be encoded in a parameter, and reads better.
                 let folder = percent::encoded(&folder.to_string_lossy()).replace("%2F", "/");
                 write!(f, "postgres://{user}@/{database}?host={folder}&port={}&", self.port)?;
             }
@@ -257,7 +257,7 @@ impl fmt::Debug for ServerUrl {
     }
 }
 
-/// What the URL itself says.
+/// The values in the URL itself.
 fn read(text: &str) -> Result<Said, UrlError> {
     let rest = ["postgres://", "postgresql://"].iter().find_map(|scheme| text.strip_prefix(scheme));
     let rest = rest.ok_or(UrlError::Scheme)?;
@@ -266,7 +266,7 @@ fn read(text: &str) -> Result<Said, UrlError> {
     }
     let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
     let (authority, database) = place.split_once('/').unwrap_or((place, ""));
-    // Before any part is named in an error, for it may be of a password.
+    // Before an error names any part, because it may be of a password.
     if rest.contains('@') && !authority.contains('@') {
         return Err(UrlError::Unencoded);
     }
@@ -295,7 +295,7 @@ fn read(text: &str) -> Result<Said, UrlError> {
     Ok(said)
 }
 
-/// Splits `host:port`, `[::1]:port`, `host` and nothing at all.
+/// Splits `host:port`, `[::1]:port`, `host` and the empty string.
 fn host_and_port(address: &str) -> Result<(&str, &str), UrlError> {
     if address.contains(',') {
         return Err(UrlError::SeveralHosts);
@@ -312,7 +312,7 @@ fn host_and_port(address: &str) -> Result<(&str, &str), UrlError> {
     }
 }
 
-/// Gives everything its type and its default.
+/// Gives every parameter its type and its default.
 fn resolve(mut said: Said, environment: &dyn Fn(&str) -> Option<String>) -> Result<ServerUrl, UrlError> {
     let host = match said.remove("host") {
         Some(host) if host.starts_with('/') => ServerHost::Socket(host.into()),
@@ -324,7 +324,7 @@ fn resolve(mut said: Said, environment: &dyn Fn(&str) -> Option<String>) -> Resu
         .map_or(Ok(5432), |port| port.parse().ok().filter(|port| *port > 0).ok_or(UrlError::Port(port)))?;
     let user = said.remove("user").or_else(|| ["USER", "LOGNAME"].iter().find_map(|name| environment(name)));
     let user = user.filter(|user| !user.is_empty()).ok_or(UrlError::NoUser)?;
-    // Anybody can have a certificate for a name of their own from one of the system's many authorities.
+    // Any attacker can have a certificate for a name of their own from one of the system's many authorities.
     let is_system = said.get("sslrootcert").is_some_and(|file| file == SYSTEM);
     let usual_mode = if is_system { SslMode::VerifyFull } else { SslMode::Prefer };
     let ssl_mode = said.remove("sslmode").map_or(Ok(usual_mode), |word| {
@@ -368,7 +368,7 @@ fn resolve(mut said: Said, environment: &dyn Fn(&str) -> Option<String>) -> Resu
     })
 }
 
-/// The name of the user that this process runs as, as libpq takes it where nothing else is said.
+/// The name of the user that this process runs as, which is libpq's default.
 pub fn account_name() -> Option<String> {
     let user = rustix::process::geteuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
@@ -376,14 +376,14 @@ pub fn account_name() -> Option<String> {
     line.split(':').next().map(str::to_owned)
 }
 
-/// Seconds; 0 or less means for ever in libpq, and an hour here, after which nobody waits any more. One second is
-/// taken for two, as libpq does, for a second may be over at once.
+/// Seconds. 0 or less means no limit in libpq, and an hour here, longer than any user waits. 1 is raised to 2, as in
+/// libpq, because one second may end at once.
 fn timeout(value: &str) -> Result<Duration, UrlError> {
     let seconds: i64 = value.trim().parse().map_err(|_| UrlError::Timeout(value.to_owned()))?;
     Ok(Duration::from_secs(if seconds <= 0 { 3_600 } else { seconds.clamp(2, 3_600).unsigned_abs() }))
 }
 
-/// The first of the usual folders that is there; without any, this machine by TCP.
+/// The first of the usual folders that exists; if none does, this machine by TCP.
 fn default_host() -> ServerHost {
     let folder = SOCKET_FOLDERS.iter().map(PathBuf::from).find(|folder| folder.is_dir());
     folder.map_or_else(|| ServerHost::Tcp("localhost".to_owned()), ServerHost::Socket)

@@ -1,4 +1,4 @@
-//! What a watch sees of sessions of a real server, each brought into a state and held there.
+//! A watch over sessions of a real server, each brought into a state and held there.
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_postgres::url::ServerUrl;
 use plimsoll_workload::activity::{Activity, ActivityWatch, Doing, Statements};
 
-/// A look takes less than a millisecond, and no state that is waited for takes longer than a moment to come about.
+/// A look takes less than a millisecond, and every state that tests wait for comes about quickly.
 const LOOKS_MAX: usize = 20_000;
 
 fn connect(server: &PrivateServer) -> Connection {
@@ -19,7 +19,7 @@ fn connect(server: &PrivateServer) -> Connection {
     Connection::open(&ServerUrl::parse(&text).unwrap()).unwrap()
 }
 
-/// Looks until a process, or a helper of it, is seen doing that.
+/// Looks until a process, or a worker of it, is in that state.
 fn wait_for(watch: &mut Watch<Asker>, what: &str, is_it: impl Fn(&Activity) -> bool) {
     for _ in 0..LOOKS_MAX {
         let mut seen = Vec::new();

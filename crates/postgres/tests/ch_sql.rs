@@ -1,5 +1,5 @@
-//! CH-benCHmark on PostgreSQL: its 22 queries on data as loaded and after transactions, and its transactions, each
-//! statement of which returns what its native form returns.
+//! CH-benCHmark on PostgreSQL: its 22 queries on data as loaded and after transactions, and its transactions. Each
+//! statement of these returns what its native form returns.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -22,15 +22,15 @@ fn assert_holds(lines: &[CheckLine]) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// The answers to those queries that are about nothing but orders that were loaded and what never changes. The others are about
-/// stock and balances, which change in place, and about orders that wait for delivery.
+/// The answers to the queries that read only loaded orders and tables that never change. The others read stock and
+/// balances, which change in place, and orders that wait for delivery.
 fn loaded_only(queries: &dyn Benchmark, twin: &Twin) -> Vec<(String, Vec<TextRow>)> {
     let of_others = ["q2", "q3", "q11", "q16", "q20", "q22"];
     let texts = queries.queries().into_iter().filter(|(name, _)| !of_others.contains(&name.as_str()));
     let mut session = twin.sql().session(queries.schema()).unwrap();
     let answers = texts.map(|(name, text)| {
         let mut rows = text_rows(&session.query(&text).unwrap().batches).unwrap();
-        // Some texts leave the order of equal rows open.
+        // Some queries do not define the order of equal rows.
         rows.sort_unstable();
         (name, rows)
     });

@@ -1,4 +1,4 @@
-//! What `docs/postgresql.md` lists is what there is.
+//! The lists in `docs/postgresql.md` match the code.
 
 use plimsoll_postgres::server::{Effect, SERVER_OPTIONS, ServerOption};
 

@@ -1,4 +1,4 @@
-//! A server of our own: it runs as it is set, goes away with everything it had, and is cleaned up after a kill.
+//! A private server: it runs with its settings, removes everything when it ends, and is cleaned up after a kill.
 //!
 //! PostgreSQL must be installed; without it these tests fail and say what to install.
 
@@ -18,7 +18,7 @@ use plimsoll_postgres::server::{Applied, Isolation, PrivateServer, ServerError, 
 use plimsoll_testing::until;
 use rustix::process::Signal;
 
-/// Small, and without waiting for the disk.
+/// A small server that does not wait for the disk.
 const SMALL: [(&str, &str); 3] = [("shared_buffers", "16MB"), ("max_wal_size", "64MB"), ("fsync", "off")];
 
 fn settings(options: &[(&str, &str)]) -> ServerSettings {
@@ -30,7 +30,7 @@ fn start(options: &[(&str, &str)]) -> PrivateServer {
     PrivateServer::start(settings(options)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What a statement answers, through the client that comes with the server.
+/// The answer to a statement, through the client that comes with the server.
 #[track_caller]
 fn ask(server: &PrivateServer, sql: &str) -> String {
     let mut psql = Command::new(server.installation().program("psql"));
@@ -48,7 +48,7 @@ fn identities(server: &PrivateServer) -> Vec<ProcessIdentity> {
     server.processes().into_iter().filter_map(|id| ProcessIdentity::of(&Host::real(), id)).collect()
 }
 
-/// The files of shared memory that these processes have.
+/// The files of shared memory that these processes have mapped.
 fn shared_memory(processes: &[ProcessIdentity]) -> BTreeSet<PathBuf> {
     let maps =
         |process: &ProcessIdentity| std::fs::read_to_string(format!("/proc/{}/maps", process.id)).unwrap_or_default();
@@ -168,14 +168,14 @@ fn holder(elsewhere: &Elsewhere) -> (Child, ProcessIdentity, PathBuf) {
     (holder, postmaster, PathBuf::from(&held[1]))
 }
 
-/// What is left in the two folders, but for the lock.
+/// The remaining entries of the two folders, except the lock.
 fn left(elsewhere: &Elsewhere) -> Vec<PathBuf> {
     let names = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let all = names(elsewhere.state.path().join("servers")).chain(names(elsewhere.temporary.path().to_owned()));
     all.filter(|path| !path.ends_with("lock")).collect()
 }
 
-/// Not a test by itself: a copy of the program that others kill.
+/// Not a test by itself: a copy of the program that other tests kill.
 #[test]
 fn hold_a_server_until_killed() {
     if is_copy() {
@@ -212,7 +212,7 @@ fn a_server_whose_watch_was_killed_too_is_ended_by_the_next_one() {
     holder.kill().unwrap();
     holder.wait().unwrap();
     assert!(postmaster.is_running(&Host::real()), "nobody was left to end it");
-    // Records that are lost are found again by the mark of the folder.
+    // Servers without a record are found by the mark of the folder.
     let notes = elsewhere.state.path().join("servers");
     std::fs::remove_dir_all(&notes).unwrap();
     let told = elsewhere.clean_up();

@@ -1,5 +1,5 @@
-//! TPC-B and TPC-W on PostgreSQL: every statement returns what its native form returns and leaves the same rows behind, and
-//! the checks find what is wrong.
+//! TPC-B and TPC-W on PostgreSQL: every statement returns what its native form returns and leaves the same rows behind,
+//! and the checks find violations.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -14,7 +14,7 @@ use plimsoll_workload::tpcb::Tpcb;
 use plimsoll_workload::tpcw::Tpcw;
 use twin::Twin;
 
-/// The lines that do not hold, but for those that were not judged.
+/// The lines that are violated, without those that were not judged.
 fn violated(benchmark: &dyn Benchmark, twin: &Twin) -> Vec<CheckLine> {
     let lines = benchmark.check(twin.sql()).unwrap();
     lines.into_iter().filter(|line| line.holds == Some(false)).collect()
@@ -30,7 +30,7 @@ fn assert_sql_equals_native(benchmark: &dyn Benchmark, requests: usize) -> Twin 
     twin
 }
 
-/// Runs clients on the server at the same time. None may have to run a request again.
+/// Runs clients on the server at the same time. No client may have to run a request again.
 fn run_at_once(benchmark: &dyn Benchmark, twin: &Twin, clients: usize, requests: usize) {
     thread::scope(|scope| {
         for number in 0..clients {
@@ -46,7 +46,7 @@ fn run_at_once(benchmark: &dyn Benchmark, twin: &Twin, clients: usize, requests:
     });
 }
 
-/// Breaks something, looks which lines the check then finds violated, and mends it.
+/// Breaks something, compares the lines that the check then finds violated, and mends it.
 fn assert_found(benchmark: &dyn Benchmark, twin: &Twin, breaking: &str, mending: &str, lines: &[&str]) {
     twin.sql().run_script(benchmark.schema(), breaking).unwrap();
     let found = violated(benchmark, twin);
@@ -75,7 +75,7 @@ fn tpcb_does_the_same_and_its_check_finds_faults() {
     assert_found(&tpcb, &twin, &balance("teller", 3, 1), &balance("teller", 3, -1), &tellers);
     let accounts = [sums, "each account's balance"];
     assert_found(&tpcb, &twin, &balance("account", 5, 1), &balance("account", 5, -1), &accounts);
-    // Two that cancel out in the sums.
+    // Two errors that cancel out in the sums.
     let both = |number| format!("{}; {}", balance("account", 5, number), balance("account", 6, -number));
     assert_found(&tpcb, &twin, &both(9), &both(-9), &["each account's balance"]);
     let unknown = "INSERT INTO history VALUES (1, 2, 1, 0, '2024-01-02', '......................')";

@@ -10,7 +10,7 @@ use crate::results::{Blocker, Chain, Idle, Locks, Login, Object, Who};
 /// Blockers, chains and objects that are listed.
 const LISTED_MAX: usize = 20;
 
-/// Who waited behind whom.
+/// Which sessions waited behind which.
 pub(super) fn locks(ledger: &Ledger) -> Locks {
     let waits = &ledger.lock_waits;
     let explained = waits.explained();
@@ -39,7 +39,7 @@ fn listed<T>(mut all: Vec<T>) -> Vec<T> {
     all
 }
 
-/// Who was at the ends of chains. Of a circle, that is whoever the chain ended at.
+/// The sessions at the ends of chains. A circle ends at the last session before its first repetition.
 fn blockers(ledger: &Ledger, explained: Duration) -> Vec<Blocker> {
     #[derive(Default)]
     struct Sum {

@@ -1,4 +1,4 @@
-//! Made-up observations and what is found in them.
+//! Simulated observations and their findings.
 
 use plimsoll_machine::cpu_time::ThreadTimes;
 use plimsoll_workload::activity::Doing;
@@ -7,7 +7,7 @@ use super::*;
 use crate::snapshot::{CounterKey, Counters, DatabaseCounter, Look, Session};
 use crate::testing::{doing, observation_of, session};
 
-/// A look every 10 ms at three sessions that take turns in what they do.
+/// Looks every 10 ms at three sessions that take turns in several states.
 fn ledger() -> Ledger {
     let mut ledger = Ledger::default();
     let doings = [Doing::Running, Doing::Lock, Doing::Io, Doing::Client, Doing::Other, Doing::IoLatch, Doing::Running];

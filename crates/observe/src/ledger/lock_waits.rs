@@ -1,7 +1,8 @@
-//! Who waited behind whom, for how long, and what the ones in front did meanwhile.
+//! Which sessions waited behind which, for how long, and what their holders did.
 //!
-//! Locks are asked for less often than sessions. So the time that a session is seen to wait is kept until the next look at locks,
-//! and put down to the chain of that moment; time of waits that ended before one is reported as not explained.
+//! Locks are read less often than sessions. The time that a session is observed to wait is therefore kept until the
+//! next look at locks, and attributed to the chain of that moment. The time of waits that ended earlier is reported as
+//! unexplained.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use crate::identity::{LoginId, StatementId};
 use crate::lock_graph::{Wait, chain, waits};
 use crate::snapshot::{Look, Session};
 
-/// What somebody in a chain did.
+/// The state of a session in a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HolderState {
@@ -30,36 +31,36 @@ pub enum HolderState {
     Other,
     /// It is prepared for a commit in two phases; no process works for it.
     Prepared,
-    /// This role may not see it, or it had nothing to do and held a lock of its session.
+    /// This role may not see it, or it was idle and held a lock of its session.
     Unseen,
 }
 
 /// A member of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link {
-    /// Its login and statement, where they were seen.
+    /// Its login and statement, if they were visible.
     pub party: Option<(LoginId, StatementId)>,
-    /// What it did.
+    /// Its state.
     pub state: HolderState,
 }
 
-/// Different chains that are told apart; the time of further ones is not explained.
+/// The most chains that are distinguished; the time of further ones is unexplained.
 const CHAINS_MAX: usize = 10_000;
 /// A longer chain is cut in the middle: both ends matter.
 const LINKS_MAX: usize = 8;
 
-/// What was seen of lock waits.
+/// The observed lock waits.
 #[derive(Debug, Default)]
 pub struct LockWaits {
-    /// Time by chain: who waits first, who is waited for by all last.
+    /// Time by chain: the waiter first, the session for which all others wait last.
     pub chains: BTreeMap<Vec<Link>, Duration>,
-    /// Time by kind of object and table, where it is known.
+    /// Time by kind of object and table, if known.
     pub objects: BTreeMap<(String, Option<String>), Duration>,
-    /// Waiting time whose chain was not seen.
+    /// Waiting time whose chain was not visible.
     pub unexplained: Duration,
-    /// Waits that were seen. A count.
+    /// Waits that were observed. A count.
     pub waits: usize,
-    /// The longest wait that was seen.
+    /// The longest wait that was observed.
     pub longest: Duration,
     /// Time of waits since the last look at locks, by process, with the beginning of its transaction.
     pending: BTreeMap<i32, Pending>,
@@ -69,14 +70,14 @@ pub struct LockWaits {
 struct Pending {
     transaction_began_us: Option<i64>,
     time: Duration,
-    /// Of the whole wait.
+    /// The time of the whole wait.
     waited: Duration,
 }
 
 type Parties = BTreeMap<i32, (LoginId, StatementId)>;
 
 impl LockWaits {
-    /// Notes a look, `time` after the last one. `parties` says who its sessions are.
+    /// Notes a look, `time` after the last one. `parties` identifies its sessions.
     pub(super) fn note(&mut self, look: &Look, parties: &Parties, time: Duration) {
         let waiting: BTreeMap<i32, &Session> = look
             .sessions
@@ -107,10 +108,10 @@ impl LockWaits {
         }
     }
 
-    /// Puts down what a session has waited to the chain that it is in.
+    /// Attributes a session's waiting time to the chain that it is in.
     fn explain(&mut self, process: i32, graph: &BTreeMap<i32, Wait>, look: &Look, parties: &Parties) {
         let Some(pending) = self.pending.get_mut(&process) else { return };
-        // The session began to wait, or ended, between the two questions of this look: the next one will tell.
+        // The session began to wait, or ended, between the two queries of this look: the next look decides.
         let Some(wait) = graph.get(&process) else { return };
         let time = std::mem::take(&mut pending.time);
         self.longest = self.longest.max(wait.began_us.map_or(Duration::ZERO, |began| since(began, look.server_us)));
@@ -130,14 +131,14 @@ impl LockWaits {
         *self.objects.entry((wait.kind.clone(), wait.table.clone())).or_default() += time;
     }
 
-    /// The observation ends: what is still waiting and was not explained is not.
+    /// The observation ends: the time of waits in progress remains unexplained.
     pub fn finish(&mut self) {
         let left: Duration = self.pending.values().map(|pending| pending.time).sum();
         self.unexplained += left;
         self.pending.clear();
     }
 
-    /// Waiting time whose chain was seen.
+    /// Waiting time whose chain was visible.
     pub fn explained(&self) -> Duration {
         self.chains.values().sum()
     }
@@ -152,7 +153,7 @@ fn state(process: i32, session: Option<&Session>, graph: &BTreeMap<i32, Wait>) -
     }
     match session.map(|session| session.doing) {
         None | Some(Doing::Idle) => HolderState::Unseen,
-        // It waited when it was asked, and did not any more a moment later.
+        // It waited when locks were read, but no longer a moment later.
         Some(Doing::Running | Doing::Lock) => HolderState::Ran,
         Some(Doing::Io | Doing::IoLatch) => HolderState::Disk,
         Some(Doing::Client) => HolderState::Thought,

@@ -1,4 +1,4 @@
-//! Looks by hand, and what they add up to.
+//! Hand-made looks, and their sums.
 
 use super::*;
 use crate::snapshot::LockRow;
@@ -76,7 +76,7 @@ fn a_transaction_is_as_long_as_it_has_worked() {
     let mut watcher = Watcher::new();
     watcher.at = Duration::from_secs(5);
     watcher.ledger.last_at = Some(watcher.at - Duration::from_millis(10));
-    // Its transaction is 5 s old; all of that it has been seen to wait.
+    // Its transaction is 5 s old, and was observed to wait all of that time.
     let began = |us| Some(us);
     let waits = Session { transaction_began_us: began(4_990_000), ..doing(session(1, "ann", "web"), "a", Doing::Lock) };
     watcher.look(std::slice::from_ref(&waits), None);
@@ -97,7 +97,7 @@ fn time_behind_a_thinking_holder_is_put_down_to_it() {
     let sessions = [waits.clone(), holder.clone()];
     watcher.look(&sessions, None);
     watcher.look(&sessions, Some(vec![lock(2, true), lock(1, false)]));
-    // The last 10 ms are in nobody's chain: the wait ends before locks are looked at again.
+    // The last 10 ms are in no chain: the wait ends before locks are read again.
     watcher.look(&sessions, None);
     watcher.look(&[holder], None);
     let locks = &mut watcher.ledger.lock_waits;

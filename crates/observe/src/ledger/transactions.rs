@@ -1,4 +1,4 @@
-//! How long transactions have worked, and which wait for their clients.
+//! How long transactions have worked, and which of them wait for their clients.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,8 +10,8 @@ use super::Bucket;
 use crate::identity::LoginId;
 use crate::snapshot::{Look, Session};
 
-/// A statement that begins within this time of its transaction is the first one: the parts of one request by the extended
-/// protocol have times of their own.
+/// A statement that begins within this time of its transaction counts as the first one: the messages of one request in
+/// the extended protocol have start times of their own.
 const FIRST_WITHIN_US: i64 = 10_000;
 
 /// Transactions that wait for their clients, of one login.
@@ -19,7 +19,7 @@ const FIRST_WITHIN_US: i64 = 10_000;
 pub struct IdleInTransaction {
     /// Time of all of them.
     pub time: Duration,
-    /// The longest stretch that one waited.
+    /// The longest wait of one of them.
     pub longest: Duration,
     /// The most at one look.
     pub most: usize,
@@ -28,9 +28,9 @@ pub struct IdleInTransaction {
 #[derive(Debug, Clone, Copy)]
 struct Open {
     began_us: i64,
-    /// Time in lock waits, as far as looks have shown.
+    /// Time in lock waits, by the looks so far.
     waited: Duration,
-    /// Time at work, as far as looks have shown.
+    /// Time at work, by the looks so far.
     worked: Duration,
     /// Whether it has worked for long, by each limit.
     is_long: [bool; LONG.len()],
@@ -75,7 +75,7 @@ impl Transactions {
                 if open.is_long[at] {
                     bucket.in_long[at] += time;
                 } else if worked > limit {
-                    // What came before belonged to a long transaction, too.
+                    // The time before belonged to a long transaction, too.
                     open.is_long[at] = true;
                     bucket.in_long[at] += open.worked;
                 }

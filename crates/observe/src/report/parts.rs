@@ -150,7 +150,7 @@ fn chain(chain: &Chain) -> Markup {
     }
 }
 
-/// Who waits behind whom.
+/// Which sessions wait behind which.
 pub(super) fn locks(observation: &Observation) -> Markup {
     let locks = &observation.locks;
     let share = if locks.waited_s > 0.0 { locks.explained_s / locks.waited_s } else { 0.0 };
@@ -196,7 +196,7 @@ pub(super) fn locks(observation: &Observation) -> Markup {
     }
 }
 
-/// What the server itself has counted.
+/// The server's own counts.
 pub(super) fn counted(observation: &Observation) -> Markup {
     let upkeep = &observation.upkeep;
     let count = |count: Option<u64>| count.map_or(MISSING.to_owned(), |count| count.to_string());
@@ -264,7 +264,7 @@ pub(super) fn governor(observation: &Observation) -> Markup {
     }
 }
 
-/// The classes that are proposed.
+/// The proposed classes.
 pub(super) fn classes(observation: &Observation) -> Markup {
     table(
         "Groups of work",
@@ -294,7 +294,7 @@ pub(super) fn classes(observation: &Observation) -> Markup {
     )
 }
 
-/// What could not be seen, and what to do about it.
+/// The data that were not visible, and the remedy.
 pub(super) fn missing(observation: &Observation) -> Markup {
     html! {
         @if observation.missing.is_empty() { p { "Nothing is missing." } } @else {

@@ -1,25 +1,25 @@
-//! What cannot be seen, why, what works all the same, and what to do about it.
+//! Invisible data: the reason, the features that work without them, and the remedy.
 
 use plimsoll_notation::sql_name;
 use serde::{Deserialize, Serialize};
 
-/// The newest version that this was written for.
+/// The newest supported version.
 pub(super) const MAJOR_NEWEST: u32 = 18;
 
-/// Something that cannot be seen.
+/// Something that is not visible.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Missing {
-    /// What cannot be seen.
+    /// Its name.
     pub what: String,
     /// Why.
     pub why: String,
-    /// What works all the same.
+    /// The features that work without it.
     pub works: String,
-    /// What to do; `None` if nothing can be done.
+    /// The remedy; `None` if there is none.
     pub remedy: Option<String>,
 }
 
-/// What is known of the server and of the role, as far as it decides what can be seen.
+/// Facts about the server and the role that decide what is visible.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sight {
     /// The server's major version.
@@ -32,14 +32,14 @@ pub struct Sight {
     pub tracks_activities: bool,
     /// `compute_query_id`; empty before version 14.
     pub compute_query_id: String,
-    /// Why there is no `pg_stat_statements`; `None` if it is there.
+    /// Why there is no `pg_stat_statements`; `None` if it exists.
     pub no_statements: Option<String>,
-    /// Why the scheduler's times of server processes cannot be seen; `None` if they can.
+    /// Why the scheduler's times of server processes are not visible; `None` if they are.
     pub no_times: Option<String>,
 }
 
 impl Sight {
-    /// Everything that cannot be seen.
+    /// Everything that is not visible.
     pub fn missing(&self) -> Vec<Missing> {
         [
             self.version(),

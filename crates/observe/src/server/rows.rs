@@ -10,8 +10,8 @@ use crate::snapshot::{DatabaseCounter, LockRow, Login, Session, StatementCounter
 
 type Row<'a> = [Option<&'a str>];
 
-/// The server's clock, and the session with numbers for names, if it has something to do; `None` for a row that makes no sense. The server cuts
-/// texts off at `text_bytes`.
+/// The server's clock, and the session with numbers for names, if it is not idle; `None` for an invalid row. The server
+/// cuts texts off at `text_bytes`.
 pub(super) fn session(row: &Row<'_>, text_bytes: usize) -> Option<(i64, Option<Session>)> {
     let (process, server_us) = (figure(row, 0)?, figure(row, 14)?);
     let text = |column| word(row, column).unwrap_or_default();
@@ -71,7 +71,7 @@ pub(super) fn vacuum(row: &Row<'_>) -> Option<String> {
     Some(format!("{} ({})", word(row, 0)?, word(row, 1).unwrap_or("phase not visible")))
 }
 
-/// User and database as numbers, the statement's number, and what was counted.
+/// User and database as numbers, the query id, and the counters.
 pub(super) fn statement(row: &Row<'_>) -> Option<(String, String, i64, StatementCounter)> {
     let counter = StatementCounter {
         calls: figure(row, 3)?,
@@ -90,7 +90,7 @@ fn word<'a>(row: &Row<'a>, column: usize) -> Option<&'a str> {
     row.get(column).copied().flatten()
 }
 
-/// A number; `None` if it is null or none.
+/// A number; `None` if the value is null or not a number.
 pub(super) fn figure<T: FromStr>(row: &Row<'_>, column: usize) -> Option<T> {
     word(row, column)?.parse().ok()
 }

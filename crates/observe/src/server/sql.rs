@@ -1,8 +1,8 @@
-//! Everything that an observation says to a server.
+//! Every statement that an observation sends to a server.
 //!
-//! Its session begins with an empty `search_path`, so that functions and operators are the server's own, and every relation is named
-//! with its schema: nobody who may create objects in a database can have them looked up here. Nothing is written, no lock is
-//! waited for, and nothing holds a lock of a table for longer than its catalogs take.
+//! Its session begins with an empty `search_path`, so that functions and operators are the server's own, and every
+//! relation is qualified with its schema. Users who may create objects in a database can therefore not substitute their
+//! own. Nothing is written, no statement waits for a lock, and table locks are held only while catalogs are read.
 
 /// Times as microseconds since 1970.
 macro_rules! micros {
@@ -11,15 +11,15 @@ macro_rules! micros {
     };
 }
 
-/// What the session begins with.
+/// The first statements of the session.
 pub(crate) const OPENING: &str = "set default_transaction_read_only = on; set statement_timeout = '2s'; \
     set lock_timeout = '100ms'; set jit = off; set max_parallel_workers_per_gather = 0; \
     set plan_cache_mode = force_generic_plan; set bytea_output = 'hex'; set extra_float_digits = 1";
 
-/// The same since version 14, which has a time-out for idle sessions.
+/// The additional ones since version 14, which has a time-out for idle sessions.
 pub(crate) const OPENING_SINCE_14: &str = "set idle_session_timeout = 0";
 
-/// As whom, and what that role may see.
+/// The role, and what it may see.
 pub(crate) const RIGHTS: &str = "select current_user, pg_catalog.current_database(), \
     (select r.rolsuper from pg_catalog.pg_roles as r where r.rolname = current_user) \
     or pg_catalog.pg_has_role(current_user, 'pg_read_all_stats', 'usage'), \
@@ -37,10 +37,10 @@ pub(crate) const STATEMENTS_FUNCTION: &str = "select n.nspname from pg_catalog.p
     join pg_catalog.pg_namespace as n on n.oid = p.pronamespace \
     where e.extname = 'pg_stat_statements'";
 
-/// Sessions with something to do, parallel workers, and autovacuum. Statements that began before `$1` come without their text.
-/// `$2` is how much of a text is wanted.
+/// Sessions that are not idle, parallel workers, and autovacuum. Statements that began before `$1` come without their
+/// text. `$2` is the number of bytes wanted of a text.
 pub(crate) fn look(major_version: u32) -> String {
-    // The number of a statement is there since version 14.
+    // The query id exists since version 14.
     let query_id = if major_version < 14 { "null::pg_catalog.int8" } else { "s.query_id" };
     format!(
         concat!(
@@ -64,7 +64,7 @@ pub(crate) fn look(major_version: u32) -> String {
     )
 }
 
-/// The locks of objects for which somebody waits, held and asked for. The lock table is read once.
+/// The locks, held and requested, of objects for which a session waits. The lock table is read once.
 pub(crate) fn locks(major_version: u32) -> String {
     let began = if major_version < 14 { "null::pg_catalog.int8" } else { micros!("l.waitstart") };
     format!(
@@ -84,15 +84,15 @@ pub(crate) const USER: &str = "select r.rolname from pg_catalog.pg_roles as r wh
 
 pub(crate) const DATABASE: &str = "select d.datname from pg_catalog.pg_database as d where d.oid = $1::pg_catalog.oid";
 
-/// Sessions of which this role may see no more than that they are there.
+/// Sessions whose activity this role may not see.
 pub(crate) const UNSEEN: &str = "select pg_catalog.count(*) from pg_catalog.pg_stat_get_activity(null::pg_catalog.int4) as s \
     where s.backend_type is null and s.usesysid is not null";
 
-/// What was counted of each database.
+/// The counters of each database.
 pub(crate) const DATABASES: &str = "select d.datname, d.xact_commit, d.xact_rollback, d.deadlocks, d.blks_read, d.temp_bytes \
     from pg_catalog.pg_stat_database as d where d.datname is not null";
 
-/// Checkpoints: those whose time had come, those that were asked for, milliseconds of writing.
+/// Checkpoints: by timeout, requested, and milliseconds of writing.
 pub(crate) fn checkpoints(major_version: u32) -> &'static str {
     if major_version < 17 {
         "select b.checkpoints_timed, b.checkpoints_req, b.checkpoint_write_time from pg_catalog.pg_stat_bgwriter as b"
@@ -106,7 +106,7 @@ pub(crate) const VACUUMS: &str = "select coalesce(case when v.datname = pg_catal
     then v.relid::pg_catalog.regclass::pg_catalog.text end, \
     pg_catalog.concat('table ', v.relid, ' of ', v.datname)), v.phase from pg_catalog.pg_stat_progress_vacuum as v order by 1";
 
-/// What was counted of each statement: by user, database and number. `schema` is where the extension's function is.
+/// The counters of each statement: by user, database and query id. `schema` is that of the extension's function.
 pub(crate) fn statements(schema: &str) -> String {
     format!(
         "select s.userid, s.dbid, s.queryid, pg_catalog.sum(s.calls), pg_catalog.sum(s.total_exec_time), \
@@ -141,13 +141,13 @@ mod tests {
         fixed.map(str::to_owned).into_iter().chain(by_version.into_iter().flatten()).chain(of_extension).collect()
     }
 
-    /// Names after `from` and `join` that say no schema, and functions that do not.
+    /// Names after `from` and `join` without a schema, and functions without one.
     fn unqualified(sql: &str) -> Vec<String> {
         let given = ["l", "(", "l,"];
         let words: Vec<&str> = sql.split_whitespace().collect();
         let relations = words.windows(2).filter(|pair| ["from", "join"].contains(&pair[0])).map(|pair| pair[1]);
         let relations = relations.filter(|name| !name.contains('.') && !given.contains(name));
-        // `distinct from`, and what the parser itself knows.
+        // `distinct from`, and the parser's own words.
         let is_known = |name: &str| ["in", "coalesce", "any", "end", "case", "as", ""].contains(&name);
         let calls = sql.match_indices('(').map(|(at, _)| {
             let before = &sql[..at];

@@ -1,4 +1,4 @@
-//! A connection to ask over, which keeps what it asks prepared.
+//! A connection for queries, which keeps its statements prepared.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use plimsoll_workload::database::DatabaseError;
 use super::Ask;
 use crate::connection::{Connection, Prepared, past_conflicts};
 
-/// Asks over a connection of its own.
+/// Queries over a connection of its own.
 #[derive(Debug)]
 pub struct Asker {
     connection: Connection,
@@ -41,7 +41,7 @@ impl Ask for Asker {
                 each(row);
             });
             match asked.map_err(DatabaseError::from) {
-                // Rows that were given away cannot be given again.
+                // Rows that were already passed on cannot be taken back.
                 Err(DatabaseError::Conflict) if given > 0 => {
                     Err(DatabaseError::Failed("a standby's replay has cancelled a look at its sessions".to_owned()))
                 }

@@ -1,13 +1,13 @@
-//! A watch over answers that are written down.
+//! A watch over prescribed answers.
 
 use plimsoll_workload::activity::Doing;
 
 use super::*;
 
-/// What a statement that contains the text is answered.
+/// A text, and the answer to statements that contain it.
 type Answer = (&'static str, Result<Vec<Vec<Option<&'static str>>>, DatabaseError>);
 
-/// Answers each statement that begins or contains what is written with these rows.
+/// Answers each statement by the first entry whose text it contains.
 struct Written {
     answers: Vec<Answer>,
     version: u32,

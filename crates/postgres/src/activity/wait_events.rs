@@ -1,12 +1,12 @@
-//! What it means that a backend waits for something: the wait events of PostgreSQL 13 to 18 as states of MW 2.6.
+//! The meaning of a backend's wait: the wait events of PostgreSQL 13 to 18 as states of MW 2.6.
 //!
 //! Names and meanings are those of PostgreSQL's manual, chapter "Monitoring Database Activity", and of
 //! `wait_event_names.txt` (17) or `wait_event.c` and `lwlock.c` (before) in its sources.
 
 use plimsoll_workload::activity::Doing;
 
-/// Light-weight locks that let one process at a time at a page or at the log. Who waits for one waits behind somebody who
-/// reads or writes, or is about to.
+/// Light-weight locks that admit one process at a time to a page or to the log. A process that waits for one waits for
+/// another that reads or writes, or is about to.
 const IO_LATCHES: [&str; 15] = [
     // A page of the buffer pool: its contents, its place, and, up to version 13, its being read or written.
     "BufferContent",
@@ -17,7 +17,7 @@ const IO_LATCHES: [&str; 15] = [
     "WALInsert",
     "WALBufMapping",
     "ControlFile",
-    // Pages of transaction states and the like being read or written ("waiting for I/O on ... SLRU buffer").
+    // Pages of transaction states and similar data being read or written ("waiting for I/O on ... SLRU buffer").
     "XactBuffer",
     "CommitTsBuffer",
     "SubtransBuffer",
@@ -25,7 +25,7 @@ const IO_LATCHES: [&str; 15] = [
     "MultiXactMemberBuffer",
     "NotifyBuffer",
     "SerialBuffer",
-    // From version 18 on, reading and writing that others have begun.
+    // From version 18 on, reads and writes that other processes have begun.
     "AioUringCompletion",
 ];
 
@@ -38,7 +38,7 @@ pub fn doing(state: &str, wait_type: Option<&str>, wait: Option<&str>) -> Doing 
     }
     match (wait_type, wait.unwrap_or_default()) {
         (None, _) => Doing::Running,
-        // No transaction holds this one: it is held while a file is made longer.
+        // Not a lock of a transaction: it is held while a file is extended.
         (Some("Lock"), "extend") => Doing::IoLatch,
         (Some("Lock"), _) => Doing::Lock,
         (Some("IO"), _) => Doing::Io,
@@ -46,8 +46,8 @@ pub fn doing(state: &str, wait_type: Option<&str>, wait: Option<&str>) -> Doing 
         // From version 14 on, a page that another process reads or writes.
         (Some("IPC"), "BufferIO" | "BufferIo") => Doing::IoLatch,
         (Some("Client"), _) => Doing::Client,
-        // Light-weight locks of other structures; parallel workers and group commits (IPC); pg_sleep and the like (Timeout);
-        // pins of pages (BufferPin); extensions.
+        // Light-weight locks of other structures; parallel workers and group commits (IPC); pg_sleep and other timeouts
+        // (Timeout); buffer pins (BufferPin); extensions.
         (Some(_), _) => Doing::Other,
     }
 }

@@ -1,7 +1,9 @@
-//! Groups of resctrl with the masks of [`plimsoll_policy::cache_class`], for threads of this process or for processes of a server.
+//! Groups of resctrl with the masks of [`plimsoll_policy::cache_class`], for threads of this process or for processes
+//! of a server.
 //!
-//! Masks lie within the ways that the subject may fill, which limits of an experiment change: they are chosen again for each session
-//! ([`CacheBinding::follow`]). If they cannot be put in force, a warning gives the reason, and threads continue unbound.
+//! Masks lie within the ways that the subject may fill, which limits of an experiment change: they are chosen again for
+//! each session ([`CacheBinding::follow`]). If they cannot be put in force, a warning gives the reason, and threads
+//! continue unbound.
 
 use std::path::Path;
 
@@ -28,7 +30,7 @@ enum Unbound {
 #[derive(Debug)]
 pub struct CacheBinding {
     state: Mutex<State>,
-    /// Of the last-level cache of the machine, where there are no groups; `None` if the kernel does not tell.
+    /// Bytes of the machine's last-level cache, used without groups; `None` if the kernel does not report them.
     machine_bytes: Option<u64>,
 }
 
@@ -48,7 +50,7 @@ struct Bound {
     bytes: u64,
 }
 
-/// The cache in the policy's words.
+/// The cache in the policy's terms.
 fn ways(home: &CacheHome) -> Result<CacheWays, Unbound> {
     let ways = home.cache.ways();
     Ok(CacheWays {
@@ -60,7 +62,7 @@ fn ways(home: &CacheHome) -> Result<CacheWays, Unbound> {
     })
 }
 
-/// The masks of the classes within what there is.
+/// The masks of the classes within the available ways.
 fn masks(home: &CacheHome) -> Result<Vec<CacheMask>, Unbound> {
     let masks: ClassMasks = ways(home)?.masks()?;
     Ok(CacheClass::ALL.into_iter().map(|class| CacheMask(masks.of(class).0)).collect())
@@ -87,7 +89,7 @@ impl Bound {
 }
 
 impl CacheBinding {
-    /// Makes the groups, or finds out why there are none. How they are undone is noted below the folder of state.
+    /// Makes the groups, or finds out why there are none. Notes how to undo them below the state folder.
     pub fn make_on(host: &Host, state: &Path, subject: ClassSubject) -> Self {
         let last = MachineFacts::read().caches.into_iter().max_by_key(|cache| cache.level);
         let made = Bound::make(host, state, subject).map(|bound| State::Bound(Box::new(bound)));
@@ -95,7 +97,7 @@ impl CacheBinding {
         CacheBinding { state: Mutex::new(state), machine_bytes: last.map(|cache| cache.size_bytes) }
     }
 
-    /// Follows the ways that the subject may fill. To be called for each session, before it runs anything.
+    /// Follows the ways that the subject may fill. Call this for each session, before the session runs anything.
     pub fn follow(&self) {
         let mut state = self.state.lock();
         if let State::Bound(bound) = &mut *state
@@ -105,7 +107,7 @@ impl CacheBinding {
         }
     }
 
-    /// What a reader of figures must know; `None` if all threads are bound.
+    /// The warning for readers of the figures; `None` if all threads are bound.
     pub fn warning(&self) -> Option<String> {
         let reason = match &*self.state.lock() {
             State::Bound(bound) => bound.groups.fault()?,
@@ -114,7 +116,7 @@ impl CacheBinding {
         Some(format!("cache_classes=on, but the classes of queries are not bound to ways of the cache: {reason}"))
     }
 
-    /// Moves a thread to the group of a class, by the kernel's id. If that fails, nothing is bound from then on.
+    /// Moves a thread to the group of a class, by the kernel's id. If that fails, no thread is bound from then on.
     pub fn put_thread(&self, thread: i32, class: CacheClass) {
         self.put(|groups| groups.put(thread, class as usize));
     }
@@ -141,7 +143,8 @@ impl CacheBinding {
         }
     }
 
-    /// Bytes of the cache that may be filled; that of the machine where classes are not in force. `None` if the kernel does not tell.
+    /// Bytes of the cache that may be filled; those of the machine if no classes are in force. `None` if the kernel
+    /// does not report them.
     pub fn cache_bytes(&self) -> Option<u64> {
         self.bound_bytes().or(self.machine_bytes)
     }

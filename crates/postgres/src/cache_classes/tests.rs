@@ -1,4 +1,4 @@
-//! A real private server whose processes are moved between groups of a made-up kernel, by their real ids.
+//! A real private server whose processes are moved between groups of a simulated kernel, by their real ids.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use crate::server::ServerSettings;
 use crate::session::{PostgresSession, SessionOptions, Warnings};
 use crate::url::ServerUrl;
 
-/// A server, and the kernel that it is taken to run on.
+/// A server, and the simulated kernel that it runs on.
 struct World {
     // Fields are dropped in this order: groups go before the server, and the server before its kernel.
     classes: Arc<CacheClasses>,
@@ -27,7 +27,7 @@ struct World {
     _state: tempfile::TempDir,
 }
 
-/// Every process that may begin has a link to the real one, and is in the default group.
+/// Every process that may start has a link to the real one, and is in the default group.
 fn proc_of_this_machine(root: &std::path::Path) -> BTreeSet<i32> {
     let proc = root.join("proc");
     std::fs::create_dir_all(proc.join("self")).unwrap();
@@ -134,12 +134,12 @@ fn no_plan_is_asked_for_within_a_transaction_and_statements_without_one_run() {
     session.query(SCAN).unwrap();
     assert_eq!(world.class_of(backend), Some(Polluting), "what is known is known in a transaction, too");
     session.commit().unwrap();
-    // It has no plan.
+    // `SHOW` has no plan.
     session.query("show work_mem").unwrap();
     assert_eq!(world.class_of(backend), Some(Sensitive));
     let error = session.query("select count(*) from nowhere").unwrap_err().to_string();
     assert!(error.contains("nowhere") && !error.contains("EXPLAIN"), "{error}");
-    // A second statement is refused by both.
+    // Both EXPLAIN and the query itself refuse a second statement.
     let refused = session.query("select 1; drop table few");
     assert!(refused.is_err(), "{refused:?}");
     session.query("select count(*) from few").unwrap();
@@ -193,7 +193,7 @@ fn groups_go_with_the_option_and_more_than_their_ways_is_reported() {
     let unbound = CacheClasses::make_on(&Host::at(&none), &none, world.server.postmaster());
     world.classes = Arc::new(unbound);
     assert!(resctrl.group_names().is_empty(), "{:?}", resctrl.group_names());
-    // Without resctrl the server is asked for nothing, and the reason is in the warning.
+    // Without resctrl no plans are requested, and the warning gives the reason.
     world.session().query(SCAN).unwrap();
     assert!(world.classes.verdicts().is_empty() && world.classes.switches().count == 0);
     let warning = world.classes.warning().unwrap();

@@ -1,5 +1,5 @@
-//! Parallel workers of backends that are confined: the server's first process forks them when a query begins to use them, so they are looked for
-//! while such a query runs, and brought to its class.
+//! Parallel workers of confined backends. The postmaster forks them when a query begins to use them, so they are looked
+//! for while such a query runs, and moved to its class.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,8 +14,8 @@ use plimsoll_policy::cache_class::CacheClass;
 use super::CacheBinding;
 use crate::parallel_workers::ParallelWorkers;
 
-/// The time between two looks. A worker lives about as long as its query, which is confined because it reads far more than the
-/// cache holds.
+/// The time between two looks. A worker lives about as long as its query, which is confined because it reads far more
+/// than the cache holds.
 const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Looks for workers in a thread of its own, which ends with this value.
@@ -25,7 +25,7 @@ pub(super) struct Workers {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// Whose workers are looked for, and where they are brought.
+/// The server whose workers are looked for, and the groups that they are moved to.
 #[derive(Clone)]
 struct Server {
     host: Host,

@@ -1,4 +1,4 @@
-//! Asking the server to end what a session is doing.
+//! Requests to cancel a session's statement.
 
 use std::fmt;
 use std::io::{ErrorKind, Read, Write};
@@ -10,10 +10,10 @@ use super::stream::Stream;
 use super::{refusal, tls};
 use crate::url::{ServerUrl, SslMode};
 
-/// What a client says instead of the version of the protocol when it wants to cancel (PostgreSQL, Message Formats).
+/// The code that a cancel request has instead of the protocol version (PostgreSQL, Message Formats).
 const CANCEL_REQUEST_CODE: i32 = 80_877_102;
 
-/// Ends what one session is doing, from any thread.
+/// Cancels one session's statement, from any thread.
 #[derive(Clone)]
 pub struct Cancel {
     pub(super) url: ServerUrl,
@@ -22,19 +22,21 @@ pub struct Cancel {
 }
 
 impl Cancel {
-    /// For the session with that key: its process and the secret that the server told its client. Of the URL only the way
-    /// to the server counts.
+    /// For the session with that key: its process id and the secret that the server sent to its client. Of the URL only
+    /// the server's address and encryption matter.
     pub fn by_key(url: &ServerUrl, process_id: i32, secret_key: &[u8]) -> Self {
         Cancel { url: url.clone(), process_id, secret_key: secret_key.into() }
     }
 
-    /// Asks the server. Whether there was anything to end is not told; the session learns it as an error (57014).
+    /// Sends the request. The server does not report whether it cancelled a statement; the session receives an error
+    /// (57014).
     pub fn send(&self) -> Result<(), WireError> {
         self.deliver().map(drop)
     }
 
-    /// Asks the server, and says whether it has closed the connection, which it does when the session's process has got the
-    /// signal. If not, that may still come. After an error it was not sent and will not come.
+    /// Sends the request, and returns whether the server has closed the connection, which it does once it has signalled
+    /// the session's process. If not, the signal may still follow. After an error nothing was sent and no signal will
+    /// follow.
     pub fn deliver(&self) -> Result<bool, WireError> {
         let mut stream = self.open().map_err(|error| refusal::unreachable(&error, &self.url))?;
         let mut request = BytesMut::with_capacity(12 + self.secret_key.len());
@@ -42,7 +44,7 @@ impl Cancel {
         request.put_i32(CANCEL_REQUEST_CODE);
         request.put_i32(self.process_id);
         request.put_slice(&self.secret_key);
-        // Some of it may have gone out before an error, or all.
+        // Some or all of the request may have been sent before an error.
         let sent = stream.write_all(&request).and_then(|()| stream.flush());
         Ok(sent.is_ok() && is_closed(&mut stream))
     }
@@ -60,7 +62,7 @@ impl Cancel {
     }
 }
 
-/// Waits until the server closes, as long as the stream waits for anything; what comes before that is of no interest.
+/// Waits until the server closes the connection or the stream times out; ignores the bytes before that.
 fn is_closed(stream: &mut Stream) -> bool {
     let mut buffer = [0; 64];
     loop {
@@ -68,7 +70,7 @@ fn is_closed(stream: &mut Stream) -> bool {
             Ok(0) => return true,
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // Closed without the courtesies of TCP or TLS is closed all the same.
+            // A connection closed without the shutdown of TCP or TLS is closed, too.
             Err(error) => return matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof),
         }
     }
@@ -88,7 +90,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server of a moment gets, and what the one who cancels is told.
+    /// The bytes that a short-lived server receives, and the result of `deliver`.
     fn cancelled(secret: &[u8], closes: bool) -> (Vec<u8>, bool) {
         let folder = tempfile::tempdir().unwrap();
         let url = ServerUrl {

@@ -4,13 +4,13 @@ use postgres_protocol::message::frontend;
 
 use super::{Connection, WireError, unexpected};
 
-/// The mark, flags and length of extension that such data begins with.
+/// The signature, the flags and the length of the extension that such data begins with.
 const HEADER: &[u8] = b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0";
 
-/// The count of columns that stands for the end of the data.
+/// The column count that marks the end of the data.
 const TRAILER: &[u8] = &[0xff, 0xff];
 
-/// Rows on their way into a table. Nothing of them is kept unless [`finish`](CopyIn::finish) succeeds.
+/// Rows on their way into a table. None of them is kept unless [`finish`](CopyIn::finish) succeeds.
 #[derive(Debug)]
 pub struct CopyIn<'a> {
     connection: &'a mut Connection,
@@ -38,7 +38,7 @@ impl CopyIn<'_> {
         self.connection.send()
     }
 
-    /// Ends it; the rows are in the table if this succeeds.
+    /// Ends the copy; the rows are in the table if this succeeds.
     pub fn finish(mut self) -> Result<(), WireError> {
         self.write(TRAILER)?;
         self.is_finished = true;
@@ -48,14 +48,14 @@ impl CopyIn<'_> {
 }
 
 impl Drop for CopyIn<'_> {
-    /// Takes back what was sent, so that the connection can go on.
+    /// Cancels the copy, so that the connection remains usable.
     fn drop(&mut self) {
         if self.is_finished || self.connection.lost().is_some() {
             return;
         }
         self.connection.output.clear();
         let written = frontend::copy_fail("the sender gave up", &mut self.connection.output);
-        // The server answers with the error that it was asked for; whatever else comes, the connection is marked lost.
+        // The server answers with the requested error; after any other message, the connection is marked lost.
         let _ = written.map(|()| self.connection.exchange(|tag, _| Err(unexpected(tag))));
     }
 }

@@ -1,4 +1,4 @@
-//! What a server says when it refuses, and what becomes of the connection then.
+//! The errors of a server and of a connection, and whether the connection survives them.
 
 use std::fmt;
 
@@ -7,17 +7,17 @@ use fallible_iterator::FallibleIterator;
 use plimsoll_workload::database::DatabaseError;
 use postgres_protocol::message::backend::{ErrorFields, Message};
 
-/// Why something was not done on a connection.
+/// Why an operation on a connection failed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum WireError {
-    /// The server refused; the connection is as good as before.
+    /// The server refused; the connection remains usable.
     #[error("{0}")]
     Server(Box<ServerError>),
-    /// There is no connection: the server could not be reached, or lets nobody in now.
+    /// There is no connection: the server could not be reached, or accepts no sessions now.
     #[error("{0}")]
     Unreachable(String),
-    /// The connection is gone, or what came over it made no sense; it cannot be used any more.
+    /// The connection is lost, or its messages made no sense; it can no longer be used.
     #[error("{0}")]
     Lost(String),
     /// Nothing was sent: the server could not have understood it.
@@ -26,7 +26,7 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// What the server said, if it was the server who refused.
+    /// The server's error, if the server refused.
     pub fn server(&self) -> Option<&ServerError> {
         match self {
             WireError::Server(error) => Some(error),
@@ -46,12 +46,12 @@ impl From<WireError> for DatabaseError {
     }
 }
 
-/// How often a read is begun while a standby's replay cancels it. It cancels what is in the way of a clean-up of a page; the next
-/// begins when that is done.
+/// How often a read is attempted while a standby's replay cancels it. Replay cancels queries that block the clean-up of
+/// a page; the next attempt begins when that is done.
 const BEGUN_MAX: usize = 1000;
 
-/// Reads, and again while a standby's replay cancels it. A session that is being opened reads catalogs, and is cancelled as
-/// a query is: its connection is lost (`FATAL: canceling statement due to conflict with recovery`).
+/// Reads, and tries again while a standby's replay cancels it. Opening a session reads catalogs, and is cancelled like
+/// a query: its connection is lost (`FATAL: canceling statement due to conflict with recovery`).
 pub(crate) fn past_conflicts<T>(mut read: impl FnMut() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     for _ in 1..BEGUN_MAX {
         match read() {
@@ -62,22 +62,22 @@ pub(crate) fn past_conflicts<T>(mut read: impl FnMut() -> Result<T, DatabaseErro
     read()
 }
 
-/// An error or notice of a server. Shown in one line as psql does, with the code.
+/// An error or notice of a server. Displayed in one line as in psql, with the code.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerError {
     /// `ERROR`, `FATAL`, `PANIC`; `WARNING`, `NOTICE` and others for notices. Never translated.
     pub severity: String,
     /// SQLSTATE: five letters and digits (PostgreSQL, appendix A).
     pub code: String,
-    /// What is wrong, in a line.
+    /// The error in one line.
     pub message: String,
-    /// More about it.
+    /// Details about it.
     pub detail: Option<String>,
-    /// What to do.
+    /// A suggestion.
     pub hint: Option<String>,
-    /// Where in the statement, counted in characters from 1.
+    /// The position in the statement, in characters from 1.
     pub position: Option<u32>,
-    /// In which function or statement beneath the one that was sent.
+    /// The function or nested statement in which it occurred.
     pub context: Option<String>,
     /// The schema it is about.
     pub schema: Option<String>,
@@ -102,11 +102,11 @@ impl ServerError {
     fn of_fields(mut fields: ErrorFields<'_>) -> std::io::Result<Self> {
         let mut error = ServerError::default();
         while let Some(field) = fields.next()? {
-            // Before a session has begun the server speaks in its own encoding, whichever that is.
+            // Before a session has begun the server uses its own, unknown encoding.
             let text = String::from_utf8_lossy(field.value_bytes()).into_owned();
             match field.type_() {
                 b'V' => error.severity = text,
-                // The translated severity, for servers that do not send the other.
+                // The translated severity, for servers that do not send the untranslated one.
                 b'S' if error.severity.is_empty() => error.severity = text,
                 b'C' => error.code = text,
                 b'M' => error.message = text,
@@ -124,7 +124,7 @@ impl ServerError {
         Ok(error)
     }
 
-    /// Whether the server ends the session after it.
+    /// Whether the server ends the session after this error.
     pub fn is_fatal(&self) -> bool {
         self.severity == "FATAL" || self.severity == "PANIC"
     }

@@ -1,24 +1,24 @@
-//! What comes from the server: bytes, cut into messages in place.
+//! The bytes received from the server, cut into messages in place.
 
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 
 use postgres_protocol::message::backend::Header;
 
-/// The bytes that the buffer begins with, enough for the answers of most statements; libpq has as many.
+/// The initial size of the buffer, enough for the answers of most statements; libpq uses the same.
 const BYTES_AT_FIRST: usize = 16 << 10;
 
-/// The longest message that a server can mean: nothing in PostgreSQL is longer than a gigabyte.
+/// The longest valid message: nothing in PostgreSQL is longer than a gigabyte.
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
 /// The bytes of tag and length before each message's body.
 pub(super) const HEAD_BYTES: usize = 5;
 
-/// Bytes that have come and are not yet looked at.
+/// Received bytes that are not yet consumed.
 #[derive(Debug)]
 pub(super) struct Input {
     bytes: Vec<u8>,
-    /// What is not yet looked at.
+    /// The bytes from `start` to `end` are not yet consumed.
     start: usize,
     end: usize,
 }
@@ -28,9 +28,9 @@ impl Input {
         Input { bytes: vec![0; BYTES_AT_FIRST], start: 0, end: 0 }
     }
 
-    /// The next message, head included, as a range of [`bytes`](Input::bytes) that is good until the next call.
+    /// The next message, head included, as a range of [`bytes`](Input::bytes) that is valid until the next call.
     ///
-    /// Memory grows with what has come, not with what a message says of its length.
+    /// Memory grows with the received bytes, not with the length that a message claims.
     pub(super) fn message(&mut self, stream: &mut impl Read) -> io::Result<Range<usize>> {
         loop {
             let there = &self.bytes[self.start..self.end];
@@ -50,12 +50,12 @@ impl Input {
         }
     }
 
-    /// The bytes that ranges are of.
+    /// The bytes that ranges refer to.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Reads once, whatever has come.
+    /// Reads once, as many bytes as are available.
     fn fill(&mut self, stream: &mut impl Read) -> io::Result<()> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);

@@ -1,4 +1,4 @@
-//! Prepared statements: made once, then a send and a receive for each execution.
+//! Prepared statements: parsed once, then one send and one receive for each execution.
 
 use std::error::Error;
 
@@ -17,13 +17,13 @@ use crate::values::parameter;
 /// A statement that the server has parsed.
 #[derive(Debug, Clone)]
 pub struct Prepared {
-    /// Its name on the server; empty for the one without a name, which the next one replaces.
+    /// Its name on the server; empty for the unnamed statement, which the next unnamed one replaces.
     name: String,
     /// The types of its parameters.
     parameters: Vec<Oid>,
     /// The columns of its result; none if it returns no rows.
     columns: Vec<Column>,
-    /// In which format each column is asked for: 0 text, 1 binary.
+    /// The requested format of each column: 0 text, 1 binary.
     formats: Vec<i16>,
 }
 
@@ -32,7 +32,7 @@ pub struct Prepared {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// Its type, as pg_type numbers it.
+    /// Its type, as an OID of pg_type.
     pub type_oid: u32,
     /// How its values are read.
     pub(crate) kind: CellKind,
@@ -44,19 +44,19 @@ impl Prepared {
         &self.columns
     }
 
-    /// The types of its parameters, as pg_type numbers them.
+    /// The types of its parameters, as OIDs of pg_type.
     pub fn parameters(&self) -> &[u32] {
         &self.parameters
     }
 }
 
 impl Connection {
-    /// Has a statement parsed, under a name of its own, for results that are read by [`execute`](Connection::execute).
+    /// Prepares a statement under a name, for results that are read by [`execute`](Connection::execute).
     pub fn prepare(&mut self, name: &str, sql: &str) -> Result<Prepared, WireError> {
         self.prepare_for(name, sql, CellKind::of)
     }
 
-    /// Has a statement parsed; `kind_of` decides how each column's values are read, by its type.
+    /// Prepares a statement; `kind_of` decides how each column's values are read, by its type.
     pub(crate) fn prepare_for(
         &mut self,
         name: &str,
@@ -78,15 +78,15 @@ impl Connection {
         Ok(prepared)
     }
 
-    /// Has a statement parsed whose values are to come as text.
+    /// Prepares a statement whose values are sent as text.
     pub fn prepare_text(&mut self, name: &str, sql: &str) -> Result<Prepared, WireError> {
         self.prepare_for(name, sql, |_| CellKind::Text)
     }
 
-    /// The first value of the first row of a text that is one statement; the server refuses it if it is several (42601), none of which is
-    /// run. `None` if the value is null or there is no row.
+    /// The first value of the first row of a text that must be one statement: the server refuses several (42601) and
+    /// runs none of them. `None` if the value is null or there is no row.
     pub(crate) fn text_of_one(&mut self, sql: &str) -> Result<Option<String>, WireError> {
-        // The next statement without a name takes its place.
+        // The next unnamed statement replaces it.
         let prepared = self.prepare_text("", sql)?;
         let mut first = None;
         self.prepared_text_rows(&prepared, &[], &mut |row| {
@@ -95,7 +95,7 @@ impl Connection {
         Ok(first.flatten())
     }
 
-    /// Runs what [`prepare_text`](Connection::prepare_text) has parsed, with parameters as text, and hands out each row.
+    /// Runs a statement of [`prepare_text`](Connection::prepare_text), with parameters as text, and passes on each row.
     pub fn prepared_text_rows(
         &mut self,
         prepared: &Prepared,
@@ -137,7 +137,7 @@ impl Connection {
         outcome
     }
 
-    /// Runs a prepared statement without parameters and hands out each row as it came.
+    /// Runs a prepared statement without parameters and passes on each row as received.
     pub(crate) fn stream(
         &mut self,
         prepared: &Prepared,
@@ -194,7 +194,7 @@ fn bind_error(error: BindError) -> Box<dyn Error + Send + Sync> {
     }
 }
 
-/// Reads what the server tells of a statement's parameters or columns.
+/// Reads the server's description of a statement's parameters or columns.
 fn describe(prepared: &mut Prepared, tag: u8, body: &[u8], kind_of: fn(Oid) -> CellKind) -> std::io::Result<()> {
     let mut message = BytesMut::with_capacity(body.len() + 5);
     message.extend_from_slice(&[tag]);
@@ -217,7 +217,7 @@ fn describe(prepared: &mut Prepared, tag: u8, body: &[u8], kind_of: fn(Oid) -> C
     Ok(())
 }
 
-/// How many rows a statement has changed: the last word of `UPDATE 3`, `INSERT 0 1`. Those that count none have none.
+/// The number of rows that a statement has changed: the last word of `UPDATE 3`, `INSERT 0 1`; 0 without a number.
 fn rows_of(tag: &[u8]) -> u64 {
     let text = tag.strip_suffix(b"\0").unwrap_or(tag);
     let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,4 +1,4 @@
-//! Why no session came to be, and what to do.
+//! Why no session could be opened, and what to do.
 
 use std::io::{self, ErrorKind};
 
@@ -26,7 +26,7 @@ pub(super) fn no_password(url: &ServerUrl) -> WireError {
     WireError::Refused(format!("the server asks for the password of `{user}`; set PGPASSWORD or put it into ~/.pgpass"))
 }
 
-/// Adds what to do to what the server said when it refused a session.
+/// Adds advice to the error with which the server refused a session.
 pub(super) fn explain(error: WireError, url: &ServerUrl) -> WireError {
     let WireError::Server(mut error) = error else { return error };
     let (user, database, address) = (&url.user, &url.database, url.address());
@@ -36,7 +36,7 @@ pub(super) fn explain(error: WireError, url: &ServerUrl) -> WireError {
         "3D000" => format!("create it (createdb {database}), or name another in the URL"),
         "42501" => format!("grant it: GRANT CONNECT ON DATABASE \"{database}\" TO \"{user}\""),
         "53300" => "use fewer clients, or raise max_connections".to_owned(),
-        // The server is starting, stopping or recovering: no session has begun, and a later one may.
+        // The server is starting, stopping or recovering: no session has begun, and a later attempt may succeed.
         "57P01" | "57P02" | "57P03" => return WireError::Unreachable(format!("{address}: {error}")),
         _ => return WireError::Server(error),
     };

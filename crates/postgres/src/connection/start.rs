@@ -1,4 +1,4 @@
-//! From an open stream to a session: encryption, who we are, the server's version and keys.
+//! From an open stream to a session: encryption, authentication, the server's version and keys.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,7 +16,7 @@ use super::stream::Stream;
 use super::{Connection, TransactionState, refusal, tls};
 use crate::url::{Password, ServerUrl, SslMode};
 
-/// The oldest server that is understood, as `server_version_num` counts.
+/// The oldest supported server, as a `server_version_num`.
 const VERSION_MIN: u32 = 130_000;
 
 /// More messages than any server sends while a session begins.
@@ -27,7 +27,7 @@ type Setting<'a> = (&'a str, &'a str);
 pub(super) fn start(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, WireError> {
     let plain = ServerUrl { ssl_mode: SslMode::Disable, ..url.clone() };
     match start_once(url, settings) {
-        // The server wants this role without encryption, which `prefer` takes, too.
+        // The server accepts this role only without encryption, which `prefer` allows.
         Err(WireError::Server(error)) if url.ssl_mode == SslMode::Prefer && error.code == "28000" => {
             start_once(&plain, settings).map_err(|_| WireError::Server(error))
         }
@@ -41,7 +41,7 @@ fn start_once(url: &ServerUrl, settings: &[Setting<'_>]) -> Result<Connection, W
     greet(stream.map_err(|error| refusal::unreachable(&error, url))?, url, settings)
 }
 
-/// A connection on which nothing was said yet.
+/// A connection on which nothing has been sent yet.
 pub(super) fn unused(stream: Stream, url: &ServerUrl) -> Connection {
     Connection {
         stream,
@@ -105,10 +105,10 @@ fn version(connection: &Connection) -> Result<u32, WireError> {
     Ok(number)
 }
 
-/// The talk that a session begins with.
+/// The start-up exchange of a session.
 struct Greeting<'a> {
     connection: &'a mut Connection,
-    /// How far the exchange of proofs is.
+    /// The progress of SASL authentication.
     sasl: Option<Sasl>,
 }
 
@@ -137,7 +137,7 @@ impl Greeting<'_> {
         Err(self.connection.disorder(&"more messages than any server sends before a session begins"))
     }
 
-    /// Answers one message; tells whether the session has begun.
+    /// Answers one message; returns whether the session has begun.
     fn answer(&mut self, message: Message, password: Option<&Password>) -> Result<bool, WireError> {
         match message {
             Message::AuthenticationOk => {

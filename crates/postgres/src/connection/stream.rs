@@ -1,4 +1,4 @@
-//! The way to a server: a socket of this machine, TCP, or TLS above it.
+//! The stream to a server: a socket of this machine, TCP, or TLS above it.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -20,13 +20,14 @@ pub(super) enum Stream {
 }
 
 impl Stream {
-    /// Connects, without a word yet; every read and write may take as long as connecting may.
+    /// Connects, but sends nothing yet; every read and write may take as long as connecting may.
     pub(super) fn open(url: &ServerUrl) -> io::Result<Self> {
         let stream = match &url.host {
             ServerHost::Socket(_) => Stream::Socket(UnixStream::connect(url.socket().expect("it is a socket"))?),
             ServerHost::Tcp(host) => {
                 let stream = connect_any(host, url.port, url.connect_timeout)?;
-                // A statement is a message that waits for its answer: nothing is gained by waiting for more to send.
+                // A statement is a message that waits for its answer, so delaying it to collect more data gains
+                // nothing.
                 stream.set_nodelay(true)?;
                 Stream::Tcp(stream)
             }
@@ -35,7 +36,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// How long each read and write may take; `None` for any time.
+    /// How long each read and write may take; `None` for no limit.
     pub(super) fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Stream::Socket(stream) => stream.set_read_timeout(timeout).and(stream.set_write_timeout(timeout)),
@@ -44,7 +45,7 @@ impl Stream {
         }
     }
 
-    /// Whether nobody can listen between here and the server.
+    /// Whether the stream is safe from eavesdroppers between here and the server.
     pub(super) fn is_private(&self) -> bool {
         !matches!(self, Stream::Tcp(_))
     }

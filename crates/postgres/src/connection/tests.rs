@@ -1,5 +1,5 @@
-//! Servers that lie, stumble and fall silent: whatever comes, a call ends, says why, and leaves a connection that is sound
-//! or marked as lost.
+//! Servers that send wrong, broken or no answers: every call ends, gives a reason, and leaves a connection that is
+//! usable or marked as lost.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -15,7 +15,7 @@ fn url() -> ServerUrl {
     ServerUrl::of_socket("/nowhere", 1, "ann", "shop")
 }
 
-/// A stream on which a server has said all that it ever will.
+/// A stream on which a server has sent all of its bytes.
 fn said(bytes: &[u8]) -> (Stream, UnixStream) {
     let (ours, mut theirs) = UnixStream::pair().expect("a pair of sockets");
     theirs.write_all(bytes).expect("it fits into the socket's buffer");
@@ -44,14 +44,14 @@ fn greeting(version: &str) -> Vec<u8> {
         .concat()
 }
 
-/// Runs statements over a connection on which that answer waits. A server that is kept still takes what it is sent.
+/// Runs statements over a connection that already holds the answer. The returned server end still accepts data.
 fn run(answer: &[u8]) -> (Result<(), WireError>, Connection, UnixStream) {
     let (stream, theirs) = said(answer);
     let mut connection = unused(stream, &url());
     (connection.run("SELECT 1"), connection, theirs)
 }
 
-/// The connection is lost, the reason has these words, and everything after says the same.
+/// The connection is lost for a reason that contains these words, and every later call returns the same.
 fn check_lost(answer: &[u8], expect: &str) {
     let (result, mut connection, _theirs) = run(answer);
     let error = result.expect_err("it cannot go on");
@@ -157,7 +157,7 @@ fn a_copy_that_the_server_does_not_begin_is_told() {
     }
 }
 
-/// Messages with tags that mean something and bodies that may, so that chance gets past the first check.
+/// Messages with valid tags and plausible bodies, so that random bytes pass the first check.
 fn any_messages() -> impl Strategy<Value = Vec<u8>> {
     let tag = prop_oneof![
         4 => prop::sample::select(b"RSKZTtD12nCEINAG".to_vec()),
@@ -185,7 +185,7 @@ proptest! {
 
         let (result, mut connection, _theirs) = run(answer);
         prop_assert_eq!(matches!(result, Err(WireError::Lost(_))), connection.lost().is_some());
-        // What is left of the answer is the answer to these.
+        // The rest of the answer serves as the answer to these.
         if let Ok(prepared) = connection.prepare("s", "SELECT 1") {
             let mut rows = Rows::new();
             let executed = connection.execute(&prepared, &[], &mut rows);

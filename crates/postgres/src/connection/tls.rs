@@ -1,4 +1,4 @@
-//! TLS as libpq does it: encrypted first, verified as far as was asked.
+//! TLS as in libpq: encrypted first, verified as far as requested.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -21,11 +21,11 @@ use rustls::{
 
 use crate::url::{ClientCertificate, SYSTEM, ServerHost, ServerUrl, SslMode, SslNegotiation};
 
-/// What both sides of a PostgreSQL connection say that they speak (ALPN). A server to which encryption is asked directly must say
-/// it back: another protocol's server, at which somebody in between lets the connection end, does not.
+/// The protocol that both sides of a PostgreSQL connection announce (ALPN). A server asked for encryption directly must
+/// return it. A server of another protocol, to which an attacker redirects the connection, does not.
 pub const PROTOCOL: &[u8] = b"postgresql";
 
-/// Where systems keep the authorities that they trust, in one file: Debian, Red Hat, SUSE, Alpine and macOS.
+/// The file of trusted authorities on Debian, Red Hat, SUSE, Alpine and macOS.
 const SYSTEM_FILES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -33,18 +33,18 @@ const SYSTEM_FILES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// OpenSSL's variable for another file than that of the system.
+/// OpenSSL's variable for a file that replaces the system's.
 const SYSTEM_FILE: &str = "SSL_CERT_FILE";
 
-/// What came of asking a server for encryption.
+/// The result of asking a server for encryption.
 pub(super) enum Asked {
     /// It speaks TLS from now on.
     Encrypted(Box<StreamOwned<ClientConnection, TcpStream>>),
-    /// It cannot; the connection is as before.
+    /// It cannot; the connection is unchanged.
     Plain(TcpStream),
 }
 
-/// Asks the server for TLS, unless it is to begin at once, and agrees with it on keys.
+/// Asks the server for TLS, unless TLS begins at once, and performs the handshake.
 pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
     if url.ssl_negotiation == SslNegotiation::Direct {
         let stream = agree(stream, url).map_err(not_direct)?;
@@ -55,12 +55,12 @@ pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
     frontend::ssl_request(&mut request);
     stream.write_all(&request)?;
     let mut answer = [0];
-    // Not a byte more: what follows in plain text was not said by the server, but by somebody in between.
+    // Not a byte more: plain text after this comes from an attacker in between, not from the server.
     stream.read_exact(&mut answer)?;
     match answer[0] {
         b'S' => {}
         b'N' => return Ok(Asked::Plain(stream)),
-        // A server that is so old, or so full, that it answers with an error; it comes in plain text and ends the session.
+        // A server that is too old, or too full, answers with an error in plain text, and ends the session.
         b'E' => return Err(io::Error::other("the server refused with an error when it was asked for encryption")),
         other => {
             return Err(io::Error::new(ErrorKind::InvalidData, format!("answer {other:#04x} to a request for TLS")));
@@ -69,7 +69,7 @@ pub(super) fn ask(mut stream: TcpStream, url: &ServerUrl) -> io::Result<Asked> {
     Ok(Asked::Encrypted(Box::new(agree(stream, url)?)))
 }
 
-/// A server that does not know what TLS is at the beginning of a connection ends it.
+/// A server that does not support TLS at the beginning of a connection closes it.
 fn not_direct(error: io::Error) -> io::Error {
     match error.kind() {
         ErrorKind::UnexpectedEof
@@ -83,7 +83,7 @@ fn not_direct(error: io::Error) -> io::Error {
     }
 }
 
-/// Agrees with the server on keys.
+/// Performs the TLS handshake.
 fn agree(stream: TcpStream, url: &ServerUrl) -> io::Result<StreamOwned<ClientConnection, TcpStream>> {
     let ServerHost::Tcp(host) = &url.host else { unreachable!("sockets are not encrypted") };
     let name = ServerName::try_from(host.clone()).map_err(|_| {
@@ -97,7 +97,7 @@ fn agree(stream: TcpStream, url: &ServerUrl) -> io::Result<StreamOwned<ClientCon
     Ok(stream)
 }
 
-/// Whether a server to which TLS was spoken directly has said that it speaks PostgreSQL's protocol.
+/// Whether a server has announced PostgreSQL's protocol in direct TLS.
 pub fn check_protocol(said: Option<&[u8]>) -> io::Result<()> {
     match said {
         Some(PROTOCOL) => Ok(()),
@@ -108,7 +108,7 @@ pub fn check_protocol(said: Option<&[u8]>) -> io::Result<()> {
     }
 }
 
-/// How TLS is spoken with a server, and what of it is verified; reads the files of certificates and of our key.
+/// The TLS settings for a server, with its verification; reads the files of certificates and of our key.
 pub fn client_tls(url: &ServerUrl) -> io::Result<ClientConfig> {
     let provider = Arc::new(ring::default_provider());
     let verifier = Verifier::new(url, Arc::clone(&provider))?;
@@ -128,7 +128,7 @@ pub fn client_tls(url: &ServerUrl) -> io::Result<ClientConfig> {
     Ok(config)
 }
 
-/// Why our own certificate cannot be shown with its key.
+/// Why our own certificate cannot be used with its key.
 fn unusable(files: &str, error: &TlsError) -> io::Error {
     let what = match error {
         TlsError::InconsistentKeys(_) => format!("sslcert and sslkey do not go together: {files}"),
@@ -142,13 +142,13 @@ fn unusable(files: &str, error: &TlsError) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, what)
 }
 
-/// Our own certificate with those that vouch for it, and its key, which nobody else may read.
+/// Our own certificate with its chain, and its key, which no other user may read.
 fn own_certificate(own: &ClientCertificate) -> io::Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)> {
     let wrong = |file: &Path, error: &dyn std::fmt::Display| {
         io::Error::new(ErrorKind::InvalidInput, format!("{}: {error}", file.display()))
     };
     let metadata = std::fs::metadata(&own.key).map_err(|error| wrong(&own.key, &error))?;
-    // As in libpq: a key of root's may be readable for a group.
+    // As in libpq: root's key may be readable for a group.
     let others = if metadata.uid() == 0 { 0o037 } else { 0o077 };
     if metadata.mode() & others != 0 {
         return Err(wrong(&own.key, &"others may read this key; run chmod 600 on it"));
@@ -173,7 +173,7 @@ fn system_file() -> io::Result<PathBuf> {
     })
 }
 
-/// What to do about an error that agreeing on TLS has ended with; `None` if the error is of something else.
+/// Advice about an error of the TLS handshake; `None` for any other error.
 pub fn tls_remedy(error: &io::Error) -> Option<&'static str> {
     let error = error.get_ref()?.downcast_ref::<TlsError>()?;
     let TlsError::InvalidCertificate(error) = error else {
@@ -199,7 +199,7 @@ pub fn tls_remedy(error: &io::Error) -> Option<&'static str> {
     })
 }
 
-/// Whether a certificate is refused because its form is of X.509 version 1, which has no names of hosts.
+/// Whether a certificate is refused because it is of X.509 version 1, which has no host names.
 pub fn is_version_1(error: &CertificateError) -> bool {
     // The cause is a type of a crate below rustls.
     matches!(error, CertificateError::Other(cause) if cause.to_string() == "UnsupportedCertVersion")
@@ -208,7 +208,7 @@ pub fn is_version_1(error: &CertificateError) -> bool {
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
-    /// Certificates that are trusted, and who verifies against them; `None` where nothing is verified.
+    /// Trusted certificates, and their verifier; `None` if nothing is verified.
     trusted: Option<(Vec<CertificateDer<'static>>, Arc<WebPkiServerVerifier>)>,
     is_name_verified: bool,
 }
@@ -244,7 +244,7 @@ impl Verifier {
     }
 }
 
-/// The system's authorities. Systems keep some that rustls cannot use; the others are no worse for it.
+/// The system's authorities, without those that rustls cannot use.
 fn trusted_by_system() -> io::Result<(PathBuf, Vec<CertificateDer<'static>>)> {
     let file = system_file()?;
     let mut trusted = certificates(&file)?;
@@ -280,7 +280,7 @@ impl ServerCertVerifier for Verifier {
             Err(TlsError::InvalidCertificate(error)) if is_other_name(&error) && !self.is_name_verified => {
                 Ok(ServerCertVerified::assertion())
             }
-            // A certificate that signs itself is no authority's to rustls; OpenSSL takes it if it is trusted as it is.
+            // rustls does not accept a self-signed certificate as an authority; OpenSSL does if it is itself trusted.
             Err(TlsError::InvalidCertificate(CertificateError::Other(_) | CertificateError::UnknownIssuer))
                 if certificates.iter().any(|trusted| trusted == certificate) =>
             {
@@ -321,7 +321,8 @@ mod tests {
     use super::*;
     use crate::connection::refusal::unreachable;
 
-    /// A certificate that did not pass was told as "is a server running there?" to clients, and without a remedy to others.
+    /// Story: a certificate that failed verification was reported as "is a server running there?" to clients, and
+    /// without a remedy to others.
     #[test]
     fn each_certificate_that_does_not_pass_says_what_to_do() {
         let error = |error| io::Error::new(ErrorKind::InvalidData, error);

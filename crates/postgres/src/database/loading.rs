@@ -15,7 +15,7 @@ use crate::session::Warnings;
 
 const PIECE_BYTES: usize = 128 << 10;
 
-/// Tables that are completed at the same time, at most: each takes `maintenance_work_mem` on the server.
+/// The most tables that are completed at the same time: each takes `maintenance_work_mem` on the server.
 const TABLES_AT_ONCE_MAX: usize = 4;
 
 /// Adds the rows of a batch to a table, all or none.
@@ -47,7 +47,7 @@ pub(super) fn load(
     copy.finish().map_err(told)
 }
 
-/// Completes every table, several at once, and has the server write everything to its files, if it lets us.
+/// Completes every table, several at once, and requests a checkpoint, if we may.
 pub(super) fn finish(
     schema: &Schema,
     connect: &(dyn Fn() -> Result<Connection, WireError> + Sync),
@@ -58,7 +58,7 @@ pub(super) fn finish(
     let next = AtomicUsize::new(0);
     let work = || -> Result<(), DatabaseError> {
         let mut connection = connect()?;
-        // Relaxed: a counter that nothing else depends on.
+        // Relaxed: nothing else depends on this counter.
         while let Some(table) = schema.tables.get(next.fetch_add(1, Ordering::Relaxed)) {
             complete(&mut connection, schema, table)?;
         }
@@ -82,7 +82,7 @@ pub(super) fn finish(
     }
 }
 
-/// Indexes, and then statistics with every row marked as visible to all: what was loaded long ago looks like that.
+/// Creates indexes, then statistics, with every row marked as visible to all, as in data loaded long ago.
 fn complete(connection: &mut Connection, schema: &Schema, table: &Table) -> Result<(), DatabaseError> {
     let on = quoted_table(schema, table);
     let vacuum = format!("VACUUM (FREEZE, ANALYZE) {on}");

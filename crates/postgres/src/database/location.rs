@@ -1,4 +1,4 @@
-//! Where a server is: its processes and its folder, as far as they can be seen from here.
+//! Where a server is: its processes and its data folder, as far as they are visible from here.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::session::Warnings;
 
 #[derive(Debug, Clone, Default)]
 pub(super) struct Location {
-    /// The process that all of its others come from.
+    /// The process that started all others of the server.
     postmaster: Option<i32>,
     /// The folder of its data.
     pub(super) folder: Option<PathBuf>,
@@ -46,7 +46,7 @@ impl Location {
         Ok(Location { postmaster, folder })
     }
 
-    /// The postmaster stands for its children.
+    /// The postmaster represents its children.
     pub(super) fn footprint(&self) -> Footprint {
         Footprint { processes: self.postmaster.into_iter().collect(), folder: self.folder.clone() }
     }

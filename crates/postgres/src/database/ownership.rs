@@ -1,4 +1,4 @@
-//! Whose a schema is: made by us and marked so, or somebody else's and left alone.
+//! Who owns a schema: we do if it carries our mark; any other is left alone.
 
 use plimsoll_workload::benchmark::Writes;
 use plimsoll_workload::database::{DatabaseError, LoadedData};
@@ -11,7 +11,7 @@ use crate::url::ServerUrl;
 
 enum Present {
     Nothing,
-    /// Ours, with what is noted behind the mark.
+    /// Ours, with the note behind the mark.
     Ours(String),
     /// Somebody else's.
     Foreign,
@@ -33,7 +33,7 @@ fn foreign(schema: &Schema) -> DatabaseError {
     ))
 }
 
-/// Whether there is a schema of ours; somebody else's is an error.
+/// Whether our schema exists; somebody else's is an error.
 fn is_there(connection: &mut Connection, schema: &Schema) -> Result<bool, DatabaseError> {
     match present(connection, schema)? {
         Present::Nothing => Ok(false),
@@ -58,12 +58,12 @@ pub(super) fn create(connection: &mut Connection, schema: &Schema, url: &ServerU
     })
 }
 
-/// Drops schema and tables if they are ours; not an error if there are none.
+/// Drops the schema and its tables if they are ours; not an error if there are none.
 pub(super) fn drop(connection: &mut Connection, schema: &Schema) -> Result<(), DatabaseError> {
     if !is_there(connection, schema)? {
         return Ok(());
     }
-    // A NOTICE names everything that goes with it, of which nobody wants to hear.
+    // A NOTICE would list every object that is dropped with it.
     let name = quoted_name(schema);
     Ok(connection.run(&format!("SET client_min_messages = warning; DROP SCHEMA {name} CASCADE"))?)
 }
@@ -75,7 +75,7 @@ pub(super) fn check_present(connection: &mut Connection, schema: &Schema) -> Res
     Err(DatabaseError::Failed(format!("the tables of {} do not exist; load them first", schema.name)))
 }
 
-/// Writes behind the mark which data the tables hold. Nothing is written where there is no schema of ours, as for tables that
+/// Notes behind the mark which data the tables hold. Nothing is written without a schema of ours, as for tables that
 /// users have made.
 pub(super) fn note(connection: &mut Connection, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
     let Present::Ours(_) = present(connection, schema)? else { return Ok(()) };

@@ -18,7 +18,7 @@ pub(super) fn quoted_table(schema: &Schema, table: &Table) -> String {
     format!("{}.{}", quoted_name(schema), escape_identifier(table.name))
 }
 
-/// Makes the schema and its tables, without indexes; one transaction when it is sent as one.
+/// Creates the schema and its tables, without indexes, in one transaction if sent as one message.
 pub(super) fn create(schema: &Schema) -> String {
     let name = quoted_name(schema);
     let mut sql = format!("CREATE SCHEMA {name}; COMMENT ON SCHEMA {name} IS {};", escape_literal(MARK));
@@ -32,7 +32,7 @@ pub(super) fn create(schema: &Schema) -> String {
     sql
 }
 
-/// What completes a table once its rows are there: indexes, the primary key first.
+/// The statements that complete a loaded table: indexes, the primary key first.
 pub(super) fn indexes(schema: &Schema, table: &Table) -> Vec<String> {
     let on = quoted_table(schema, table);
     let listed = |columns: &[ColumnId]| {
@@ -50,7 +50,7 @@ pub(super) fn copy(schema: &Schema, table: &Table) -> String {
     format!("COPY {} FROM STDIN (FORMAT binary)", quoted_table(schema, table))
 }
 
-/// Texts are compared by their bytes, as the native forms of statements do and whatever the language of the database.
+/// Texts are compared by their bytes, as in the native forms of statements, regardless of the database's locale.
 fn type_name(kind: ColumnKind) -> String {
     match kind {
         ColumnKind::Int => "integer".to_owned(),

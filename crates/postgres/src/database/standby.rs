@@ -1,4 +1,4 @@
-//! The standby of a server of ours: how far it is behind, and what its backends do.
+//! The standby of a private server: how far it is behind, and what its backends do.
 
 use std::time::{Duration, Instant};
 
@@ -14,17 +14,17 @@ use crate::server::SLOT;
 use crate::session::PostgresSession;
 use crate::url::ServerUrl;
 
-/// A standby that replays nothing for so long, while there is something to replay and nobody asks it anything, does not come
-/// back by itself.
+/// A standby that replays nothing for this long, although there is log to replay and no queries run, does not recover
+/// by itself.
 const STUCK_MAX: Duration = Duration::from_secs(60);
 
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// How far the standby has replayed the log, bytes, and what its startup process, which replays, waits for.
+/// How far the standby has replayed the log, in bytes, and the wait event type of its startup process, which replays.
 const REPLAYED: &str = "select /* plimsoll watch */ pg_last_wal_replay_lsn() - '0/0'::pg_lsn, \
      (select coalesce(wait_event_type, 'none') from pg_stat_get_activity(null) where backend_type = 'startup')";
 
-/// How far the log is written, bytes, and what has become of the part that the standby still needs.
+/// How far the log is written, in bytes, and the status of the part that the standby still needs.
 fn written() -> String {
     format!(
         "select /* plimsoll watch */ pg_current_wal_lsn() - '0/0'::pg_lsn, \
@@ -42,16 +42,16 @@ pub(super) struct StandbyWatch {
 }
 
 impl StandbyWatch {
-    /// Over connections of its own.
+    /// Opens connections of its own.
     pub fn open(primary: &ServerUrl, standby: &ServerUrl) -> Result<StandbyWatch, DatabaseError> {
         let ask = |url| past_conflicts(|| Ok(Asker::new(Connection::open(url)?)));
         let (primary, standby) = (ask(primary)?, ask(standby)?);
         Ok(StandbyWatch { primary, standby, written: written(), looked: None, applying: Duration::ZERO })
     }
 
-    /// Waits until the standby has replayed everything that is committed. `fault` says what is wrong with it.
+    /// Waits until the standby has replayed every committed change. `fault` says what is wrong with it.
     pub(crate) fn wait_until_fresh(&mut self, fault: &dyn Fn() -> Option<String>) -> Result<(), DatabaseError> {
-        // A commit that waits for the disk, so that those before it, which perhaps did not, are there, too.
+        // This commit waits for the disk, so that earlier commits, which may not have waited, are on disk, too.
         let commit = "BEGIN; SET LOCAL synchronous_commit = on; SELECT txid_current(); COMMIT";
         self.primary.connection().run(commit)?;
         let goal = self.look_at_primary()?;
@@ -76,7 +76,7 @@ impl StandbyWatch {
         }
     }
 
-    /// How far the log is written; an error if the standby cannot follow any more.
+    /// How far the log is written; an error if the standby can no longer follow it.
     fn look_at_primary(&mut self) -> Result<u64, DatabaseError> {
         let (written, status) = numbers(&mut self.primary, &self.written)?;
         if status.as_deref() == Some("lost") {
@@ -88,18 +88,18 @@ impl StandbyWatch {
         Ok(written)
     }
 
-    /// How far the log is replayed, and whether more is being replayed now; `None` if that is not told.
+    /// How far the log is replayed, and whether more is being replayed now; `None` if the server does not report it.
     fn look_at_standby(&mut self) -> Result<(u64, Option<bool>), DatabaseError> {
         let (replayed, waits) = numbers(&mut self.standby, REPLAYED)?;
-        // Only a process that has nothing to do waits for an `Activity`. One that waits for a query's snapshot or a disk is at work:
-        // that is how fast replay is beside these queries, on this disk.
+        // Only a process with nothing to do waits for an `Activity`. One that waits for a query's snapshot or a disk is
+        // at work, at the speed that these queries and this disk allow.
         Ok((replayed, waits.map(|wait| wait != "Activity")))
     }
 }
 
 impl CopyWatch for StandbyWatch {
     fn look(&mut self) -> Result<CopyState, DatabaseError> {
-        // In this order, so that what was written meanwhile counts as missing.
+        // In this order, so that log written in between counts as missing.
         let (applied, is_applying) = self.look_at_standby()?;
         let now = Instant::now();
         let published = self.look_at_primary()?;
@@ -132,14 +132,14 @@ fn numbers(ask: &mut Asker, sql: &str) -> Result<(u64, Option<String>), Database
     found.ok_or_else(|| DatabaseError::Failed("the server does not say how far its log is".to_owned()))
 }
 
-/// An error with what is wrong with the standby, if that is known.
+/// The standby's fault if it is known, or else this error.
 pub(super) fn with_fault(error: DatabaseError, fault: &dyn Fn() -> Option<String>) -> DatabaseError {
     fault().map_or(error, DatabaseError::ConnectionLost)
 }
 
-/// A session of a standby. Replay ends the connection of one that is in its way between two messages of a query
-/// (`FATAL 40001: terminating connection due to conflict with recovery`); it begins anew, and the query counts as one that
-/// was cancelled.
+/// A session of a standby. Replay ends its connection if it blocks replay between two messages of a query (`FATAL
+/// 40001: terminating connection due to conflict with recovery`). It then reconnects, and the query counts as
+/// cancelled.
 pub(super) struct StandbySession {
     open: Box<dyn Fn() -> Result<PostgresSession, DatabaseError> + Send>,
     session: PostgresSession,
@@ -210,7 +210,7 @@ impl Session for StandbySession {
     }
 }
 
-/// Looks at the backends of a primary and its standby, whose processes are of one machine and so have different ids.
+/// Observes the backends of a primary and its standby, which run on one machine and so have different process ids.
 pub(super) struct BothWatched {
     pub primary: Watch<Asker>,
     pub standby: Watch<Asker>,
@@ -239,7 +239,7 @@ impl ActivityWatch for BothWatched {
     }
 }
 
-/// What both servers have counted of each kind of statement: databases, users and tables have the same ids on both, and so
+/// The counts of both servers for each kind of statement: databases, users and tables have the same ids on both, and so
 /// have statements.
 fn added(mut all: Vec<StatementTotals>, others: Vec<StatementTotals>) -> Vec<StatementTotals> {
     for other in others {

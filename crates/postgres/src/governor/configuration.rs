@@ -8,19 +8,19 @@ use plimsoll_notation::toml_string;
 use super::{CLASSES, GovernorSettings, name_of_class};
 use crate::url::ServerUrl;
 
-/// The number in the name of the governor's socket, where it listens on no address.
+/// The port in the name of the governor's socket; the governor listens on no address.
 pub(super) const PORT: u16 = 6432;
 
-/// The name of the governor's console, which must not be that of a database that clients ask for.
+/// The database name of the governor's console, which must differ from every database that clients use.
 pub(super) const CONSOLE: &str = "plimsoll_governor_console";
 
-/// The console's user, as whom we ask what was counted.
+/// The console's user, as which we read the counts.
 pub(super) const READER: &str = "plimsoll_lab";
 
-/// Transactions of low priority that may wait to be let in, and for how long: nobody is to be refused in an experiment.
+/// How many low-priority transactions may be queued, and for how long: an experiment must not refuse any.
 const QUEUE: &str = "queue_max = 100000\nqueue_timeout = \"1h\"\n";
 
-/// How often what the server aborts is run again: the governor's own default.
+/// How often a transaction that the server aborts is replayed: the governor's own default.
 const RETRY_ABORTED: u32 = 20;
 
 /// The text of the file. Passwords are not in it: they come with the environment.
@@ -68,14 +68,15 @@ pub(super) fn text(server: &ServerUrl, socket_folder: &Path, password: &str, set
         auto_mpl = mode.admission,
         shares = mode.shares,
         inheritance = mode.inheritance,
-        // What shares bring where cores are taken, this brings where they are idle.
+        // Shares help where cores are busy; this helps where they are idle.
         awake = settings.awake && mode.shares,
         disk = mode.disk,
     )
 }
 
-/// The same for a governor beside the server. The low class opts in to cancels, because the clients of our driver run a transaction again
-/// after one. Sessions that are no client's, such as those that look at the server, are of the high class and left as they are.
+/// The same for a governor beside the server. The low class opts in to cancels, because the clients of our driver run a
+/// transaction again after one. Sessions of no client, such as those that observe the server, are of the high class and
+/// not changed.
 fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &GovernorSettings) -> String {
     let look = settings.look_interval.map(|time| format!("look_interval = {}\n", toml_string(&micros(time))));
     let rules = [0, 1].map(|class| {
@@ -107,7 +108,8 @@ fn beside(server: &ServerUrl, socket_folder: &Path, password: &str, settings: &G
     )
 }
 
-/// What processes of the low class get of the cores. A floor is for idle ones only, and others in a sweep are without it.
+/// The CPU settings of the low class's processes. A floor applies only to `idle`; the other shares in a sweep have
+/// none.
 fn cpu_of_low(settings: &GovernorSettings) -> String {
     let floor = settings.low_floor.filter(|_| settings.low_share == "idle");
     let floor = floor.map(|percent| format!("cpu_floor_percent = {percent}\n")).unwrap_or_default();

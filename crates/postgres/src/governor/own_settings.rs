@@ -1,4 +1,4 @@
-//! An operator's own settings file in front of the server of an experiment: only what must differ there is replaced.
+//! An operator's own settings file for the server of an experiment: only settings that must differ are replaced.
 
 use std::path::Path;
 
@@ -20,8 +20,8 @@ pub(super) struct OwnSettings {
     pub(super) control_password: Option<Password>,
 }
 
-/// Reads a settings file, and replaces the server, the control login's server, and where clients, metrics and the console come in.
-/// The control login stays that of the file, unless the server is ours: there is no such role on it.
+/// Reads a settings file, and replaces the server, the control login's server, and the addresses for clients, metrics
+/// and the console. Keeps the file's control login, unless the server is private: that role does not exist on it.
 pub(super) fn read(
     file: &Path,
     server: &ServerUrl,
@@ -61,7 +61,7 @@ pub(super) fn read(
     Ok(OwnSettings { text: head + &lines.collect::<String>(), has_our_classes, control_password })
 }
 
-/// The table of that name, made if it is not there.
+/// The table of that name, created if it does not exist.
 fn table<'a>(settings: &'a mut Table, name: &str) -> &'a mut Table {
     let value = settings.entry(name).or_insert_with(|| Table::new().into());
     if !value.is_table() {
@@ -79,7 +79,7 @@ fn inline(value: &Value) -> String {
             format!("{{ {} }}", pairs.collect::<Vec<_>>().join(", "))
         }
         Value::Integer(number) => number.to_string(),
-        // With a point, so that it stays no whole number.
+        // With a decimal point, so that it remains a float.
         Value::Float(number) => format!("{number:?}"),
         Value::Boolean(flag) => flag.to_string(),
         Value::Datetime(moment) => moment.to_string(),
@@ -129,8 +129,8 @@ hosts = ["db.example"]
         (own.text.parse().unwrap_or_else(|error| panic!("{error}: {}", own.text)), own.has_our_classes)
     }
 
-    /// Story: whoever had tuned a governor's settings could only experiment with settings that Plimsoll writes, and not with
-    /// the file that would run.
+    /// Story: operators who had tuned a governor's settings could only experiment with settings that Plimsoll writes,
+    /// and not with the file that they would run.
     #[test]
     fn only_what_must_differ_is_replaced() {
         let (made, has_our_classes) = made(FILE, true);

@@ -19,10 +19,10 @@ use super::own_settings::{self, OwnSettings};
 use crate::connection::{Connection, WireError};
 use crate::url::{Password, ServerHost, ServerUrl};
 
-/// What watches over the governor: a shell that waits until we close its input, or the kernel does because we are gone,
-/// however that came. Then it ends the governor, and removes its folder. One that does not end in time is killed.
+/// The watchdog of the governor: a shell that waits until its input is closed, by us or by the kernel after we have
+/// ended in any way. It then ends the governor, and removes its folder. A governor that does not end in time is killed.
 ///
-/// `PR_SET_PDEATHSIG` would not do: it tells of the end of the *thread* that has started the governor.
+/// `PR_SET_PDEATHSIG` would not do: it signals the end of the *thread* that has started the governor.
 const WATCH: &str = r#"
 folder=$1
 shift
@@ -40,10 +40,10 @@ kill "$killer"
 rm -rf -- "$folder"
 "#;
 
-/// Until a governor lets clients in.
+/// The longest time until a governor accepts clients.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// Until a governor that was told to end has ended, by itself or by force.
+/// The longest time until a governor has ended, by itself or by force.
 const END_MAX: Duration = Duration::from_secs(7);
 
 const PAUSE: Duration = Duration::from_millis(5);
@@ -52,18 +52,18 @@ const PAUSE: Duration = Duration::from_millis(5);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GovernorError {
-    /// Its folder or its program could not be had.
+    /// Its folder could not be created or its program could not be run.
     #[error("the governor cannot be started: {0}")]
     System(#[from] std::io::Error),
     /// Its settings file cannot be used.
     #[error("the governor cannot be started: {0}")]
     Settings(String),
-    /// It did not let a client in.
+    /// It did not accept a client.
     #[error("the governor {program} did not start: {why}; the end of its log:\n{log}", program = program.display())]
     DidNotStart {
         /// The program.
         program: PathBuf,
-        /// What was seen.
+        /// The reason.
         why: String,
         /// The last lines of its log.
         log: String,
@@ -73,12 +73,12 @@ pub enum GovernorError {
     Ended(String),
 }
 
-/// A governor at work. Dropping it ends it, and with it the sessions of all its clients.
+/// A running governor. Dropping it ends it, and with it the sessions of all its clients.
 #[derive(Debug)]
 pub struct GovernorProcess {
     settings: GovernorSettings,
     watch: Child,
-    /// What keeps the watch waiting.
+    /// The watchdog waits until this is closed.
     input: Option<ChildStdin>,
     process: ProcessIdentity,
     url: ServerUrl,
@@ -88,7 +88,8 @@ pub struct GovernorProcess {
 }
 
 impl GovernorProcess {
-    /// Starts a governor in front of a server, of ours or of somebody else, and waits until a client has got through to that.
+    /// Starts a governor in front of a server, ours or somebody else's, and waits until a client has reached the server
+    /// through it.
     pub fn start(
         server: &ServerUrl,
         is_ours: bool,
@@ -124,7 +125,8 @@ impl GovernorProcess {
             watch.env("PGSSLCERT", &own.certificate).env("PGSSLKEY", &own.key);
         }
         watch.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // A group of its own: Ctrl-C at the terminal goes to everybody in ours, and the run at hand still needs the governor.
+        // A process group of its own: Ctrl-C at the terminal signals our whole group, and the current run still needs
+        // the governor.
         let mut watch = watch.process_group(0).spawn()?;
         let input = watch.stdin.take();
         let mut told = String::new();
@@ -151,7 +153,7 @@ impl GovernorProcess {
         }
     }
 
-    /// Waits until a client is let in, or, beside the server, until the governor has begun to work.
+    /// Waits until a client is accepted, or, beside the server, until the governor has begun to work.
     fn wait_until_ready(&self) -> Result<(), String> {
         let began = Instant::now();
         loop {
@@ -162,7 +164,7 @@ impl GovernorProcess {
                     Err(error) => error,
                 },
                 Ok(_) => return Ok(()),
-                // It cannot be reached yet, or says itself that it is not ready.
+                // Final, unless the governor cannot be reached yet or reports that it is not ready (57P03).
                 Err(WireError::Server(error)) if error.code != "57P03" => return Err(error.to_string()),
                 Err(error) => error.to_string(),
             };
@@ -176,17 +178,17 @@ impl GovernorProcess {
         }
     }
 
-    /// How it was set.
+    /// Its settings.
     pub fn settings(&self) -> &GovernorSettings {
         &self.settings
     }
 
-    /// The number of its process.
+    /// Its process id.
     pub fn id(&self) -> i32 {
         self.process.id
     }
 
-    /// Where its clients come in; as whom they come is as at the server.
+    /// Where its clients connect; their users are those of the server.
     pub fn url(&self) -> &ServerUrl {
         &self.url
     }
@@ -196,7 +198,7 @@ impl GovernorProcess {
         self.takes_classes
     }
 
-    /// What it has counted of each class since it began; nothing beside the server, where no transaction passes through it.
+    /// Its counts for each class since it began; empty beside the server, where no transaction passes through it.
     pub fn counts(&self) -> Result<Vec<ProxyCounts>, WireError> {
         if self.settings.mode.beside {
             return Ok(Vec::new());
@@ -206,7 +208,7 @@ impl GovernorProcess {
         Ok(counts)
     }
 
-    /// Says what it said last if it has ended by itself.
+    /// An error with the end of its log if it has ended by itself.
     pub fn check(&self) -> Result<(), GovernorError> {
         match self.process.is_running(&Host::real()) {
             true => Ok(()),
@@ -241,8 +243,8 @@ fn works(console: &mut Connection) -> Result<(), String> {
     read.map_err(|error| error.to_string()).and(outcome)
 }
 
-/// A row of `SHOW STATS_TOTALS`: the class, transactions, queries, their times and the time of waiting to be let in in microseconds,
-/// errors, and transactions that were rolled back for others.
+/// A row of `SHOW STATS_TOTALS`: the class, transactions, queries, their times and the time of waiting for admission in
+/// microseconds, errors, and transactions that were rolled back for more important ones.
 fn counts_of(row: &[Option<&str>]) -> Option<ProxyCounts> {
     let number = |column: usize| row.get(column).copied().flatten()?.parse::<u64>().ok();
     Some(ProxyCounts {

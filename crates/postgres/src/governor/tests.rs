@@ -1,4 +1,4 @@
-//! What is asked of a governor, and how it starts and ends.
+//! A governor's configuration, start and end.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -84,7 +84,8 @@ fn the_configuration_has_the_levers_that_are_pulled() {
         ("only-disk", "limits = true", true),
         ("only-shares", "policy = \"never\"", true),
         ("without-inheritance", "inheritance = false", true),
-        // Our clients run a transaction again after 40001, so that thinking clients may be rolled back.
+        // Our clients run a transaction again after 40001, so transactions that wait for their clients may be rolled
+        // back.
         ("on", "retries = true", true),
     ] {
         assert_eq!(has(&with(mode), line), expect, "{mode}: {line}");
@@ -105,7 +106,7 @@ fn what_is_behind_a_statement_moves_no_place_in_it() {
     assert_eq!(classes.map(|class| CLASSES[class]), ["low", "high", "high"]);
 }
 
-/// A program that stands for a governor: it does what the shell script says.
+/// A stub governor that runs this shell script.
 fn stand_in(folder: &std::path::Path, script: &str) -> std::path::PathBuf {
     let program = folder.join("governor");
     std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();

@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::root;
 
-/// What is to stand before a statement for [`cache_plan`]: sizes and expressions are needed. The statement itself is not run.
+/// The prefix of a statement for [`cache_plan`]: sizes and expressions are needed. The statement itself is not run.
 pub const CACHE_EXPLAIN: &str = "EXPLAIN (FORMAT JSON, VERBOSE) ";
 
 /// Reads the answer of [`CACHE_EXPLAIN`].
 ///
 /// # Errors
-/// What is wrong with it, in words.
+/// The fault in the answer, in words.
 pub fn cache_plan(json: &str) -> Result<PlanNode, String> {
     Ok(node(&root(json)?))
 }
@@ -63,8 +63,8 @@ fn without_literals(text: &str) -> String {
     text.split('\'').step_by(2).collect::<Vec<_>>().join("''")
 }
 
-/// The functions that an expression calls: names that stand directly before a parenthesis, with their schemas if the server shows them.
-/// Key words of SQL in capital letters count as functions of the same name; those before a space do not.
+/// The functions that an expression calls: names directly before a parenthesis, with their schemas if the server shows
+/// them. Key words of SQL in capital letters count as functions of the same name; those before a space do not.
 fn functions(text: &str) -> Vec<String> {
     let is_name = |letter: char| letter.is_alphanumeric() || "_.\"$".contains(letter);
     let before = text.match_indices('(').filter_map(|(at, _)| {

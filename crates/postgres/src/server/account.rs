@@ -1,4 +1,4 @@
-//! Whom the server runs as: PostgreSQL refuses to run as root.
+//! The user that the server runs as: PostgreSQL refuses to run as root.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -14,11 +14,11 @@ pub(super) struct Account {
     pub group: u32,
 }
 
-/// Users that can be had, the best first: packages of PostgreSQL make the first, every system has the second.
+/// Possible users, the best first: packages of PostgreSQL create the first, every system has the second.
 const NAMES: [&str; 2] = ["postgres", "nobody"];
 
 impl Account {
-    /// Whom to run as; `None` is whoever this process runs as.
+    /// The user to run as; `None` for this process's own user.
     pub fn choose() -> Result<Option<Account>, ServerError> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -27,7 +27,7 @@ impl Account {
         Account::among(&users).map(Some).ok_or(ServerError::NoAccount)
     }
 
-    /// The best of the users that a text lists as `/etc/passwd` does.
+    /// The best of the users that a text lists in the format of `/etc/passwd`.
     fn among(users: &str) -> Option<Account> {
         let account = |line: &str| {
             let mut fields = line.split(':');
@@ -40,8 +40,8 @@ impl Account {
     }
 }
 
-/// A command of a server, run as its account: where it is sure to be allowed to be, and without our environment, in which
-/// `PGDATA`, `PGPORT` or a locale could change what it does.
+/// A command of a server, run as its account, in a folder that it may surely enter, and without our environment, in
+/// which `PGDATA`, `PGPORT` or a locale could change its behaviour.
 pub(super) fn command(program: &Path, account: Option<&Account>) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").env_clear().env("PATH", "/usr/bin:/bin").env("LC_ALL", "C").env("TZ", "UTC");

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use super::settings::ServerSettings;
 
-/// The number in the name of the socket; nothing listens on the network.
+/// The port in the name of the socket; nothing listens on the network.
 pub(super) const PORT: u16 = 5432;
 
-/// Below this much shared memory (`/dev/shm`) parallel queries may find none there; containers often have 64 MB.
+/// With less shared memory (`/dev/shm`), parallel queries may find none there; containers often have 64 MB.
 const SHARED_MEMORY_LEAST: u64 = 1 << 30;
 
-/// Parameters that are the same for every server of ours, each with its reason.
+/// Parameters with the same value on every private server, each with its reason.
 const FIXED: [(&str, &str); 15] = [
     // Reached through its socket, whose folder only the server's account and root can enter.
     ("listen_addresses", ""),
@@ -18,14 +18,14 @@ const FIXED: [(&str, &str); 15] = [
     // Room for the largest degree of parallelism, so that a sweep needs no restarts, and for the server's own workers.
     ("max_worker_processes", "72"),
     ("checkpoint_completion_target", "0.9"),
-    // Waiting for reads and writes is seen.
+    // Waits for reads and writes are visible.
     ("track_io_timing", "on"),
     ("track_activities", "on"),
     ("track_counts", "on"),
-    // What disturbs a measurement is told with its time.
+    // Disturbances of a measurement are logged with their time.
     ("log_checkpoints", "on"),
     ("log_autovacuum_min_duration", "0"),
-    // Errors of statements are told to those who gave them; where transactions conflict there are many.
+    // Sessions receive the errors of their own statements; conflicting transactions cause many.
     ("log_min_messages", "log"),
     ("log_line_prefix", "%m [%p] "),
     ("logging_collector", "off"),
@@ -36,12 +36,12 @@ const FIXED: [(&str, &str); 15] = [
 
 pub(crate) const SLOT: &str = "plimsoll_standby";
 
-/// Without a standby there is no archive either: what they would need is not written.
+/// Without a standby there is no archive either: the log omits what these would need.
 const ALONE: [(&str, &str); 2] = [("wal_level", "minimal"), ("max_wal_senders", "0")];
 
-/// Of a server with a standby and of the standby itself, which must not have less than its primary. One sender follows the
-/// log, and `pg_basebackup` needs two more. What queries read is told every second (`hot_standby_feedback`), so that the primary
-/// does not keep dead rows for much longer than queries run.
+/// Parameters of a server with a standby and of the standby itself, whose values must not be lower than its primary's.
+/// One sender follows the log, and `pg_basebackup` needs two more. The standby reports every second what its queries
+/// read (`hot_standby_feedback`), so that the primary does not keep dead rows for much longer than queries run.
 const REPLICATED: [(&str, &str); 4] = [
     ("wal_level", "replica"),
     ("max_wal_senders", "4"),
@@ -49,7 +49,7 @@ const REPLICATED: [(&str, &str); 4] = [
     ("wal_receiver_status_interval", "1s"),
 ];
 
-/// So much log is kept for a standby that is slow to receive it, as while data are loaded, however little starts a checkpoint.
+/// The least log kept for a standby that receives it slowly, as during loading, even if `max_wal_size` is less.
 const KEPT_LEAST: u64 = 1 << 30;
 
 pub(super) fn text(settings: &ServerSettings, socket_folder: &Path, with_statement_statistics: bool) -> String {
@@ -78,7 +78,7 @@ pub(super) fn text(settings: &ServerSettings, socket_folder: &Path, with_stateme
     std::iter::once("# Written by plimsoll.\n".to_owned()).chain(lines).collect()
 }
 
-/// How large the file system is in which PostgreSQL keeps shared memory; `None` if there is none.
+/// The size of the file system in which PostgreSQL keeps shared memory; `None` if there is none.
 fn shared_memory_bytes() -> Option<u64> {
     let space = rustix::fs::statvfs("/dev/shm").ok()?;
     Some(space.f_blocks.saturating_mul(space.f_frsize))

@@ -1,4 +1,4 @@
-//! Whether a folder's disk will do.
+//! Whether a folder's disk is suitable.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::error::{ServerError, megabytes};
 /// An empty cluster with our database, and its first piece of log.
 pub(super) const EMPTY_CLUSTER_BYTES: u64 = 80_000_000;
 
-/// What a folder lies on.
+/// The file system of a folder.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Disk {
     pub free_bytes: u64,
@@ -19,7 +19,7 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// Of a folder that is there.
+    /// The disk of an existing folder.
     pub fn of(folder: &Path) -> Result<Disk, ServerError> {
         let failed = |error: std::io::Error| {
             let why = format!("{error}; make it first, or let us in");
@@ -32,7 +32,7 @@ impl Disk {
         })
     }
 
-    /// Whether it can take a server whose log takes that much.
+    /// Whether it can hold a server with that much log.
     pub(crate) fn check_for_server(self, folder: &Path, log_bytes: u64, allow_tmpfs: bool) -> Result<(), ServerError> {
         if self.read_only {
             let why = "its file system is mounted read-only".to_owned();

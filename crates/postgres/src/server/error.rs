@@ -1,4 +1,4 @@
-//! Why there is no server, or not the one that was wanted.
+//! Why a private server does not exist, or is not as requested.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use plimsoll_notation::meant_or_all;
 use super::installation::{Installation, SUPPORTED};
 use super::options::known_options;
 
-/// Why a private server could not be had, or changed.
+/// Why a private server could not be created or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
@@ -23,10 +23,10 @@ pub enum ServerError {
     NoServerIn {
         /// The folder.
         bin_folder: PathBuf,
-        /// What is missing.
+        /// The reason.
         why: String,
     },
-    /// Every installation that was found is older or newer than what this program knows.
+    /// Every installation found is older or newer than the supported versions.
     #[error(
         "PostgreSQL {} to {} are supported, but here is {}; install one of them, \
          or name the folder of its programs with bin_folder=FOLDER",
@@ -35,7 +35,7 @@ pub enum ServerError {
         .0.iter().map(|found| format!("{} in {}", found.version, found.bin_folder.display())).collect::<Vec<_>>().join(", ")
     )]
     Unsupported(Vec<Installation>),
-    /// This process is root, and there is nobody else to run the server as.
+    /// This process is root, and no other user exists to run the server as.
     #[error(
         "PostgreSQL refuses to run as root, and there is no user `postgres` or `nobody` to run it as; \
          make one: useradd --system postgres, or run plimsoll as an ordinary user"
@@ -72,11 +72,11 @@ pub enum ServerError {
     DiskTooSmall {
         /// The folder.
         folder: PathBuf,
-        /// What is free, bytes.
+        /// Free space, bytes.
         free_bytes: u64,
-        /// What is needed, bytes.
+        /// Required space, bytes.
         needed_bytes: u64,
-        /// What it is needed for, in words.
+        /// The purpose of the space, in words.
         for_what: String,
     },
     /// A program of the installation failed.
@@ -84,24 +84,24 @@ pub enum ServerError {
     Program {
         /// Its path.
         program: PathBuf,
-        /// What it, or the system, said.
+        /// The message of the program or of the system.
         why: String,
     },
-    /// The server did not come up.
+    /// The server did not start.
     #[error("the PostgreSQL server did not start: {why}; the end of its log:\n{log}")]
     DidNotStart {
-        /// What was seen.
+        /// The reason.
         why: String,
         /// The last lines of its log.
         log: String,
     },
-    /// The server came up, but not the standby that was asked for.
+    /// The server started, but not the standby that was requested.
     #[error("the standby could not be made: {0}; leave out standby=1 for a server without one")]
     Standby(String),
     /// The server did not take new settings.
     #[error("the PostgreSQL server did not take its new settings: {why}; the end of its log:\n{log}")]
     NotApplied {
-        /// What was seen.
+        /// The reason.
         why: String,
         /// The last lines of its log.
         log: String,
@@ -111,7 +111,7 @@ pub enum ServerError {
     NoSuchOption {
         /// The name given.
         name: String,
-        /// The nearest name there is, if one is near.
+        /// The nearest existing name, if one is near.
         nearest: Option<&'static str>,
     },
     /// The option cannot have that value.
@@ -121,15 +121,15 @@ pub enum ServerError {
         name: &'static str,
         /// The value given.
         value: String,
-        /// What it can be.
+        /// The possible values.
         possible: String,
     },
-    /// What is to be cleaned up after a kill could not be noted, and so nothing was begun.
+    /// The record for cleaning up after a kill could not be written, so nothing was begun.
     #[error("cannot use {path}: {error} (set PLIMSOLL_STATE to a folder of your own)", path = path.display())]
     State {
         /// The file or folder.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         error: std::io::Error,
     },
 }

@@ -1,14 +1,14 @@
-//! The folder of one server, and what becomes of it.
+//! The folder of one server, from creation to removal.
 //!
 //! ```text
 //! plimsoll-postgres-PROCESS-NUMBER/   ours, entered by all
 //!     plimsoll-server.json            the mark that says so, with the record
 //!     log                             of the server
-//!     data/  socket/                  of the server's account, entered by nobody else (but root)
+//!     data/  socket/                  of the server's account; only it and root may enter
 //! ```
 //!
-//! The folder is noted in a [`Note`] before it is made. It is removed only if it bears the mark, and both belong to us: a
-//! server's account could not have put it there.
+//! The folder is recorded in a [`Note`] before it is created. It is removed only if it carries the mark, and both
+//! belong to us: a server's account could not have put the mark there.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, chown};
@@ -28,7 +28,7 @@ use super::record::{Note, Record, is_ours_alone, read_file, write_file};
 use super::settings::ServerSettings;
 use super::shared_memory::SharedMemory;
 
-/// How the names of servers' folders begin.
+/// The prefix of the names of servers' folders.
 pub(super) const PREFIX: &str = "plimsoll-postgres-";
 
 /// The file that marks a folder as a server's.
@@ -44,7 +44,7 @@ pub(super) struct Home {
     note: Note,
 }
 
-/// Where a folder can be made if nothing is said: where temporary files go, or where larger ones do.
+/// Where a folder can be created by default: in the folder for temporary files, or in that for larger ones.
 pub(super) fn default_bases() -> Vec<PathBuf> {
     let mut bases = vec![std::env::temp_dir(), PathBuf::from("/var/tmp")];
     bases.dedup();
@@ -52,7 +52,7 @@ pub(super) fn default_bases() -> Vec<PathBuf> {
 }
 
 impl Home {
-    /// Makes the folder where it was said, or in the first place that will do.
+    /// Creates the folder in the given base folder, or in the first suitable default.
     pub fn make(settings: &ServerSettings, account: Option<&Account>, state: &Path) -> Result<Home, ServerError> {
         let bases = match settings.base_folder() {
             Some(folder) => vec![folder.to_owned()],
@@ -62,7 +62,7 @@ impl Home {
         for base in &bases {
             match Home::make_in(base, settings, account, state) {
                 Ok(home) => return Ok(home),
-                // What cannot be noted cannot be noted for another folder either.
+                // A folder that cannot be recorded cannot be recorded in another place either.
                 Err(error @ ServerError::State { .. }) => return Err(error),
                 Err(error) => first_error = first_error.or(Some(error)),
             }
@@ -88,7 +88,7 @@ impl Home {
             return Err(unusable(why));
         }
         let note = Note::write_new(state, &name, Record::new(folder.clone()))?;
-        // From here on whatever is made is removed again.
+        // From here on everything created is removed again.
         let home = Home { folder, note };
         home.fill(account).map_err(|error| unusable(error.to_string()))?;
         if let Some(account) = account {
@@ -98,10 +98,10 @@ impl Home {
     }
 
     fn fill(&self, account: Option<&Account>) -> std::io::Result<()> {
-        // The account must be able to pass, for its folders are within.
+        // The account must be able to pass, because its folders are within.
         let mode = if account.is_some() { 0o711 } else { 0o700 };
         std::fs::DirBuilder::new().mode(0o700).create(&self.folder)?;
-        // Said again, for the process may have a mask that takes rights away.
+        // Set again, because the process may have a umask that removes rights.
         std::fs::set_permissions(&self.folder, Permissions::from_mode(mode))?;
         write_file(&self.folder.join(MARK), &self.note.record)?;
         std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.log())?;
@@ -116,7 +116,7 @@ impl Home {
         Ok(())
     }
 
-    /// Whether an account gets to its folder: one above may be closed to it.
+    /// Whether an account can reach its folder: a folder above may be closed to it.
     fn check_reach(&self, account: &Account) -> Result<(), String> {
         let script = "cd \"$1\" && : > probe && rm probe";
         let mut command = command(Path::new("/bin/sh"), Some(account));
@@ -140,19 +140,20 @@ impl Home {
         self.folder.join("log")
     }
 
-    /// Notes which process runs there, and what it would leave behind.
+    /// Records the server's first process, and the shared memory that it would leave behind.
     pub(crate) fn note_postmaster(&mut self, postmaster: ProcessIdentity) -> Result<(), ServerError> {
         self.note.record.postmaster = Some(postmaster);
         self.note.record.shared_memory = SharedMemory::of(postmaster);
         let failed = |error| ServerError::State { path: self.note.path.clone(), error };
-        // Where notes are may be gone when the machine is booted again, or somebody tidies up; the mark stays.
+        // The folder of records may be lost by a reboot or a clean-up of temporary files; the mark stays.
         write_file(&self.folder.join(MARK), &self.note.record).and_then(|()| self.note.write()).map_err(failed)
     }
 }
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // What cannot be removed now stays noted, and whoever starts a server next tries again and says so.
+        // A folder that cannot be removed now stays recorded. The next process that starts a server tries again and
+        // reports it.
         if clear(&self.note.record).is_ok() {
             self.note.remove();
         }
@@ -171,8 +172,8 @@ fn new_name(base: &Path) -> (String, PathBuf) {
     }
 }
 
-/// Kills whatever runs for a record and removes its folder. Tells what was done, nothing if there was nothing to do; or
-/// what could not be done.
+/// Kills every process of a record's server and removes its folder. Returns what was done, nothing if there was nothing
+/// to do; or what could not be done.
 pub(super) fn clear(record: &Record) -> Result<Vec<String>, String> {
     let mut done = Vec::new();
     if record.is_of_this_boot() {
@@ -188,23 +189,23 @@ pub(super) fn clear(record: &Record) -> Result<Vec<String>, String> {
     Ok(done)
 }
 
-/// The record in the mark of a folder, if it is one of ours.
+/// The record in the mark of a folder, if the folder is ours.
 pub(super) fn marked(folder: &Path) -> Option<Record> {
     let record = is_ours_alone(folder).then(|| read_file(&folder.join(MARK))).flatten()?;
     (record.folder == folder).then_some(record)
 }
 
-/// Longer than a server takes to end at once: it gives its own processes five seconds before it kills them.
+/// Longer than an immediate shutdown takes: a server gives its own processes five seconds before it kills them.
 pub(super) const QUIT_MAX: Duration = Duration::from_secs(8);
-/// Longer than the kernel takes to end processes that are killed, with a disk that is busy.
+/// Longer than the kernel takes to end killed processes while the disk is busy.
 const KILL_MAX: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Ends the server of a data folder: its first process is asked to end everything at once, which also gives back what the
-/// kernel keeps for it, and who is left then is killed. Tells how many processes there were.
+/// Ends the server of a data folder: asks its first process for an immediate shutdown, which also frees its resources
+/// in the kernel, and then kills the processes that are left. Returns how many processes there were.
 pub(super) fn end_processes(data: &Path, postmaster: Option<ProcessIdentity>) -> Result<usize, String> {
     let host = Host::real();
-    // Each of them works in the data folder, whoever its parent is by now.
+    // Each of them works in the data folder, even if its parent has changed.
     let all = || {
         let mut all = ProcessIdentity::working_in(&host, data);
         all.extend(postmaster.filter(|first| first.is_running(&host) && !all.contains(first)));
@@ -232,7 +233,7 @@ pub(super) fn end_processes(data: &Path, postmaster: Option<ProcessIdentity>) ->
     }
 }
 
-/// Waits until a process has ended; tells whether it has.
+/// Waits until a process has ended; returns whether it has.
 pub(super) fn wait_for_end(process: ProcessIdentity, at_most: Duration) -> bool {
     let began = Instant::now();
     while process.is_running(&Host::real()) {
@@ -244,8 +245,8 @@ pub(super) fn wait_for_end(process: ProcessIdentity, at_most: Duration) -> bool 
     true
 }
 
-/// Removes a folder that bears our mark, or is empty: then we were stopped between making and marking it. Tells whether
-/// there was one.
+/// Removes a folder that carries our mark, or is empty: then we were stopped between creating and marking it. Returns
+/// whether there was one.
 fn remove_folder(folder: &Path) -> Result<bool, String> {
     if folder.symlink_metadata().is_err() {
         return Ok(false);
@@ -257,7 +258,7 @@ fn remove_folder(folder: &Path) -> Result<bool, String> {
             .map(|()| true)
             .map_err(|_| format!("{shown} does not bear our mark, and stays"));
     }
-    // The mark goes last, so that a removal that is cut short can be taken up again.
+    // The mark goes last, so that an interrupted removal can be resumed.
     for entry in std::fs::read_dir(folder).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         let is_folder = path.symlink_metadata().is_ok_and(|found| found.is_dir());

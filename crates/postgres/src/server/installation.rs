@@ -1,4 +1,4 @@
-//! The PostgreSQL that is installed: where its programs are, and which version they are.
+//! The installed PostgreSQL: where its programs are, and which version they are.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,8 +11,8 @@ use super::error::ServerError;
 /// Major versions that are supported.
 pub const SUPPORTED: RangeInclusive<u32> = 13..=18;
 
-/// Folders of programs by the habits of those who make packages, with a `*` for a version: Debian and Ubuntu, Red Hat's
-/// packages from postgresql.org, PostgreSQL's own `make install`, Homebrew.
+/// Usual folders of programs, with a `*` for a version: packages of Debian and Ubuntu, Red Hat's packages from
+/// postgresql.org, PostgreSQL's own `make install`, Homebrew.
 const USUAL: [&str; 6] = [
     "/usr/lib/postgresql/*/bin",
     "/usr/pgsql-*/bin",
@@ -48,7 +48,7 @@ impl Version {
     }
 }
 
-/// One that was found.
+/// An installation that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Installation {
     /// The folder of `initdb` and `postgres`.
@@ -58,7 +58,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The newest that is installed and supported, or the one in the folder that is named.
+    /// The newest supported installation, or the one in the given folder.
     pub fn find(bin_folder: Option<&Path>) -> Result<Installation, ServerError> {
         if let Some(folder) = bin_folder {
             return Installation::named(folder);
@@ -67,7 +67,7 @@ impl Installation {
         Installation::newest(&candidates(Path::new("/"), pg_config(), std::env::split_paths(&path)))
     }
 
-    /// The one in a folder, if it is supported.
+    /// The installation in a folder, if it is supported.
     fn named(bin_folder: &Path) -> Result<Installation, ServerError> {
         let none = |why| ServerError::NoServerIn { bin_folder: bin_folder.to_owned(), why };
         let found = Installation::in_folder(bin_folder).map_err(none)?;
@@ -88,7 +88,7 @@ impl Installation {
         }
     }
 
-    /// What is in a folder, or what it lacks.
+    /// The installation in a folder, or the reason why there is none.
     fn in_folder(bin_folder: &Path) -> Result<Installation, String> {
         for program in ["postgres", "initdb"] {
             if !bin_folder.join(program).is_file() {
@@ -109,8 +109,9 @@ impl Installation {
     }
 }
 
-/// Folders in which programs may be: what `pg_config` tells, where the commands of the search path really lie (a link to
-/// one program stands alone, and a server needs its neighbours), and where packages put them below `root`.
+/// Folders in which programs may be: the one that `pg_config` reports, the real folders of the commands in the search
+/// path (a link leads to one program only, and a server needs the others), and the usual folders of packages below
+/// `root`.
 fn candidates(root: &Path, pg_config: Option<PathBuf>, path: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let in_path = path.filter_map(|folder| {
         let program = std::fs::canonicalize(folder.join("postgres")).ok()?;
@@ -122,15 +123,15 @@ fn candidates(root: &Path, pg_config: Option<PathBuf>, path: impl Iterator<Item 
     all.filter(|folder| seen.insert(folder.clone())).collect()
 }
 
-/// What `pg_config` says; often it is that of the client library and there is no server beside it.
+/// The folder that `pg_config` reports; often it belongs to the client library and holds no server.
 fn pg_config() -> Option<PathBuf> {
     let said = Command::new("pg_config").arg("--bindir").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let folder = String::from_utf8(said.stdout).ok()?;
     Some(PathBuf::from(folder.trim())).filter(|folder| folder.is_absolute())
 }
 
-/// The folders below `root` that match a pattern with at most one `*` in each part; the pattern itself if none does, so that
-/// an error can name it.
+/// The folders below `root` that match a pattern with at most one `*` in each part; the pattern itself if none does, so
+/// that an error can name it.
 fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![root.to_owned()];
     for part in pattern.split('/').filter(|part| !part.is_empty()) {
@@ -145,7 +146,7 @@ fn matching(root: &Path, pattern: &str) -> Vec<PathBuf> {
     found
 }
 
-/// What is in a folder and begins and ends like this, in order.
+/// The entries of a folder with this prefix and suffix, sorted.
 fn children(folder: &Path, before: &str, after: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let mut names: Vec<String> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();

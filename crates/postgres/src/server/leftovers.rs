@@ -1,18 +1,18 @@
-//! What servers of a Plimsoll that was killed have left.
+//! Leftovers of servers whose Plimsoll was killed.
 
 use std::path::{Path, PathBuf};
 
 use super::home::{PREFIX, clear, default_bases, marked};
 use super::record::Note;
 
-/// Ends the servers, and removes the folders, of every Plimsoll that was killed before it could do so itself; says what was
-/// done, and what could not be. Does nothing to servers whose owner still runs.
+/// Ends the servers, and removes the folders, of every Plimsoll that was killed before it could do so itself. Returns
+/// what was done and what failed. Does nothing to servers whose owner still runs.
 pub fn clean_up_leftovers() -> Vec<String> {
     clean_up(&plimsoll_machine::limiter::default_state_folder(), &default_bases())
 }
 
-/// As [`clean_up_leftovers`], with the records of a state folder, and folders in which servers' own may lie of which there
-/// is no record any more: the state folder is often in memory, and gone when the machine is booted again.
+/// As [`clean_up_leftovers`], with the records of a state folder, and with base folders whose servers may have lost
+/// their records: the state folder is often in memory, and lost by a reboot.
 pub(super) fn clean_up(state: &Path, bases: &[PathBuf]) -> Vec<String> {
     let _alone = Note::lock(state);
     let mut told = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn clean_up(state: &Path, bases: &[PathBuf]) -> Vec<String> {
     told
 }
 
-/// What is in a folder and is called like a server's own.
+/// The entries of a folder that are named like a server's folder.
 fn with_prefix(base: &Path) -> Vec<PathBuf> {
     let Ok(base) = base.canonicalize() else { return Vec::new() };
     let Ok(entries) = std::fs::read_dir(base) else { return Vec::new() };

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Lines that an error message shows.
+/// The number of lines that an error message shows.
 const LINES: usize = 12;
 
-/// Bytes that surely hold so many lines.
+/// Bytes that surely hold `LINES` lines.
 const TAIL_BYTES: u64 = 16 << 10;
 
-/// The last lines of a file; a word about why not if it cannot be read.
+/// The last lines of a file, or why it cannot be read.
 pub(super) fn tail(path: &Path) -> String {
     match read_from(path, |length| length.saturating_sub(TAIL_BYTES)) {
         Ok(text) => {
@@ -21,7 +21,7 @@ pub(super) fn tail(path: &Path) -> String {
     }
 }
 
-/// What was written to a file since it had that many bytes.
+/// The text written to a file since it had that many bytes.
 pub(super) fn since(path: &Path, bytes: u64) -> String {
     read_from(path, |length| bytes.min(length)).unwrap_or_default()
 }

@@ -1,7 +1,7 @@
-//! The options of a server: what each can be, and when a new value takes effect.
+//! The options of a server: their possible values, and when a new value takes effect.
 //!
-//! Adding one is an entry of [`SERVER_OPTIONS`] (`list`). Where PostgreSQL has a parameter of that name and kind, nothing else is
-//! needed; other options are understood in [`settings`](super::settings).
+//! To add one, add an entry to [`SERVER_OPTIONS`] (`list`). If PostgreSQL has a parameter of that name and kind,
+//! nothing else is needed; other options are interpreted in [`settings`](super::settings).
 
 mod list;
 
@@ -20,33 +20,33 @@ pub use list::{DOP_MAX, SERVER_OPTIONS};
 /// When a new value of an option takes effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// In sessions that are opened from then on.
+    /// In sessions opened later.
     Session,
-    /// Everywhere at once: the server reads its configuration again.
+    /// Everywhere at once: the server reloads its configuration.
     Reload,
-    /// After the server was stopped and started again with its data.
+    /// After a restart of the server with its data.
     Restart,
-    /// Only in another server.
+    /// Only in a new server.
     NewServer,
 }
 
 /// An option of a server.
 #[derive(Debug)]
 pub struct ServerOption {
-    /// Its name; that of PostgreSQL's parameter where there is one.
+    /// Its name; that of PostgreSQL's parameter if one exists.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A short description.
     pub about: &'static str,
     /// When a new value takes effect.
     pub effect: Effect,
-    /// Whether it is also possible for a server that is not ours: a session can set it for itself, whoever its user is.
+    /// Whether it is also possible for a server that is not ours: a session of any user can set it for itself.
     pub for_any_server: bool,
     pub(super) kind: OptionType,
-    /// Its value if nothing is said.
+    /// Its default.
     pub(super) default: fn(&MachineSize) -> Setting,
 }
 
-/// What defaults and bounds depend on.
+/// The facts about the machine that defaults and bounds depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MachineSize {
     /// Memory that this process may use, bytes.
@@ -69,16 +69,16 @@ pub(super) enum OptionType {
     Number { least: f64, most: f64 },
     /// One of these.
     Word(&'static [&'static str]),
-    /// A CPU scheduler by name. Here nobody is asked when one transaction stands in another's way, so that it must not
-    /// matter.
+    /// A CPU scheduler by name. The server does not ask it when one transaction blocks another, so only schedulers that
+    /// leave holders alone are allowed.
     CpuPolicy,
-    /// Who decides the degree of parallelism of each query.
+    /// The policy for the degree of parallelism of each query.
     Parallelism,
-    /// Whom a governor rolls back for others.
+    /// A governor's preemption policy.
     Preemption,
-    /// What a governor promises, or `none`.
+    /// A governor's target, or `none`.
     Target,
-    /// As another, or `none`.
+    /// As another type, or `none`.
     OrNone(&'static OptionType),
     /// A path.
     Folder,
@@ -96,25 +96,25 @@ pub(super) enum Setting {
     Word(&'static str),
     Text(String),
     Folder(PathBuf),
-    /// Left to be found out.
+    /// Not given.
     None,
 }
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// The names of the CPU schedulers that a server's sessions can have.
+/// The names of the CPU schedulers that a server's sessions can use.
 pub(super) fn cpu_policies() -> impl Iterator<Item = &'static str> + Clone {
     CPU_SCHEDULERS.iter().filter(|policy| policy.leaves_holders_alone()).map(|policy| CpuScheduler::name(*policy))
 }
 
-/// Every option with what it is, for error messages.
+/// Every option with its description, for error messages.
 pub(super) fn known_options() -> impl Iterator<Item = (&'static str, &'static str)> {
     SERVER_OPTIONS.iter().map(|option| (option.name, option.about))
 }
 
 impl OptionType {
-    /// Understands a text, or says what it can be.
+    /// Parses a text; the error lists the possible values.
     pub(super) fn parse(&self, text: &str, machine: &MachineSize) -> Result<Setting, String> {
         let understood = match self {
             OptionType::Bytes { least, most } => {
@@ -159,7 +159,7 @@ impl OptionType {
         understood.ok_or_else(|| self.possible(machine))
     }
 
-    /// What it can be, in words.
+    /// The possible values, in words.
     fn possible(&self, machine: &MachineSize) -> String {
         let or = |words: Vec<String>| words.join(" or ");
         match self {
@@ -203,13 +203,13 @@ impl OptionType {
     }
 }
 
-/// Whether a path can stand in the server's configuration, whose lists of folders have quotes of their own.
+/// Whether a path may appear in the server's configuration, whose lists of folders have quotes of their own.
 fn is_plain_path(text: &str) -> bool {
     text.starts_with('/') && !text.chars().any(|letter| letter.is_control() || r#"'",\"#.contains(letter))
 }
 
 impl Setting {
-    /// As PostgreSQL writes it; nothing if it is left to be found out.
+    /// As PostgreSQL writes it; empty if it is not given.
     pub(super) fn text(&self) -> String {
         match self {
             Setting::Bytes(bytes) => format_bytes(*bytes),
@@ -224,7 +224,7 @@ impl Setting {
         }
     }
 
-    /// For the record: numbers are numbers, the rest is text.
+    /// For the record: numbers are numbers, all others are text.
     pub(super) fn value(&self) -> Value {
         match self {
             Setting::Count(count) => (*count).into(),

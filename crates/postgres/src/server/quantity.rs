@@ -7,13 +7,13 @@ use plimsoll_notation::quantity::{TIME_UNITS, scaled, written};
 /// Units of memory, the largest first. As in PostgreSQL they are powers of 1024, and case matters.
 const BYTE_UNITS: [(&str, u64); 5] = [("TB", 1 << 40), ("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10), ("B", 1)];
 
-/// Bytes from a number with its unit. `None` for anything else, also for a bare number: PostgreSQL would take it in a unit
-/// that differs from parameter to parameter (blocks of 8 kB, kB), which is hardly what was meant.
+/// Bytes from a number with its unit. `None` for anything else, also for a bare number: PostgreSQL would read it in a
+/// unit that differs from parameter to parameter (blocks of 8 kB, kB), which is hardly what the user meant.
 pub(super) fn parse_bytes(text: &str) -> Option<u64> {
     scaled(text, &BYTE_UNITS)
 }
 
-/// Bytes in the largest unit of which they are a whole number.
+/// Bytes as a whole number of the largest possible unit.
 pub(super) fn format_bytes(bytes: u64) -> String {
     written(bytes, &BYTE_UNITS, "B")
 }
@@ -22,7 +22,7 @@ pub(super) fn parse_time(text: &str) -> Option<Duration> {
     scaled(text, &TIME_UNITS).map(Duration::from_micros)
 }
 
-/// A time in the largest unit of which it is a whole number.
+/// A time as a whole number of the largest possible unit.
 pub(super) fn format_time(time: Duration) -> String {
     written(u64::try_from(time.as_micros()).unwrap_or(u64::MAX), &TIME_UNITS, "us")
 }

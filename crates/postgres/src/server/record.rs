@@ -1,5 +1,5 @@
-//! What must be known to clean up after a Plimsoll that was killed: a file for each server, in a folder that a later one
-//! looks into, written before there is anything to clean up.
+//! Records for cleaning up after a Plimsoll that was killed: a file for each server, in a folder that a later process
+//! reads, written before anything else is created.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -13,18 +13,18 @@ use serde::{Deserialize, Serialize};
 use super::error::ServerError;
 use super::shared_memory::SharedMemory;
 
-/// A server and whose it is.
+/// A server and its owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// No process outlives a boot. `None` where the kernel does not tell.
+    /// No process outlives a boot. `None` if the kernel does not report it.
     pub boot: Option<String>,
-    /// The process that has started the server.
+    /// The process that started the server.
     pub owner: ProcessIdentity,
     /// The server's own folder.
     pub folder: PathBuf,
     /// The server's first process, once there is one.
     pub postmaster: Option<ProcessIdentity>,
-    /// What stays behind if that is killed.
+    /// The shared memory that stays behind if the first process is killed.
     pub shared_memory: SharedMemory,
 }
 
@@ -36,14 +36,14 @@ pub(super) struct Note {
 }
 
 impl Record {
-    /// Of a server that this process is about to start in a folder.
+    /// The record of a server that this process is about to start in a folder.
     pub fn new(folder: PathBuf) -> Record {
         let boot = boot(&Host::real());
         let shared_memory = SharedMemory::default();
         Record { boot, owner: ProcessIdentity::own(), folder, postmaster: None, shared_memory }
     }
 
-    /// Whether its processes may still be there.
+    /// Whether its processes may still exist.
     pub(crate) fn is_of_this_boot(&self) -> bool {
         self.boot == boot(&Host::real())
     }
@@ -62,12 +62,13 @@ fn folder_of_records(state: &Path) -> PathBuf {
 }
 
 impl Note {
-    /// Writes a record to a new file of the state folder, which is made if there is none.
+    /// Writes a record to a new file of the state folder, which is created if it does not exist.
     pub(crate) fn write_new(state: &Path, name: &str, record: Record) -> Result<Note, ServerError> {
         let folder = folder_of_records(state);
         let failed = |error| ServerError::State { path: folder.clone(), error };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(failed)?;
-        // What records say is killed and removed with all our rights, so that nobody else may have a say in it.
+        // Processes and folders in records are killed and removed with all our rights, so no other user may write
+        // records.
         for folder in [state, &folder] {
             if !is_ours_alone(folder) {
                 return Err(failed(io::Error::other("others may write to this folder: chmod go-w")));
@@ -78,26 +79,26 @@ impl Note {
         Ok(note)
     }
 
-    /// Brings the file to what the record says now.
+    /// Writes the current record to the file.
     pub fn write(&self) -> io::Result<()> {
         write_file(&self.path, &self.record)
     }
 
-    /// Takes the file away: there is nothing to clean up any more.
+    /// Removes the file: there is nothing left to clean up.
     pub fn remove(&self) {
-        // One that stays is found by the next start, which sees that there is nothing.
+        // A file that stays is found by the next start, which has nothing to clean up.
         let _ = std::fs::remove_file(&self.path);
     }
 
-    /// Waits until nobody else cleans up by the records of the state folder, and keeps others from it until what this
-    /// returns is dropped. `None` if there are no records yet.
+    /// Waits until no other process cleans up by the records of the state folder, and excludes others until the
+    /// returned file is dropped. `None` if there are no records yet.
     pub fn lock(state: &Path) -> Option<File> {
         let path = folder_of_records(state).join("lock");
         let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path).ok()?;
         file.lock().ok().map(|()| file)
     }
 
-    /// Every record of the state folder. A file that cannot be read was never followed by a server.
+    /// Every record of the state folder. A file that cannot be read was written before any server started.
     pub fn all(state: &Path) -> Vec<Note> {
         let folder = folder_of_records(state);
         if !is_ours_alone(state) || !is_ours_alone(&folder) {
@@ -129,7 +130,7 @@ pub(super) fn read_file(path: &Path) -> Option<Record> {
     serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
 }
 
-/// Whether this is a folder that belongs to us, and to which nobody else may write.
+/// Whether this is a folder that we own, and to which no other user may write.
 pub(super) fn is_ours_alone(folder: &Path) -> bool {
     let is_ours = |found: std::fs::Metadata| found.is_dir() && found.uid() == own_user() && found.mode() & 0o022 == 0;
     std::fs::symlink_metadata(folder).is_ok_and(is_ours)

@@ -1,4 +1,4 @@
-//! How much data a server could take, told before there is one.
+//! How much data a server could hold, determined before it exists.
 
 use std::path::PathBuf;
 
@@ -9,8 +9,8 @@ use super::home::default_bases;
 use super::settings::ServerSettings;
 
 impl ServerSettings {
-    /// The disk on which a server with these settings would keep its data, and what it has free beyond what the server
-    /// itself needs. `None` if there is no folder for it, of which starting it tells more.
+    /// The disk on which a server with these settings would keep its data, and its free space beyond the server's own
+    /// needs. `None` if there is no folder for it; starting the server then returns the reason.
     pub fn room(&self) -> Option<Room> {
         let bases: Vec<PathBuf> = match self.base_folder() {
             Some(folder) => vec![folder.to_owned()],

@@ -16,11 +16,11 @@ use super::home::{Home, QUIT_MAX, end_processes, wait_for_end};
 use super::installation::Installation;
 use super::log;
 
-/// What watches over the server: a shell that waits until we close its input, or the kernel does because we are gone,
-/// however that came. Then it ends the server at once.
+/// The watchdog of the server: a shell that waits until its input is closed, by us or by the kernel after we have ended
+/// in any way. It then ends the server at once.
 ///
-/// `PR_SET_PDEATHSIG` would not do: it tells of the end of the *thread* that has started the server, and threads of ours
-/// come and go.
+/// `PR_SET_PDEATHSIG` would not do: it signals the end of the *thread* that has started the server, and our threads
+/// start and end.
 const WATCH: &str = r#"
 log=$1
 shift
@@ -34,13 +34,13 @@ kill -QUIT "$server"
 wait "$server"
 "#;
 
-/// Until a new server takes connections: hardly a second, if the machine has nothing else to do.
+/// Until a new server accepts connections: about 1 s on an idle machine.
 const START_MAX: Duration = Duration::from_secs(180);
 
-/// Until one takes connections that was not stopped in order, and has to read its log again.
+/// The same for a server that was not shut down cleanly, and has to read its log again.
 const RECOVERY_MAX: Duration = Duration::from_secs(900);
 
-/// Until a server has written what it must keep.
+/// Until a server has written its data in a shutdown.
 const STOP_MAX: Duration = Duration::from_secs(300);
 
 const PAUSE: Duration = Duration::from_millis(10);
@@ -49,7 +49,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(super) struct Running {
     watch: Child,
-    /// What keeps the watch waiting.
+    /// The watchdog waits until this is closed.
     input: Option<ChildStdin>,
     postmaster: ProcessIdentity,
     data: PathBuf,
@@ -74,7 +74,7 @@ impl Running {
             .arg("-D")
             .arg(&data);
         watch.current_dir(&data).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // A group of its own: Ctrl-C at the terminal goes to everybody in ours, and we may still need the server.
+        // A process group of its own: Ctrl-C at the terminal signals our whole group, and we may still need the server.
         let mut watch = watch.process_group(0).spawn().map_err(failed)?;
         let input = watch.stdin.take();
         let mut told = String::new();
@@ -93,7 +93,7 @@ impl Running {
         Ok(running)
     }
 
-    /// The server says in a file of its data folder how far it is; pg_ctl goes by the same.
+    /// The server writes its state to a file in its data folder, which pg_ctl reads, too.
     fn wait_until_ready(&self, log: &Path, at_most: Duration) -> Result<(), ServerError> {
         let began = Instant::now();
         loop {
@@ -118,12 +118,12 @@ impl Running {
         self.postmaster
     }
 
-    /// Whether the first process has not ended.
+    /// Whether the postmaster runs.
     pub fn is_alive(&self) -> bool {
         self.postmaster.is_running(&Host::real())
     }
 
-    /// All of the server's processes, the first one first.
+    /// All of the server's processes, the postmaster first.
     pub fn processes(&self) -> Vec<i32> {
         let watch = self.watch.id().cast_signed();
         let all = ProcessIdentity::working_in(&Host::real(), &self.data);
@@ -132,13 +132,13 @@ impl Running {
         ids
     }
 
-    /// Has the server read its configuration again.
+    /// Has the server reload its configuration.
     pub fn reload(&self) -> std::io::Result<()> {
         self.postmaster.signal(Signal::HUP)
     }
 
-    /// Stops the server so that nothing is lost: sessions are ended, and what they have changed is written. Tells whether
-    /// it went so; if not, it was ended as by a crash, and recovers at the next start.
+    /// Stops the server without loss: sessions are ended, and their changes are written. Returns whether this
+    /// succeeded; if not, the server was ended as by a crash, and recovers at the next start.
     pub(crate) fn stop_in_order(self) -> bool {
         let _ = self.postmaster.signal(Signal::INT);
         wait_for_end(self.postmaster, STOP_MAX)
@@ -149,9 +149,10 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.postmaster.signal(Signal::QUIT);
         wait_for_end(self.postmaster, QUIT_MAX);
-        // The server is the watch's child, which waits for it and goes home.
+        // The server is a child of the watchdog, which waits for it and then exits.
         drop(self.input.take());
-        // Whoever is left is killed, the watch among them if it is still there. What does not end is the home's affair.
+        // The remaining processes are killed, the watchdog among them if it still runs. The home handles those that do
+        // not end.
         let _ = end_processes(&self.data, Some(self.postmaster));
         let _ = self.watch.wait();
     }

@@ -1,4 +1,4 @@
-//! How a server is set: defaults from the machine's size, and what was said instead.
+//! The settings of a server: defaults from the machine's size, and the options that were given.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,16 +19,16 @@ use crate::governor::{GovernorMode, GovernorSettings};
 #[derive(Debug, Clone, PartialEq)]
 pub struct ServerSettings {
     machine: MachineSize,
-    /// What was said; the others have their defaults.
+    /// The options that were given; the others have their defaults.
     said: BTreeMap<&'static str, Setting>,
 }
 
 /// Isolation levels that PostgreSQL has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Isolation {
-    /// Each statement sees what was committed before it.
+    /// Each statement sees the changes committed before it.
     ReadCommitted,
-    /// Each transaction sees what was committed before its first statement (snapshot isolation).
+    /// Each transaction sees the changes committed before its first statement (snapshot isolation).
     RepeatableRead,
     /// As if one transaction ran after the other (serializable snapshot isolation).
     Serializable,
@@ -93,13 +93,13 @@ impl ServerSettings {
         option(name).map(|option| self.value(option).value())
     }
 
-    /// Whether an option was said, as opposed to having its default.
+    /// Whether an option was given, as opposed to having its default.
     pub fn is_set(&self, name: &str) -> bool {
         self.said.contains_key(name)
     }
 
-    /// PostgreSQL's parameters for sessions to set, with their values: those of the options that were said. The others a
-    /// server of ours has from its configuration, and for a server of somebody else there are that one's own.
+    /// The PostgreSQL parameters that sessions set, from the options that were given. For the others, a private
+    /// server's configuration has the values, and somebody else's server keeps its own.
     pub(crate) fn session_settings(&self) -> Vec<(String, String)> {
         let said = SERVER_OPTIONS.iter().filter(|option| option.for_any_server && self.is_set(option.name));
         said.flat_map(|option| self.parameters(option)).collect()
@@ -114,17 +114,17 @@ impl ServerSettings {
         }
     }
 
-    /// What share of the cores the server's process of a session gets by its priority.
+    /// The CPU scheduler, which decides the share of a session's server process by its priority.
     pub fn cpu_policy(&self) -> &'static dyn CpuScheduler {
         cpu_scheduler(&self.named("cpu_policy").text()).expect("only names of schedulers are taken")
     }
 
-    /// Processes that may work on one query.
+    /// The most processes that may work on one query.
     pub fn dop(&self) -> u32 {
         self.count("dop").unwrap_or(1)
     }
 
-    /// Who decides the degree of each query; `None` if that is the server.
+    /// The policy for the degree of each query; `None` if the server decides.
     pub fn parallelism(&self) -> Option<Arc<dyn ParallelismPolicy>> {
         parallelism_policy(&self.named("parallelism").text())
     }
@@ -136,7 +136,7 @@ impl ServerSettings {
     /// The governor between clients and the server; `None` if there is none.
     pub fn governor(&self) -> Option<GovernorSettings> {
         let config = self.folder("governor_config").map(Path::to_owned);
-        // The file alone asks for a governor.
+        // The file alone implies a governor.
         let mode = match self.is_set("governor") || config.is_none() {
             true => GovernorMode::named(&self.named("governor").text())?,
             false => GovernorMode::ON,
@@ -167,19 +167,19 @@ impl ServerSettings {
         self.named("standby") == Setting::Count(1)
     }
 
-    /// Whether backends are in groups of resctrl by the cache class of their query.
+    /// Whether backends are in resctrl groups by the cache class of their query.
     pub(crate) fn has_cache_classes(&self) -> bool {
         self.named("cache_classes") == Setting::Switch(true)
     }
 
-    /// The same for the standby: it has no serializable transactions, so they are as near to that as it can be.
+    /// The same for the standby, which has no serializable transactions: it uses the nearest level.
     pub(crate) fn on_standby(&self) -> ServerSettings {
         let instead = [("isolation", "repeatable read")];
         let replaced = if self.isolation() == Isolation::Serializable { &instead[..] } else { &[] };
         self.clone().with(replaced).expect("a value of the list")
     }
 
-    /// Which options contradict each other, with the remedy.
+    /// Options that contradict each other, with the remedy.
     pub fn conflict(&self) -> Option<String> {
         let of_standby =
             ["hot_standby_feedback", "max_standby_streaming_delay"].into_iter().find(|name| self.is_set(name));
@@ -215,7 +215,7 @@ impl ServerSettings {
         self.folder("bin_folder")
     }
 
-    /// The folder below which the server's own is to be, if it was said.
+    /// The base folder of the server's own folder, if it was given.
     pub(super) fn base_folder(&self) -> Option<&Path> {
         self.folder("folder")
     }
@@ -224,7 +224,7 @@ impl ServerSettings {
         self.named("allow_tmpfs") == Setting::Switch(true)
     }
 
-    /// About what the log will take of the disk, bytes.
+    /// About how much of the disk the log takes, bytes.
     pub(super) fn log_bytes(&self) -> u64 {
         match self.named("max_wal_size") {
             Setting::Bytes(bytes) => bytes,
@@ -232,7 +232,7 @@ impl ServerSettings {
         }
     }
 
-    /// How many servers there are with the same data. A count.
+    /// The number of servers with the same data.
     pub(super) fn copies(&self) -> u64 {
         1 + u64::from(self.has_standby())
     }
@@ -243,7 +243,7 @@ impl ServerSettings {
         SERVER_OPTIONS.iter().filter(differs).map(|option| option.effect).max()
     }
 
-    /// Every parameter of PostgreSQL that options stand for, with its value.
+    /// Every PostgreSQL parameter that an option sets, with its value.
     pub(super) fn all_parameters(&self) -> Vec<(String, String)> {
         SERVER_OPTIONS.iter().flat_map(|option| self.parameters(option)).collect()
     }
@@ -252,7 +252,7 @@ impl ServerSettings {
         let value = self.value(option);
         let named = |name: &str| vec![(name.to_owned(), value.text())];
         match (option.name, &value) {
-            // Not the server's business, but ours.
+            // These concern us, not the server.
             (
                 "allow_tmpfs" | "bin_folder" | "cache_classes" | "cpu_policy" | "folder" | "parallelism" | "standby",
                 _,
@@ -260,8 +260,8 @@ impl ServerSettings {
             (name, _) if name.starts_with("governor") => Vec::new(),
             ("isolation", _) => named("default_transaction_isolation"),
             ("max_standby_streaming_delay", Setting::Word(_)) => vec![(option.name.to_owned(), "-1".to_owned())],
-            // The session's own process works, too. Several queries share the workers of all, of which there should not
-            // be more than cores, but enough for one query.
+            // The session's own process works, too. All queries share the workers: as many as cores, but at least
+            // enough for one query.
             ("dop", Setting::Count(dop)) => {
                 let workers = dop - 1;
                 let of_all = workers.max(self.machine.cores);

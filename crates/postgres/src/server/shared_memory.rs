@@ -1,5 +1,5 @@
-//! What a server leaves in the kernel if its first process is killed: a segment of System V shared memory that guards the
-//! data folder, and files of POSIX shared memory, one of which lists the others.
+//! Resources that remain in the kernel if a server's first process is killed: a segment of System V shared memory that
+//! guards the data folder, and files of POSIX shared memory. One of these files lists the others.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use procfs::process::{MMapPath, Process};
 use procfs::{Current, Shm};
 use serde::{Deserialize, Serialize};
 
-/// Where the kernel shows POSIX shared memory, and how PostgreSQL's files there are called.
+/// Where the kernel shows POSIX shared memory, with the prefix of PostgreSQL's files there.
 const FILES: &str = "/dev/shm/PostgreSQL.";
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub(super) struct SharedMemory {
     segments: Vec<Segment>,
 }
 
-/// A segment of System V shared memory. An identifier may be given away again, hardly ever with the same key.
+/// A segment of System V shared memory. An identifier may be reused, but hardly ever with the same key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Segment {
     id: u64,
@@ -28,7 +28,7 @@ struct Segment {
 }
 
 impl SharedMemory {
-    /// What a process has mapped.
+    /// The shared memory that a process has mapped.
     pub fn of(process: ProcessIdentity) -> SharedMemory {
         let mut found = SharedMemory::default();
         let maps = Process::new(process.id).and_then(|process| process.maps());
@@ -43,10 +43,10 @@ impl SharedMemory {
         found
     }
 
-    /// Removes what is still there, once no process has it any more.
+    /// Removes the remaining shared memory, once no process uses it.
     pub fn remove(&self) {
         for file in self.files.iter().filter(|file| is_of_postgresql(file)) {
-            // A server that ends in order takes its files away itself.
+            // A server that shuts down cleanly removes its files itself.
             let Ok(owner) = file.symlink_metadata() else { continue };
             for other in listed_in(&std::fs::read(file).unwrap_or_default()) {
                 if other.symlink_metadata().is_ok_and(|other| other.uid() == owner.uid()) {
@@ -61,7 +61,7 @@ impl SharedMemory {
             if present.iter().any(|shm| is_orphan(&shm)) {
                 let mut command = Command::new("ipcrm");
                 let command = command.arg("-m").arg(segment.id.to_string()).stdin(Stdio::null());
-                // A few bytes that stay if there is no such command.
+                // If the command does not exist, a few bytes remain.
                 let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
             }
         }
@@ -72,11 +72,12 @@ fn is_of_postgresql(file: &Path) -> bool {
     file.parent() == Some(Path::new("/dev/shm")) && file.to_string_lossy().starts_with(FILES)
 }
 
-/// The files that a server has besides the one that holds these bytes, if that is the one with the list of them.
+/// The other files of a server, if these bytes are of the file with the list.
 ///
-/// The list (`dsm_control_header` in PostgreSQL's `dsm.c`) is three numbers of 32 bits, which are a mark, how many places have
-/// been used and how many there are, and from byte 16 on places that begin with the number in a file's name and how many use
-/// it. How long a place is differs from version to version, and follows from the length of the whole.
+/// The list (`dsm_control_header` in PostgreSQL's `dsm.c`) begins with three 32-bit numbers: a mark, the number of
+/// places used so far, and the number of places. From byte 16 on it has the places. Each begins with the number in a
+/// file's name and the number of its users. The length of a place depends on the version, and follows from the total
+/// length.
 fn listed_in(bytes: &[u8]) -> Vec<PathBuf> {
     const MARK: u32 = 0x9a50_3d32;
     const PLACES: usize = 16;
@@ -88,7 +89,7 @@ fn listed_in(bytes: &[u8]) -> Vec<PathBuf> {
     }
     let file = |place: usize| {
         let (name, users) = (number(PLACES + place * length)?, number(PLACES + place * length + 4)?);
-        // Odd numbers are of memory that has no file of its own.
+        // Odd numbers denote memory without a file of its own.
         (users > 0 && name % 2 == 0).then(|| PathBuf::from(format!("{FILES}{name}")))
     };
     (0..used as usize).filter_map(file).collect()

@@ -1,10 +1,11 @@
 //! A second server that follows the first: a streaming replica on the same machine, which answers queries.
 //!
-//! It is as private as the first one: a folder of its own, noted before it is made ([`Home`]), and a watch of its own that
-//! ends it if this process is killed ([`Running`]). It is made by `pg_basebackup` from the running primary. A replication slot
-//! keeps the log that it has not yet received, as much as `max_wal_size` and at least 1 GB; nothing is archived.
+//! It is as private as the first one: a folder of its own, recorded before it is created ([`Home`]), and a watchdog of
+//! its own that ends it if this process is killed ([`Running`]). It is created by `pg_basebackup` from the running
+//! primary. A replication slot keeps the log that it has not yet received, as much as `max_wal_size` and at least 1 GB;
+//! nothing is archived.
 //!
-//! It is never changed, only made anew: a primary that was started again gets another one.
+//! It is never changed, only recreated: a restarted primary gets a new one.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -23,13 +24,13 @@ use crate::url::ServerUrl;
 /// A running standby. Dropping it stops it and removes everything it had.
 #[derive(Debug)]
 pub(super) struct Standby {
-    /// Before the home, in which it lives.
+    /// Dropped before the home, in which it lives.
     running: Running,
     home: Home,
 }
 
 impl Standby {
-    /// Makes a standby of a running primary that has none, and waits until it answers queries.
+    /// Creates a standby of a running primary that has none, and waits until it answers queries.
     pub fn make(primary: &PrivateServer, state: &Path) -> Result<Standby, ServerError> {
         let made = Standby::try_make(primary, state);
         made.map_err(|error| ServerError::Standby(error.to_string()))
@@ -45,7 +46,7 @@ impl Standby {
         backup.args(["--port", &PORT.to_string(), "--username", USER, "--no-password"]);
         backup.args(["--wal-method=stream", "--checkpoint=fast", "--no-sync", "--write-recovery-conf"]);
         backup.args(["--create-slot", "--slot", SLOT]);
-        // Whoever cleans up after a kill finds it by where it works.
+        // Cleaning up after a kill finds the process by its working directory.
         backup.current_dir(home.data()).stdin(Stdio::null());
         let failed = |why: String| ServerError::Program { program: program.clone(), why };
         let output = backup.output().map_err(|error| failed(error.to_string()))?;
@@ -78,7 +79,7 @@ impl Standby {
     }
 }
 
-/// Drops the slot of the standby before this one; the primary has been started again since, so that nobody uses it.
+/// Drops the slot of the previous standby; the primary has been restarted since, so no process uses it.
 fn drop_slot(primary: &PrivateServer) -> Result<(), ServerError> {
     let url = ServerUrl::of_socket(&primary.socket_folder, PORT, USER, DATABASE);
     let sql = format!(

@@ -1,5 +1,5 @@
-//! The share of the cores that a session's process on the server gets: its nice value, and its autogroup's where there are
-//! autogroups, for each process of a server is one.
+//! The CPU share of a session's process on the server: its nice value, and that of its autogroup if there are
+//! autogroups, because each process of a server is one.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use plimsoll_machine::host::Host;
 use plimsoll_machine::process_share::ProcessFacts;
 use plimsoll_policy::{CpuScheduler, Priority};
 
-/// What cannot be had or seen, told once each.
+/// Warnings about unavailable controls and facts, each reported once.
 #[derive(Debug, Clone, Default)]
 pub struct Warnings(Arc<Mutex<Vec<String>>>);
 
 impl Warnings {
-    /// Adds one, if it was not told before.
+    /// Adds a warning that was not reported before.
     pub fn tell(&self, warning: String) {
         let mut told = self.0.lock();
         if !told.contains(&warning) {
@@ -27,14 +27,14 @@ impl Warnings {
     }
 }
 
-/// Carries out what a CPU scheduler wants on one process of the server. Workers of a parallel query are other processes
-/// and keep what the server gave them.
+/// Applies the decisions of a CPU scheduler to one process of the server. Workers of a parallel query are other
+/// processes and keep their original share.
 #[derive(Debug)]
 pub(super) struct BackendShare {
     scheduler: &'static dyn CpuScheduler,
     process: Option<i32>,
     host: Host,
-    /// What it was born with; the scheduler's nice values are added to its own. `None` if it gets nothing else.
+    /// The original share; the scheduler's nice values are added to it. `None` if the share is never changed.
     born: Option<ProcessFacts>,
     now: i32,
     warnings: Warnings,
@@ -96,7 +96,7 @@ mod tests {
         share.set(Priority::LOW);
         assert_eq!(nice(), (base + scheduler.nice(Priority::LOW)).min(19));
         share.set(Priority::HIGH);
-        // Only those who may can take a nice value back.
+        // Only a privileged process can lower a nice value again.
         assert!(nice() == base || warnings.told().len() == 1, "{:?}", warnings.told());
         child.kill().unwrap();
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! What a server's refusal means to a workload.
+//! The meaning of a server's error for a workload.
 
 use plimsoll_workload::database::{DatabaseError, Refusal};
 use plimsoll_workload::statement::{Statement, Value};
@@ -9,8 +9,8 @@ use crate::connection::{ServerError, WireError};
 /// Characters of a text parameter, or of a query around its mistake, that a message shows.
 const SHOWN_MAX: usize = 60;
 
-/// How the message begins with which a governor ends a transaction for the sake of a more important one. A server's own
-/// messages under these codes do not say for whose sake.
+/// The prefix of a governor's message when it rolls back a transaction for a more important one. A server's own
+/// messages under these codes do not name one.
 const PREEMPTED: &str = "preempted";
 
 pub(super) fn of_statement(statement: &Statement<'_>, parameters: &[Value<'_>], error: WireError) -> DatabaseError {
@@ -42,7 +42,7 @@ pub(super) fn of_setting(error: WireError, options: &SessionOptions) -> Database
     })
 }
 
-/// What the codes mean; `told` words everything else.
+/// The meaning of the codes; `told` words all other errors.
 fn of(error: WireError, told: impl FnOnce(&WireError) -> String) -> DatabaseError {
     let WireError::Server(server) = &error else {
         return match error {
@@ -73,7 +73,7 @@ fn refused(error: &WireError, told: impl FnOnce(&WireError) -> String) -> Databa
     DatabaseError::Refused(Box::new(Refusal { told, words, position: server.position.map(|place| place as usize) }))
 }
 
-/// Says which privilege is missing, where the server only says on what.
+/// Names the missing privilege, where the server names only the object.
 fn with_privilege(server: &ServerError) -> WireError {
     let mut error = Box::new(server.clone());
     let on = server.message.strip_prefix("permission denied for ").unwrap_or("what it names");

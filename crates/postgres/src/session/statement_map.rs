@@ -1,4 +1,4 @@
-//! What belongs to statements, found by where their text is and recognised by what it says.
+//! Values of statements, found by the address of their text and verified by its content.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,8 +6,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 /// Values by the text of a statement.
 ///
-/// A text is looked for where it lies in memory, so that it need not be hashed, and compared as a whole, because that place may have
-/// been another text's: a session can outlive the workload whose statements it has prepared.
+/// A text is looked up by its address in memory, so that it need not be hashed. It is then compared as a whole, because
+/// another text may have been there before: a session can outlive the workload whose statements it has prepared.
 #[derive(Debug)]
 pub(super) struct StatementMap<V> {
     by_address: HashMap<usize, (Box<str>, V), BuildHasherDefault<AddressHasher>>,
@@ -21,7 +21,7 @@ impl<V> Default for StatementMap<V> {
 }
 
 impl<V> StatementMap<V> {
-    /// The value of a text. The first time it is made, from the number of those that were made before.
+    /// The value of a text. At first use it is made from the number of values made before.
     pub(super) fn get_or_make<E>(&mut self, sql: &str, make: impl FnOnce(usize) -> Result<V, E>) -> Result<&V, E> {
         match self.by_address.entry(address(sql)) {
             Entry::Occupied(known) if *known.get().0 == *sql => Ok(&known.into_mut().1),
@@ -38,7 +38,7 @@ fn address(sql: &str) -> usize {
     sql.as_ptr().addr()
 }
 
-/// Addresses are spread already; a multiplication brings what differs to the bits that the map looks at.
+/// Addresses are spread already; a multiplication moves the bits that differ to those that the map uses.
 #[derive(Debug, Default)]
 struct AddressHasher(u64);
 
@@ -71,7 +71,7 @@ mod tests {
         let place = address(&text);
         assert_eq!([number(&text), number(&text)], [0, 0]);
         for (other, expect) in [("SELECT 2", 1), ("SELECT", 2), ("", 3), ("SELECT 1", 4)] {
-            // No longer than the first, so that it is where that was.
+            // Not longer than the first, so that the address stays the same.
             text.replace_range(.., other);
             assert_eq!(address(&text), place);
             assert_eq!([number(&text), number(&text)], [expect, expect], "{other}");

@@ -1,10 +1,10 @@
-//! What can be wrong with the URL of a server. No message repeats a password.
+//! Errors in the URL of a server. No message repeats a password.
 
 use plimsoll_notation::{listed, nearest, suggestion};
 
 use super::{PARAMETERS, SslMode, SslNegotiation};
 
-/// Why a URL leads to no server.
+/// Why a URL does not name a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
@@ -34,9 +34,9 @@ pub enum UrlError {
     NoSuchParameter {
         /// The name given.
         name: String,
-        /// The nearest there is.
+        /// The nearest known parameter.
         nearest: Option<&'static str>,
-        /// All there are.
+        /// All known parameters.
         known: String,
     },
     /// No port.
@@ -49,9 +49,9 @@ pub enum UrlError {
         parameter: &'static str,
         /// The word given.
         word: String,
-        /// The nearest there is, if one is near and there are more than two.
+        /// The nearest known word, if one is near and there are more than two.
         nearest: Option<&'static str>,
-        /// All there are.
+        /// All known words.
         known: String,
     },
     /// A mode that may end without the encryption or the check that another parameter relies on.
@@ -67,15 +67,15 @@ pub enum UrlError {
     /// A certificate without its key, or a key without its certificate.
     #[error("{given} needs {missing}: name the files of both, the certificate and its key")]
     Half {
-        /// What was given.
+        /// The parameter given.
         given: &'static str,
-        /// What was not.
+        /// The parameter that is missing.
         missing: &'static str,
     },
-    /// No number of seconds.
+    /// Not a number of seconds.
     #[error("connect_timeout `{0}` is not a number of seconds")]
     Timeout(String),
-    /// Nobody to connect as.
+    /// There is no user to connect as.
     #[error("the URL names no user; write postgres://user@host/database, or set PGUSER")]
     NoUser,
 }

@@ -1,11 +1,11 @@
-//! `~/.pgpass`: lines of `host:port:database:user:password`, the first that fits.
+//! `~/.pgpass`: lines of `host:port:database:user:password`; the first that matches counts.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::{Password, ServerHost, ServerUrl};
 
-/// The password that the file has for a server. A file that others may read is not looked at, as in libpq.
+/// The password that the file has for a server. A file that others may read is ignored, as in libpq.
 pub(super) fn password_for(url: &ServerUrl, environment: &dyn Fn(&str) -> Option<String>) -> Option<Password> {
     let file = environment("PGPASSFILE").map(PathBuf::from);
     let file = file.or_else(|| Some(PathBuf::from(environment("HOME")?).join(".pgpass")))?;
@@ -13,7 +13,7 @@ pub(super) fn password_for(url: &ServerUrl, environment: &dyn Fn(&str) -> Option
     let text = std::fs::read_to_string(file).ok().filter(|_| is_private)?;
     let host = match &url.host {
         ServerHost::Tcp(host) => host.as_str(),
-        // What the file calls the usual sockets; any other folder is named.
+        // The file's name for the usual socket folders; other folders are named.
         ServerHost::Socket(folder) if super::default_host() == ServerHost::Socket(folder.clone()) => "localhost",
         ServerHost::Socket(folder) => folder.to_str()?,
     };
@@ -22,7 +22,7 @@ pub(super) fn password_for(url: &ServerUrl, environment: &dyn Fn(&str) -> Option
     text.lines().filter(|line| !line.starts_with('#')).find_map(|line| password_in(line, wanted)).map(Password)
 }
 
-/// The password of a line that fits.
+/// The password of a line that matches.
 fn password_in(line: &str, wanted: [&str; 4]) -> Option<String> {
     let mut fields = fields(line).into_iter();
     for wanted in wanted {
@@ -34,7 +34,7 @@ fn password_in(line: &str, wanted: [&str; 4]) -> Option<String> {
     fields.next().filter(|password| !password.is_empty())
 }
 
-/// The fields of a line; a backslash takes the meaning from the `:` or `\` behind it.
+/// The fields of a line; a backslash makes the `:` or `\` behind it a literal.
 fn fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut characters = line.chars();

@@ -1,4 +1,4 @@
-//! Percent-encoding, without the `+` for a space that forms have.
+//! Percent-encoding, without the `+` for a space in forms.
 
 use std::fmt::Write;
 
@@ -25,7 +25,7 @@ pub(super) fn decoded(part: &str, what: &str) -> Result<String, UrlError> {
     String::from_utf8(bytes).ok().filter(|text| !text.contains('\0')).ok_or_else(wrong)
 }
 
-/// Encodes everything but letters, digits and what means nothing anywhere.
+/// Encodes everything except letters, digits and characters that have no meaning anywhere.
 pub(super) fn encoded(part: &str) -> String {
     let mut text = String::with_capacity(part.len());
     for byte in part.bytes() {

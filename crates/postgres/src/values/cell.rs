@@ -1,4 +1,4 @@
-//! Columns of results: how their values are asked for and read.
+//! Columns of results: how their values are requested and read.
 
 use plimsoll_workload::statement::{Rows, Value};
 use postgres_protocol::Oid;
@@ -42,7 +42,7 @@ impl CellKind {
         }
     }
 
-    /// The format that the server is asked for: 1 binary, 0 text.
+    /// The format to request: 1 binary, 0 text.
     pub(crate) fn format(self) -> i16 {
         i16::from(self != CellKind::Text)
     }

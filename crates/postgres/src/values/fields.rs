@@ -1,4 +1,4 @@
-//! The values of a row, cut out of the message that brought it.
+//! The values of a row, cut out of its message.
 
 /// The values of a row one after the other; `None` is null.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,7 @@ const NEGATIVE_INFINITY: u16 = 0xf000;
 /// Decimal places that a `numeric` may show.
 const SCALE_MAX: u16 = 0x3fff;
 
-/// A number as it came, its parts checked.
+/// A number as received, its parts checked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numeric<'a> {
     /// Base 10 000, most significant first, two bytes each.

@@ -1,4 +1,4 @@
-//! The numbers of the types that are treated in a way of their own (pg_type.dat; they never change).
+//! The numbers of the types that are handled specially (pg_type.dat; they never change).
 
 use postgres_protocol::Oid;
 
@@ -14,7 +14,7 @@ pub(crate) const TIMESTAMP: Oid = 1114;
 pub(crate) const TIMESTAMPTZ: Oid = 1184;
 pub(crate) const NUMERIC: Oid = 1700;
 
-/// The name of a type that is treated in a way of its own.
+/// The name of a type that is handled specially.
 pub(crate) fn known(oid: Oid) -> Option<&'static str> {
     Some(match oid {
         BOOL => "boolean",

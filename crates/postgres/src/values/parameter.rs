@@ -1,4 +1,4 @@
-//! Parameters: a value in the form of the type that the server wants.
+//! Parameters: a value in the format of its type on the server.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use postgres_protocol::{IsNull, Oid};
 
 use super::{DAYS_TO_2000, MICROSECONDS_TO_2000, numeric, oid};
 
-/// In which format a value goes: 1 binary, 0 text.
+/// The format in which a value is sent: 1 binary, 0 text.
 pub(crate) fn format(value: Value<'_>, of: Oid) -> i16 {
-    // Of a type that is not known the server reads the number's text.
+    // For an unknown type the server reads the number's text.
     i16::from(matches!(value, Value::Int(_)) && of != oid::TEXT && oid::known(of).is_some())
 }
 
-/// Writes a value, or says why the type cannot have it.
+/// Writes a value, or says why the type cannot hold it.
 pub(crate) fn write(value: Value<'_>, of: Oid, out: &mut BytesMut) -> Result<IsNull, String> {
     match value {
         Value::Null => return Ok(IsNull::Yes),
@@ -36,14 +36,14 @@ fn write_integer(number: i64, of: Oid, out: &mut BytesMut) -> Result<(), String>
         oid::BOOL => out.put_u8(u8::try_from(number).ok().filter(|bit| *bit <= 1).ok_or_else(no_such)?),
         oid::DATE => {
             let days = number.checked_sub(DAYS_TO_2000).and_then(|days| i32::try_from(days).ok());
-            // The outermost two stand for infinity.
+            // The outermost two mean infinity.
             out.put_i32(days.filter(|days| *days != i32::MAX && *days != i32::MIN).ok_or_else(no_such)?);
         }
         oid::TIMESTAMP | oid::TIMESTAMPTZ => {
             let microseconds = number.checked_sub(MICROSECONDS_TO_2000);
             out.put_i64(microseconds.filter(|time| *time != i64::MIN).ok_or_else(no_such)?);
         }
-        // The server reads it as whatever it wants.
+        // The server parses the text as the type that it expects.
         _ => write!(out, "{number}").map_err(|error| error.to_string())?,
     }
     Ok(())

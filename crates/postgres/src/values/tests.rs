@@ -1,4 +1,4 @@
-//! Values against the formats of the server, as far as they can be known without one.
+//! Values in the formats of the server, as far as they can be tested without one.
 
 use bytes::BytesMut;
 use plimsoll_workload::statement::{Rows, Value};
@@ -8,7 +8,7 @@ use super::cell::CellKind;
 use super::numeric::{Numeric, write_decimal};
 use super::{oid, parameter};
 
-/// What comes back when a parameter is sent and returned as it is.
+/// The result when a server returns a parameter unchanged.
 fn round_trip(value: Value<'_>, of: u32) -> Result<Rows, String> {
     let mut bytes = BytesMut::new();
     parameter::write(value, of, &mut bytes)?;

@@ -8,7 +8,7 @@ use plimsoll_machine::host::Host;
 use plimsoll_machine::process_identity::ProcessIdentity;
 use plimsoll_postgres::server::clean_up_leftovers;
 
-/// Set for copies of this program that play a part of their own.
+/// Set for copies of this program that play a role in a test.
 const COPY: &str = "PLIMSOLL_TEST_COPY";
 
 pub fn is_copy() -> bool {
@@ -19,7 +19,7 @@ pub fn alive(processes: &[ProcessIdentity]) -> usize {
     processes.iter().filter(|process| process.is_running(&Host::real())).count()
 }
 
-/// Says what a copy holds and waits to be killed.
+/// Prints what a copy holds and waits to be killed.
 pub fn hold(what: &str) -> ! {
     println!("\nholding {what}");
     loop {
@@ -27,7 +27,7 @@ pub fn hold(what: &str) -> ! {
     }
 }
 
-/// Copies that have folders of their own for state and temporary files, so that no other test cleans up what they leave.
+/// Copies with folders of their own for state and temporary files, so that no other test cleans up their leftovers.
 pub struct Elsewhere {
     pub state: tempfile::TempDir,
     pub temporary: tempfile::TempDir,
@@ -47,7 +47,7 @@ impl Elsewhere {
         command
     }
 
-    /// A copy that runs this test, which holds something, and what it says that it holds, by words.
+    /// A copy that runs this test, which holds something, and the words that it prints about that.
     pub fn holder(&self, test: &str) -> (Child, Vec<String>) {
         let mut holder = self.copy(test).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(holder.stdout.take().unwrap()).lines();
@@ -55,7 +55,7 @@ impl Elsewhere {
         (holder, told.expect("the program holds something").split(' ').map(str::to_owned).collect())
     }
 
-    /// What a copy says that it has cleaned up.
+    /// A copy's report of what it has cleaned up.
     pub fn clean_up(&self) -> Vec<String> {
         let output = self.copy("copies::clean_up_and_tell").output().unwrap();
         let output = String::from_utf8(output.stdout).unwrap();

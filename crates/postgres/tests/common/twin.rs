@@ -37,8 +37,8 @@ impl Twin {
         &self.sql
     }
 
-    /// Runs so many requests of the clients of those numbers in turn, each statement on both sides, and fails where one
-    /// side returns other rows than the other.
+    /// Runs that many requests of each of the given clients in turn, each statement on both sides, and fails if the
+    /// sides return different rows.
     pub fn run(&self, benchmark: &dyn Benchmark, clients: &[usize], requests: usize) {
         let schema = benchmark.schema();
         let mut session = TwinSession {
@@ -55,7 +55,7 @@ impl Twin {
         }
     }
 
-    /// Fails where a table holds other rows on one side than on the other.
+    /// Fails if a table has different rows on the two sides.
     pub fn assert_equal_tables(&self, benchmark: &dyn Benchmark) {
         for (table, declared) in benchmark.schema().tables.iter().enumerate() {
             let (native, sql) = (self.native_rows(benchmark, table), self.sql_rows(benchmark, table));

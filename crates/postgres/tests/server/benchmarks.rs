@@ -1,5 +1,5 @@
-//! The benchmarks of the Transaction Processing Performance Council on a server: loaded, run, checked, and compared with the
-//! reference database.
+//! The benchmarks of the Transaction Processing Performance Council on a server: loaded, run, checked, and compared
+//! with the reference database.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ fn assert_good(lines: &[CheckLine]) {
     assert!(lines.iter().any(|line| line.holds == Some(true)));
 }
 
-/// Writes down what every statement answers.
+/// Records the answer to every statement.
 struct Witness {
     session: Box<dyn Session>,
     seen: Arc<Mutex<Vec<String>>>,
@@ -47,7 +47,8 @@ impl Session for Witness {
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {
         let outcome = self.session.execute(statement, parameters, rows);
-        // Cells, texts and their number; how many rows were changed is not of the contract where a statement returns rows.
+        // Cells, texts and the row count. The number of changed rows is not part of the contract if a statement returns
+        // rows.
         let shown = format!("{rows:?}");
         let cells = shown.split(", affected: ").next().filter(|_| !rows.is_empty()).unwrap_or("no rows");
         let seen = format!("{} {parameters:?}: {outcome:?} {cells}", statement.name);
@@ -72,7 +73,7 @@ impl Session for Witness {
     }
 }
 
-/// What one client's requests answer, in order.
+/// The answers to one client's requests, in order.
 fn answers(benchmark: &dyn Benchmark, database: &dyn Database, requests: usize) -> Vec<String> {
     let seen = Arc::default();
     let session = database.session(benchmark.schema()).unwrap();

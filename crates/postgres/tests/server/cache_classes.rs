@@ -1,4 +1,4 @@
-//! The option `cache_classes` of a private server on this machine, which most likely cannot divide its cache.
+//! The option `cache_classes` of a private server on this machine, which usually cannot divide its cache.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ fn queries_run_bound_or_with_a_warning_and_the_option_can_be_swept() {
     assert!(expect.iter().all(|batches| batches[0].num_rows() > 0), "{expect:?}");
     for value in ["on", "off", "on"] {
         assert_eq!(database.set_option("cache_classes", value), Ok(OptionChange::Applied));
-        // The second time from what the first has taught of each template.
+        // The second time uses the classes that the first has found for each template.
         for _ in 0..2 {
             assert_eq!(answers(), expect, "{value}");
         }

@@ -13,7 +13,7 @@ use plimsoll_testing::postgres_version;
 
 use super::shared::new_server;
 
-/// Who may log in how. The first line that fits counts.
+/// Which users may log in how. The first line that matches counts.
 const RULES: &str = "
 local     all all                      trust
 host      all md5       127.0.0.0/8     md5
@@ -24,7 +24,7 @@ hostssl   all encrypted 127.0.0.0/8     trust
 hostnossl all naked     127.0.0.0/8     trust
 ";
 
-/// A server that listens on an address of this machine that nobody else has taken: its port is fixed.
+/// A server that listens on an address of this machine that no other server uses: its port is fixed.
 struct Listening {
     server: PrivateServer,
     address: String,
@@ -58,7 +58,7 @@ impl Listening {
         listening
     }
 
-    /// A session by the socket.
+    /// A session through the socket.
     fn own(&self) -> Connection {
         let server = &self.server;
         let url = ServerUrl::of_socket(server.socket_folder(), server.port(), server.user(), server.database());
@@ -95,7 +95,7 @@ impl Listening {
         }
     }
 
-    /// Opens a session as somebody, with further parameters of the URL.
+    /// Opens a session with that login, with further parameters of the URL.
     fn open(&self, login: &str, parameters: &str) -> Result<Connection, WireError> {
         let database = self.server.database();
         let url = format!("postgres://{login}@{}/{database}?{parameters}", self.address);
@@ -119,7 +119,7 @@ impl Listening {
     }
 }
 
-/// Runs the command; the tests of TLS cannot do without.
+/// Runs openssl, which the tests of TLS need.
 fn openssl(folder: &Path, arguments: &str) {
     let mut command = Command::new("openssl");
     command.current_dir(folder).args(arguments.split(' '));
@@ -148,7 +148,7 @@ fn roles_log_in_as_the_server_asks() {
     server.check_refused("nobody:x", "", "28000");
     server.check_refused("scram:schr%C3%A4nk", "dbname=nowhere", "createdb nowhere");
 
-    // Encryption as the server asks for it, and as we do.
+    // Encryption as the server requires it, and as we request it.
     server.check("encrypted", "sslmode=require", true);
     server.check("encrypted", "", true);
     server.check_refused("encrypted", "sslmode=disable", "28000");
@@ -173,7 +173,7 @@ fn roles_log_in_as_the_server_asks() {
     server.check("encrypted", &format!("sslmode=verify-full&{authority}"), true);
     server.check_refused("encrypted", &format!("sslmode=verify-full&{itself}x"), "root certificates");
 
-    // Our own certificate, with a key that nobody else may read.
+    // Our own certificate, with a key that no other user may read.
     let file = |name: &str| server.folder.path().join(name).display().to_string();
     let own = format!("sslmode=require&sslcert={}&sslkey={}", file("own.crt"), file("own.key"));
     server.check("certified", &own, true);
@@ -183,11 +183,11 @@ fn roles_log_in_as_the_server_asks() {
     fs::set_permissions(file("own.key"), fs::Permissions::from_mode(0o600)).unwrap();
     server.check_refused("certified", &own.replace("own.crt", "stranger.crt"), "do not go together");
 
-    // A cancel request goes the same way.
+    // A cancel request uses the same encryption.
     let connection = server.open("encrypted", "sslmode=require").unwrap();
     connection.canceller().send().unwrap();
 
-    // Without encryption on the server there is none to be had.
+    // The server without encryption.
     server.own().run("ALTER SYSTEM SET ssl = off").unwrap();
     server.server.restart().unwrap();
     server.check("scram:schr%C3%A4nk", "sslmode=prefer", false);
@@ -207,14 +207,14 @@ fn nobody_there_is_told_with_the_place() {
         error.starts_with("cannot connect to 127.0.0.1:1") && error.contains("is a server running there"),
         "{error}"
     );
-    // Somebody who takes the connection and says nothing.
+    // A peer that accepts the connection and sends nothing.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("postgres://ann@{}/shop?connect_timeout=2", silent.local_addr().unwrap());
     let error = Connection::open(&ServerUrl::parse_in(&url, &|_| None).unwrap()).unwrap_err().to_string();
     assert!(error.contains("no answer in time (connect_timeout)"), "{error}");
 }
 
-/// The first version that takes encryption without asking.
+/// The first version that accepts encryption without a request.
 const DIRECT_SINCE: u32 = 17;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Connections that are lost in the middle of things.
+//! Connections that are lost during use.
 
 use std::borrow::Cow;
 use std::thread;
@@ -13,13 +13,13 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::shared::{connection, database, new_server, wait_until_asleep};
 
-/// A schema without tables needs not to be made before a session is opened.
+/// A schema without tables need not be created before a session is opened.
 static NOTHING: Schema = Schema { name: Cow::Borrowed("nothing"), tables: &[] };
 
 static ONE: Statement = Statement { name: "one", sql: "SELECT 1", native: &sql_only };
 static SLEEP: Statement = Statement { name: "sleep", sql: "SELECT pg_sleep(60)", native: &sql_only };
 
-/// The session is lost with these words, says so again, and another one opens.
+/// The session is lost with these words, repeats them, and another one opens.
 fn check_lost(session: &mut dyn Session, error: &DatabaseError, expect: &str) {
     assert!(
         matches!(error, DatabaseError::ConnectionLost(why) if why.contains(expect)),
@@ -34,7 +34,7 @@ fn check_lost(session: &mut dyn Session, error: &DatabaseError, expect: &str) {
 fn an_administrator_ends_a_session() {
     let database = database();
     let mut other = connection(&database);
-    // While it waits for its statement, and between two statements.
+    // While the session waits for its statement, and between two statements.
     for is_asleep in [true, false] {
         let mut session = database.session(&NOTHING).unwrap();
         let process = session.server_process().unwrap();
@@ -79,7 +79,7 @@ fn a_server_that_is_killed_is_lost_and_so_is_every_session() {
     kill(processes[0]);
     let error = idle.execute(&ONE, &[], &mut Rows::new()).unwrap_err();
     check_lost(idle.as_mut(), &error, "");
-    // Its socket may still take a connection while it dies.
+    // Its socket may still accept a connection while it ends.
     let told = database.session(&NOTHING).err().expect("there is no server");
     assert!(told.is_server_lost(), "{told:?}");
 }
@@ -91,13 +91,13 @@ fn a_backend_that_crashes_takes_all_with_it_and_the_server_comes_back() {
     kill_process(Pid::from_raw(victim.server_process().unwrap()).unwrap(), Signal::KILL).unwrap();
     let error = victim.execute(&ONE, &[], &mut Rows::new()).unwrap_err();
     check_lost(victim.as_mut(), &error, "");
-    // The server ends everybody for fear of what the crash left in shared memory (57P02).
+    // The server ends all sessions, because the crash may have corrupted shared memory (57P02).
     let error = bystander.execute(&SLEEP, &[], &mut Rows::new()).unwrap_err();
-    // Its word is lost where the process was gone before the statement was sent.
+    // The server's error is lost if the process ended before the statement was sent.
     check_lost(bystander.as_mut(), &error, "");
     let back = (0..100_000).find_map(|_| match database.session(&NOTHING) {
         Ok(session) => Some(session),
-        // It refuses while it recovers (57P03).
+        // The server refuses while it recovers (57P03).
         Err(refused) if refused.is_server_lost() => {
             thread::yield_now();
             None

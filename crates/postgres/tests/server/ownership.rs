@@ -1,4 +1,4 @@
-//! What is ours and what is not; roles that may do little.
+//! Our objects and those of others; roles with few rights.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ fn rows_of_every_kind_are_loaded_from_several_threads() {
     assert_eq!(ask("SELECT count(*) || ' ' || sum(int) FROM plimsoll_kinds.every"), "20000 199990000");
     assert_eq!(ask("SELECT count(*) FROM pg_indexes WHERE schemaname = 'plimsoll_kinds'"), "2");
     assert_eq!(ask("SELECT reltuples::int FROM pg_class WHERE oid = 'plimsoll_kinds.every'::regclass"), "20000");
-    // A batch with a row that cannot be is refused whole.
+    // A batch with an invalid row is refused as a whole.
     let error = database.load(schema, 0, batch(schema, 19_999, 20_010)).unwrap_err().to_string();
     assert!(error.contains("loading every: ERROR 23505"), "{error}");
     database.load(schema, 0, batch(schema, 20_000, 20_010)).unwrap();

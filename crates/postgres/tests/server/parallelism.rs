@@ -1,4 +1,4 @@
-//! Degrees of parallelism by a policy on a real server: what the server is told, what it plans, and what is learned.
+//! Degrees of parallelism by a policy on a real server: the settings it gets, its plans, and the learned figures.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ static SCHEMA: Schema = Schema { name: Cow::Borrowed("degrees"), tables: &[] };
 const WORKERS: &str = "select current_setting('max_parallel_workers_per_gather')";
 const ALL_WORKERS: &str = "select current_setting('max_parallel_workers')";
 
-/// A server with a table that is worth eight workers to the planner.
+/// A server with a table for which the planner would use eight workers.
 fn database(options: &[(&str, &str)]) -> PostgresDatabase {
     let database = PostgresDatabase::private(new_server(options));
     database.create(&SCHEMA).unwrap();
@@ -49,7 +49,7 @@ fn a_query_has_one_worker_less_than_its_degree() {
     assert!(plan(four.as_mut()).contains("Gather 3 workers"), "{}", plan(four.as_mut()));
     assert_eq!((text(four.as_mut(), WORKERS).as_str(), count(four.as_mut(), 3)), ("3", 42857));
     assert!(text(four.as_mut(), ALL_WORKERS).parse::<u32>().unwrap() >= 3, "enough for one query");
-    // The server forgets a setting with the transaction that it was made in.
+    // The server rolls a setting back with the transaction that it was made in.
     let mut other = session(&database);
     other.begin().unwrap();
     assert_eq!(text(other.as_mut(), WORKERS), "3");
@@ -78,7 +78,7 @@ fn cores_are_divided_by_the_queries_that_run() {
     let cores: u32 = text(alone.as_mut(), WORKERS).parse::<u32>().unwrap() + 1;
     assert!(cores >= 1 && text(alone.as_mut(), ALL_WORKERS).parse::<u32>().unwrap() >= cores);
     std::thread::scope(|scope| {
-        // Two sleep: of three queries each has a third.
+        // Two queries sleep: each of the three has a third.
         let sleepers: Vec<_> =
             (0..2).map(|_| scope.spawn(|| session(&database).query("select pg_sleep(3)").map(drop))).collect();
         let sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'";
@@ -117,7 +117,7 @@ fn adaptive_learns_from_all_sessions_and_keeps_what_it_has_learned() {
     assert!(template.searches.iter().all(|search| (1..=3).contains(&search.best[0])), "{template:?}");
     let told = database.warnings();
     assert!(told.iter().any(|warning| warning.starts_with("1 query templates have run only once")), "{told:?}");
-    // An option that is set to what it was leaves what was learned; another degree begins anew.
+    // An option set to its old value keeps the learned figures; another degree begins anew.
     database.set_option("parallelism", "adaptive").unwrap();
     assert_eq!(database.parallelism().unwrap(), known);
     database.set_option("dop", "2").unwrap();

@@ -1,4 +1,4 @@
-//! Sessions: transactions, what errors leave behind, and what they are called.
+//! Sessions: transactions, their state after errors, and their names.
 
 use std::borrow::Cow;
 use std::sync::Barrier;

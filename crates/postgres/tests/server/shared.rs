@@ -1,4 +1,4 @@
-//! What tests share: one server for all that leave it as it was.
+//! Shared by tests: one server for all tests that leave it unchanged.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -7,7 +7,7 @@ use plimsoll_postgres::database::PostgresDatabase;
 use plimsoll_postgres::server::{PrivateServer, ServerSettings};
 use plimsoll_testing::until;
 
-/// A server of one's own. Nothing waits for the disk: what is tested is not what a crash of the machine leaves.
+/// A server for one test. Nothing waits for the disk, because no test is about a crash of the machine.
 pub fn new_server(options: &[(&str, &str)]) -> PrivateServer {
     let small = [("shared_buffers", "64MB"), ("fsync", "off"), ("max_wal_size", "256MB"), ("deadlock_timeout", "50ms")];
     let settings = ServerSettings::for_this_machine().with(&[&small, options].concat()).unwrap();
@@ -31,7 +31,7 @@ pub fn connection(database: &PostgresDatabase) -> Connection {
     Connection::open(database.url()).unwrap()
 }
 
-/// Waits until a process sleeps because it was asked to.
+/// Waits until a process sleeps in `pg_sleep`.
 pub fn wait_until_asleep(other: &mut Connection, process: i32) {
     let asleep = format!("SELECT 1 FROM pg_stat_activity WHERE pid = {process} AND wait_event = 'PgSleep'");
     until("the process to sleep", || other.text(&asleep).unwrap().is_some());

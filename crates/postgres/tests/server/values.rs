@@ -1,4 +1,4 @@
-//! Every kind of value there and back, and what the server takes for equal.
+//! Every kind of value to the server and back, and the server's notion of equality.
 
 use plimsoll_postgres::connection::Connection;
 use plimsoll_workload::statement::{Rows, Value};

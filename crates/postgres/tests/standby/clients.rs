@@ -10,7 +10,7 @@ use plimsoll_workload::registry;
 
 use super::common::Pair;
 
-/// Notes which process has started those that serve each workload.
+/// Notes the parents of the processes that serve each workload.
 #[derive(Default)]
 struct Parents(Vec<Vec<i32>>);
 

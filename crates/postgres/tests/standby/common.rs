@@ -1,4 +1,4 @@
-//! A database with a standby, and ways past the benchmark's to both servers.
+//! A database with a standby, and connections to both servers beside the benchmark's.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -20,7 +20,7 @@ pub const ROWS: u64 = 1000;
 /// The benchmark's table.
 pub const TABLE: &str = "plimsoll_rows_bigint.pairs";
 
-/// Two servers, small, without waiting for the disk.
+/// Two small servers that do not wait for the disk.
 pub fn settings(options: &[(&str, &str)]) -> ServerSettings {
     let small = [("shared_buffers", "16MB"), ("max_wal_size", "64MB"), ("fsync", "off"), ("standby", "1")];
     ServerSettings::for_this_machine().with(&[&small, options].concat()).unwrap()

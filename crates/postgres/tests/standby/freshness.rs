@@ -65,7 +65,7 @@ fn a_standby_that_replays_nothing_is_stale_and_says_so() {
     assert!(history.stale(opened, closed).is_some(), "it shows nothing of the window");
     pair.on_standby().run("select pg_wal_replay_resume()").unwrap();
     pair.refresh();
-    // The server writes a record of its own now and then.
+    // The server writes a log record of its own from time to time.
     until("it to have caught up", || {
         let (_, state) = look(&mut history);
         state.published == state.applied

@@ -1,4 +1,4 @@
-//! A disk that is too small for two, or fills up.
+//! A disk that is too small for two servers, or fills up.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,7 @@ impl SmallDisk {
         std::fs::read_dir(&self.0).unwrap().flatten().map(|entry| entry.path()).collect()
     }
 
-    /// Takes all but some of what is free.
+    /// Fills the disk except for that many bytes.
     fn fill(&self, but_bytes: u64) -> PathBuf {
         let filler = self.0.join("filler");
         let free = plimsoll_machine::space::free_disk(&self.0).unwrap();
@@ -73,7 +73,8 @@ fn a_disk_that_fills_up_is_told_and_nothing_is_left() {
     let pair = Pair::new(&[("folder", disk.path()), ("allow_tmpfs", "on")]);
     pair.refresh();
     let filler = disk.fill(4 << 20);
-    // Both servers write to that disk: whichever is first, the primary's client learns of it or the standby's watch does.
+    // Both servers write to that disk. If the primary fails first, its client gets the error; if the standby does, its
+    // watch.
     let mut primary = pair.on_primary();
     let grow = format!("insert into {TABLE} select pair_key + g * 10000, 1 from {TABLE}, generate_series(1, 2000) g");
     let told = primary.run(&grow).expect_err("two million rows do not fit").to_string();
@@ -91,7 +92,7 @@ fn a_standby_whose_disk_is_full_is_told_by_its_watch() {
     pair.refresh();
     let mut watch = pair.database.freshness().unwrap().unwrap();
     watch.look().unwrap();
-    // The receiver cannot make its next file, though the primary, whose files are made beforehand, goes on for a while.
+    // The receiver cannot make its next file, but the primary, whose files exist already, continues for a while.
     pair.on_standby().run("select pg_wal_replay_pause()").unwrap();
     let filler = disk.fill(0);
     let mut primary = pair.on_primary();
@@ -103,13 +104,13 @@ fn a_standby_whose_disk_is_full_is_told_by_its_watch() {
         is_refused || watch.look().is_err() || watch_is_behind(&mut *watch)
     });
     std::fs::remove_file(filler).unwrap();
-    // However that ended, the pair goes away with everything it had.
+    // However that ended, both servers end and remove everything they had.
     let _ = pair.standby.signal(Signal::QUIT);
     drop((primary, watch, pair));
     assert_eq!(disk.left(), Vec::<PathBuf>::new());
 }
 
-/// Whether the standby lacks more than a piece of log, which it would have if it could write.
+/// Whether the standby lacks more log than one segment, which it would have if it could write.
 fn watch_is_behind(watch: &mut dyn plimsoll_workload::freshness::CopyWatch) -> bool {
     watch.look().is_ok_and(|state| state.published - state.applied > 32 << 20)
 }

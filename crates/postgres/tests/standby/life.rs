@@ -1,4 +1,4 @@
-//! A standby from beginning to end, whatever the end is.
+//! A standby from beginning to end, in every way that it can end.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ fn nothing_is_left_of_either_server() {
 #[test]
 fn a_restart_gives_a_new_standby_with_the_data() {
     let pair = Pair::new(&[("max_connections", "60")]);
-    // Fewer sessions than before: a standby that went on with its log could not start.
+    // Fewer sessions than before: a standby that continued with its old log could not start.
     for (name, value) in [("shared_buffers", "24MB"), ("max_connections", "50")] {
         assert_eq!(pair.database.set_option(name, value).unwrap(), OptionChange::Applied);
     }
@@ -55,7 +55,7 @@ fn settings_reach_both_servers() {
     }
 }
 
-/// Not a test by itself: a copy of the program that others kill.
+/// Not a test by itself: a copy of the program that other tests kill.
 #[test]
 fn hold_a_pair_until_killed() {
     if is_copy() {

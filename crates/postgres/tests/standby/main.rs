@@ -1,4 +1,4 @@
-//! A standby beside a server of ours: queries run on it, how far it is behind is seen, and whatever happens nothing of it is left.
+//! A standby beside a private server: it runs queries, its lag is reported, and it never leaves anything behind.
 //!
 //! PostgreSQL must be installed; without it these tests fail and say what to install.
 

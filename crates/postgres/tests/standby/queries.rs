@@ -1,4 +1,4 @@
-//! What queries on the standby see, and how they end.
+//! Queries on the standby: the data that they see, and how they end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +10,7 @@ use plimsoll_workload::database::{Database, DatabaseError, OptionChange};
 
 use super::common::{Pair, ROWS, TABLE, answer};
 
-/// Replay waits for no query, and the primary is not told of them.
+/// Replay waits for no query, and the standby does not report queries to the primary.
 const IMPATIENT: [(&str, &str); 2] = [("max_standby_streaming_delay", "0ms"), ("hot_standby_feedback", "off")];
 
 #[test]
@@ -23,7 +23,7 @@ fn queries_run_on_the_standby_and_everything_else_on_the_primary() {
     assert_eq!(answer(&mut *queries, "select pg_is_in_recovery()").unwrap(), "true");
     let mut primary = pair.database.session(pair.benchmark.schema()).unwrap();
     assert_eq!(answer(&mut *primary, "select pg_is_in_recovery()").unwrap(), "false");
-    // What is committed is seen on the standby after a refresh, also if the commit did not wait for the disk.
+    // Committed changes are visible on the standby after a refresh, even if the commit did not wait for the disk.
     let insert = format!("set synchronous_commit = off; insert into {TABLE} values ({}, 7)", ROWS + 1);
     pair.on_primary().run(&insert).unwrap();
     pair.refresh();
@@ -31,7 +31,7 @@ fn queries_run_on_the_standby_and_everything_else_on_the_primary() {
     let refused = queries.query(&format!("with gone as (delete from {TABLE} returning 1) select * from gone"));
     assert!(refused.unwrap_err().to_string().contains("read-only transaction"));
     assert!(queries.plan(&count).unwrap().is_some());
-    // A user that was not there a moment ago is known to the standby, too.
+    // A user that was just created exists on the standby, too.
     let mut user = pair.database.query_session(pair.benchmark.schema(), Some("analyst")).unwrap();
     assert_eq!(answer(&mut *user, "select current_user::text").unwrap(), "analyst");
 }
@@ -57,7 +57,7 @@ fn both_servers_are_watched() {
     assert!(ProcessIdentity::of(&Host::real(), process).is_some());
 }
 
-/// Deletes rows that a query still sees, and cleans them up: replay cannot go on while the query runs.
+/// Deletes rows that a query still sees, and vacuums them: replay must wait while the query runs.
 fn stand_in_the_way(pair: &Pair) {
     let mut primary = pair.on_primary();
     primary.run(&format!("delete from {TABLE}")).unwrap();
@@ -140,7 +140,7 @@ fn sessions_and_looks_begin_while_replay_cancels_whatever_is_in_its_way() {
     });
 }
 
-/// With what a standby says by default, its queries do not end early, though it waits for none of them.
+/// With a standby's default feedback, its queries do not end early, though replay waits for none of them.
 #[test]
 fn a_primary_keeps_what_its_standby_s_queries_read() {
     let pair = Pair::new(&[("max_standby_streaming_delay", "0ms")]);
@@ -165,7 +165,7 @@ fn a_primary_keeps_what_its_standby_s_queries_read() {
     });
 }
 
-/// Sets it when it is dropped, also by a failed assertion.
+/// Sets the flag when it is dropped, also by a failed assertion.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

@@ -1,10 +1,10 @@
-//! Masks of classes within what there is.
+//! Masks of classes within the available ways.
 
 use plimsoll_machine::resctrl::CacheControl;
 
 use super::*;
 
-/// The study's machine: 55 MiB in 20 ways, of which this process may fill those of `mask`.
+/// The study's machine: 55 MiB in 20 ways; this process may fill the ways of `mask`.
 fn home(mask: u32, groups_free: u32) -> CacheHome {
     let cache = CacheControl {
         level: 3,

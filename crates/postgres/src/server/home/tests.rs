@@ -16,7 +16,7 @@ fn names(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-/// A folder for servers that every user gets at, and one for state.
+/// A folder for servers that every user can enter, and one for state.
 fn places() -> (tempfile::TempDir, tempfile::TempDir) {
     let base = tempfile::tempdir().unwrap();
     std::fs::set_permissions(base.path(), Permissions::from_mode(0o755)).unwrap();
@@ -66,7 +66,7 @@ fn what_bears_no_mark_of_ours_stays() {
     remove_folder(&folder).unwrap_err();
     assert!(precious.exists());
     std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
-    // What a link within leads to stays.
+    // The target of a link within stays.
     let outside = base.path().join("outside");
     std::fs::create_dir(&outside).unwrap();
     std::fs::write(outside.join("kept"), "").unwrap();
@@ -95,7 +95,7 @@ fn folders_that_will_not_do_are_refused_and_nothing_stays() {
     let deep = base.path().join("d".repeat(100));
     std::fs::create_dir(&deep).unwrap();
     check(&settings(&deep), "its path is too long: that of the socket would have");
-    // Root gets everywhere; the account that the server runs as does not, and others do not at all.
+    // Root can enter every folder; the account that the server runs as cannot, and other users can enter none.
     let closed = base.path().join("closed");
     std::fs::create_dir_all(closed.join("within")).unwrap();
     std::fs::set_permissions(closed.join("within"), Permissions::from_mode(0o555)).unwrap();

@@ -1,4 +1,4 @@
-//! Installations as folders of programs that only tell their version.
+//! Installations as folders of programs that only print their version.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 
@@ -9,7 +9,8 @@ fn install(root: &Path, folder: &str, version: &str) -> PathBuf {
     std::fs::create_dir_all(&folder).unwrap();
     for program in ["postgres", "initdb"] {
         let path = folder.join(program);
-        // Written by another program: a file that this one has open for writing while another thread forks cannot be run.
+        // Written by another program: a file that this one has open for writing while another thread forks cannot be
+        // run.
         let script = format!("#!/bin/sh\necho '{program} (PostgreSQL) {version}'\n");
         let made = Command::new("sh").args(["-c", "printf %s \"$1\" > \"$2\"", "sh", &script]).arg(&path).status();
         assert!(made.unwrap().success());

@@ -10,8 +10,8 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-/// The most processes that may work on one query. The server is started with room for so many workers, so that a sweep
-/// over degrees of parallelism needs no restarts.
+/// The most processes that may work on one query. The server is started with room for this many workers, so that a
+/// sweep over degrees of parallelism needs no restarts.
 pub const DOP_MAX: u32 = 64;
 
 /// Every option, by name.
@@ -82,7 +82,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "effective_io_concurrency",
         "the number of pages that a bitmap scan prefetches",
         OptionType::Count { least: 0, most: 1000 },
-        // As PostgreSQL 18 has it, so that versions can be compared.
+        // PostgreSQL 18's default, so that versions can be compared.
         |_| Setting::Count(16),
     ),
     for_ours(
@@ -140,7 +140,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "governor_low_share",
         "CPU share of processes that serve low priority: a nice value, or `idle` for idle time of the cores only",
         OptionType::Word(LOW_SHARES),
-        // As a governor has it where nothing is said.
+        // The governor's default.
         |_| Setting::Word("nice-10"),
     ),
     for_any_server(
@@ -178,8 +178,8 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "whether a standby reports to its primary which rows its queries read, so that the primary keeps them",
         Effect::Reload,
         OptionType::Switch,
-        // Without it queries that follow each other without a pause let replay do no more than one clean-up of a page in the time of
-        // a query: PostgreSQL's default, `off`, falls behind for as long as there are queries.
+        // Without it, queries without a pause between them limit replay to one clean-up of a page per query: with
+        // PostgreSQL's default, `off`, a standby falls behind for as long as there are queries.
         |_| Setting::Switch(true),
     ),
     for_any_server(
@@ -192,7 +192,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "jit",
         "whether long queries are compiled",
         OptionType::Switch,
-        // What it saves or costs hangs on an estimate, so that times jump where nothing was changed.
+        // Its gain or loss depends on an estimate, so that times jump where nothing was changed.
         |_| Setting::Switch(false),
     ),
     for_any_server(
@@ -213,7 +213,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "how long a standby delays changes that conflict with its queries before it cancels the queries; `none`: until they end",
         Effect::Reload,
         OptionType::OrNone(&OptionType::Time { least: Duration::ZERO, most: Duration::from_secs(86_400) }),
-        // As PostgreSQL has it.
+        // PostgreSQL's default.
         |_| Setting::Time(Duration::from_secs(30)),
     ),
     for_ours(
@@ -228,7 +228,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "parallelism",
         "what decides how many processes work on a query: `planner`, the server, up to `dop`; `static(n)`; `adaptive`, learned from \
                 runs of the same query; `cost`, by cores and active queries",
-        // The load of the machine counts, and only of ours is it known.
+        // The policy needs the load of the machine, which is known only for a private server.
         Effect::Session,
         OptionType::Parallelism,
         |_| Setting::Word("planner"),
@@ -237,7 +237,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "random_page_cost",
         "the optimizer's cost of a page read out of order; a page read in order costs 1",
         OptionType::Number { least: 0.0, most: 1e6 },
-        // Disks without moving heads.
+        // For disks without moving heads.
         |_| Setting::Number(1.1),
     ),
     for_ours(
@@ -245,7 +245,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
         "the server's own cache",
         Effect::Restart,
         OptionType::Bytes { least: MIB, most: |machine| (machine.memory_bytes / 10 * 9).min(TIB) },
-        // A quarter of the memory, as PostgreSQL's manual has it, but no more than a server that comes and goes should take.
+        // A quarter of the memory, as PostgreSQL's manual recommends, but no more than a temporary server should take.
         |machine| Setting::Bytes(mebibytes(machine.memory_bytes / 4, 32 * MIB, 4 * GIB)),
     ),
     for_ours(
@@ -269,7 +269,7 @@ pub static SERVER_OPTIONS: &[ServerOption] = &[
     ),
 ];
 
-/// An option of servers that are ours: name, what it is, when a new value takes effect, what it can be, and its default.
+/// An option of private servers: its name, description, effect, type, and default.
 const fn for_ours(
     name: &'static str,
     about: &'static str,

@@ -1,4 +1,4 @@
-//! What options can be, and what becomes of them.
+//! Possible values of options, and their effects.
 
 use proptest::prelude::*;
 
@@ -116,7 +116,7 @@ fn two_servers_need_twice_the_disk() {
     let room = |options: &[(&str, &str)]| with(options).room().expect("a folder for temporary files").free_bytes;
     let small = ("max_wal_size", "64MB");
     let (one, two) = (room(&[small]), room(&[small, ("standby", "1")]));
-    // Others write to that disk between the two looks.
+    // Other processes write to that disk between the two looks.
     assert!(two < one * 6 / 10 && two > one * 4 / 10, "{one} {two}");
 }
 
