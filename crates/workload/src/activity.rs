@@ -1,4 +1,4 @@
-//! What the processes of a server are doing at a moment, for those who sample it, and what it has counted by itself.
+//! What the processes of a server are doing at a moment, for sampling, and what the server itself has counted.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use crate::database::DatabaseError;
 
 /// Looks at a server's processes, as often as it is asked to.
 ///
-/// After an error the watch is of no more use: the server, or the connection to it, is gone.
+/// After an error the watch cannot be used again: the server, or the connection to it, is gone.
 pub trait ActivityWatch: Send {
-    /// Adds what each process that serves a session, or helps one that does, is doing now. Processes that serve nobody are
-    /// left out, and so is the one that serves the watch itself.
+    /// Adds the current activity of each process that serves a session, and of each parallel worker. Processes without
+    /// a session are left out, and so is the one that serves the watch itself.
     fn look(&mut self, seen: &mut Vec<Activity>) -> Result<(), DatabaseError>;
 
     /// The server's process that serves the watch itself, so that its cost is known; `None` if that cannot be seen.
@@ -36,7 +36,7 @@ pub struct Activity {
     pub process: i32,
     /// The process of the session that it helps, for a parallel worker.
     pub leader: Option<i32>,
-    /// What it was doing.
+    /// What the process was doing.
     pub doing: Doing,
 }
 

@@ -19,9 +19,10 @@ pub trait Benchmark: Send + Sync {
     /// Its tables.
     fn schema(&self) -> &Schema;
 
-    /// Which data [`load`](Benchmark::load) makes: the schema's name and whatever else the data depend on, as in `tpch:0.1`
-    /// or `tpcc:2:seed=7`. Benchmarks with equal strings load equal data and may share it, loaded once; those with the
-    /// same schema and other strings cannot be in one database. What only changes what clients do is not in it.
+    /// Identifies the data that [`load`](Benchmark::load) makes: the schema's name and everything else that the data
+    /// depend on, as in `tpch:0.1` or `tpcc:2:seed=7`. Benchmarks with equal strings load equal data and may share
+    /// them. Those with the same schema and different strings cannot be in one database. Settings that only change the
+    /// clients' behaviour are left out.
     fn data(&self) -> String;
 
     /// Whether a run changes the data.
@@ -33,8 +34,8 @@ pub trait Benchmark: Send + Sync {
         vec![self.name()]
     }
 
-    /// The priority that each of [`transactions`](Benchmark::transactions) has by the benchmark's own definition; empty if
-    /// none has one. A rule that names a transaction goes before it, a rule for all of them does not.
+    /// The priority that each of [`transactions`](Benchmark::transactions) has by the benchmark's own definition; empty
+    /// if none has one. A user's rule overrides it only if that rule names the transaction.
     fn priorities(&self) -> Vec<Option<PriorityRule>> {
         Vec::new()
     }
@@ -55,8 +56,8 @@ pub trait Benchmark: Send + Sync {
     /// Creates the tables and fills them.
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError>;
 
-    /// Called before the clients of a run are made, once their data are there: a benchmark whose input comes from the data, or
-    /// that can be wrong, looks at them here.
+    /// Called after loading, before the clients of a run are made: a benchmark whose input comes from the data, or that
+    /// can be wrong, reads the data here.
     fn prepare(&self, database: &dyn Database) -> Result<(), DatabaseError> {
         let _ = database;
         Ok(())
@@ -77,7 +78,7 @@ pub trait Benchmark: Send + Sync {
         Vec::new()
     }
 
-    /// Checks what must hold of the data and, where clients of this value have run, of their input.
+    /// Checks the invariants of the data and, if clients of this value have run, their input.
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError>;
 }
 
@@ -127,11 +128,11 @@ pub enum Outcome {
 /// One thing that was checked.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CheckLine {
-    /// What must hold, in a few words.
+    /// The condition, in a few words.
     pub what: String,
-    /// Whether it does; `None` where it could not be judged.
+    /// Whether it holds; `None` if that could not be judged.
     pub holds: Option<bool>,
-    /// What was found: the numbers compared, the first rows that differ, or why it could not be judged.
+    /// The finding: the numbers compared, the first rows that differ, or why it could not be judged.
     pub found: String,
 }
 

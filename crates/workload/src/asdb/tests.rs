@@ -220,7 +220,7 @@ fn the_estimate_of_text_matches_what_is_made() {
     assert_eq!([1, 5, 10, 500].map(|scale| Asdb::new(scale, 1).client_count_max()), [1, 1, 2, 100].map(Some));
 }
 
-/// What a database answers that was loaded at scale 1 and on which nobody has run.
+/// The answers of a database that was loaded at scale 1 and on which no client has run.
 fn untouched(sql: &str, _: &[RecordBatch]) -> ArrayRef {
     match sql {
         "SELECT CAST(sum(a_next - 1) AS bigint) FROM account"

@@ -108,8 +108,8 @@ impl Benchmark for KeyJoin {
         Box::new(SameQuery { sql: SQL.to_owned() })
     }
 
-    /// Every reference has one partner, so the join counts them all; that it joins what was generated follows from the
-    /// sum of the references and from the number of keys.
+    /// Every reference has one partner, so the join counts them all. The sum of the references and the number of keys
+    /// show that the generated rows were joined.
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
         let mut session = database.session(&SCHEMA)?;
         let session = session.as_mut();

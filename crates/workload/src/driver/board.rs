@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_policy::Priority;
 
-/// The clients of one workload, each with a place where it says what it is doing. Clones show the same clients.
+/// The clients of one workload, each with an entry for its current activity. Clones show the same clients.
 #[derive(Debug, Clone, Default)]
 pub struct Board(Arc<[ClientEntry]>);
 
@@ -47,7 +47,7 @@ impl UnderWay {
 }
 
 impl Board {
-    /// A board for so many clients, none of which has a request.
+    /// A board for `clients` clients, none of which has a request.
     pub fn new(clients: usize) -> Self {
         Board((0..clients).map(|_| ClientEntry::default()).collect())
     }

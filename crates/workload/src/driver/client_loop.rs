@@ -255,7 +255,7 @@ impl Failures {
         };
         self.in_a_row += 1;
         let workload = || team.workload.to_owned();
-        // What the other clients measure from here on is no longer what was asked for.
+        // From here on, the measurements of the other clients do not belong to the requested workload.
         if error.is_server_lost() {
             return Err(DriveError::ServerLost { workload: workload(), client, error });
         }

@@ -22,7 +22,7 @@ pub(super) struct MonotonicClock {
 }
 
 impl MonotonicClock {
-    /// A clock that stands at 0.
+    /// A clock that reads 0 now.
     pub(super) fn start() -> Self {
         MonotonicClock { origin: Instant::now() }
     }

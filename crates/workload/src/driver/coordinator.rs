@@ -26,7 +26,7 @@ use super::{
     Drive, DriveError, DriveMeasurement, Phase, Progress, Window, WindowObserver, WorkloadThreads, panic_message,
 };
 
-/// How often the coordinator looks at what may have happened: well within the 50 ms in which Ctrl-C takes effect.
+/// How often the coordinator polls: well within the 50 ms in which Ctrl-C takes effect.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The window is published this long before it begins, so that every request that ends inside knows of it.
@@ -190,7 +190,7 @@ fn client_thread(
         let session =
             session.map_err(|error| DriveError::NoSession { workload: drive.name.to_owned(), client, error })?;
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        // Nobody listens any more once the run has failed; then `begin` never comes, and `halt` does.
+        // The coordinator no longer receives once the run has failed; `halt` is then set instead of `begin`.
         let _ = connected.send(Connected { workload, client, thread, server: session.server_process() });
         let Some(begin) = wait_for_begin(run) else { return Ok(None) };
         let client_loop = ClientLoop {
@@ -317,7 +317,7 @@ impl Coordinator<'_, '_> {
         })
     }
 
-    /// Lets the clients warm up; tells of each workload how steady it is then. `None` as for `watch`.
+    /// Lets the clients warm up; returns how steady each workload is then. `None` as for `watch`.
     fn warm_up(&mut self, begin: Nanos, warm_up: WarmUp) -> Option<Vec<Verdict>> {
         let length = nanos(warm_up.at_most());
         watch_warm_up(begin, warm_up, self.teams.len(), |moment| {
@@ -390,8 +390,7 @@ impl Coordinator<'_, '_> {
         }
     }
 
-    /// Waits until no request is left of those in flight at the window's end. Ctrl-C ends the waiting for those who
-    /// only keep up the load.
+    /// Keeps up the load until every request that was in flight at the window's end has ended. Ctrl-C ends it early.
     fn finish(&mut self, end: Nanos) {
         while !self.run.signals.halted() && !self.stop.load(Ordering::Relaxed) {
             // A client that sleeps has to be woken to see that the window has ended. Again and again, because a session

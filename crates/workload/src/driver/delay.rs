@@ -86,7 +86,7 @@ impl Serialize for Delay {
     }
 }
 
-/// Text that is no delay. The message shows the text, what is wrong in it, and what to write.
+/// Text that is not a delay. The message shows the text, the fault in it, and the correct form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a delay: {fault}")]
 pub struct ParseDelayError {
@@ -112,7 +112,7 @@ impl FromStr for Delay {
     }
 }
 
-/// Reads `10ms` or `10 ms`, which follows `kind`; fails with what is wrong in it.
+/// Reads `10ms` or `10 ms`, which follows `kind`; the error describes the fault.
 fn parse_length(kind: &str, length: &str) -> Result<Duration, String> {
     let unit_at = length.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(length.len());
     let (number, unit) = (&length[..unit_at], length[unit_at..].trim());

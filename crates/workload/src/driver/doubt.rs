@@ -1,5 +1,5 @@
-//! Why a workload's figures may not be those of a steady state: how the window and the warm-up compare with what was run in
-//! them.
+//! Why a workload's figures may not be those of a steady state: how the lengths of window and warm-up compare with
+//! those of its requests and think times.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use super::{ClientOptions, DrivenWorkload};
 /// most [`DIFFERENCE_MAX`].
 const WINDOW_CYCLES: f64 = 20.0;
 
-/// How many cycles a warm-up should have: clients begin together, and what is left of that after n cycles is some `e^-n`,
-/// which is 5 % after three.
+/// How many cycles a warm-up should have: clients begin together, and after n cycles about `e^-n` of that effect is
+/// left, which is 5 % after three.
 const WARM_UP_CYCLES: f64 = 3.0;
 
 /// By how much the two sides of Little's law may differ, and by how much requests in the system may grow, relative to those
@@ -30,7 +30,7 @@ const DIFFERENCE_MAX: f64 = 0.05;
 pub struct Doubt {
     /// Which doubt it is.
     pub about: DoubtAbout,
-    /// What was found and what to do.
+    /// The finding and the remedy.
     pub told: String,
 }
 
@@ -75,8 +75,7 @@ impl LittlesLaw {
         (self.in_system_s > 0.0).then(|| self.in_system_s / self.response_s - 1.0)
     }
 
-    /// The same over several windows: what they cut off at one end and at the other averages out, what they never count does
-    /// not.
+    /// The same over several windows: errors at the two edges average out, requests that are never counted do not.
     pub fn sum(windows: impl IntoIterator<Item = LittlesLaw>) -> LittlesLaw {
         windows.into_iter().fold(LittlesLaw::default(), |sum, one| LittlesLaw {
             in_system_s: sum.in_system_s + one.in_system_s,
