@@ -1,4 +1,4 @@
-//! What one client notes down about its requests, and the rule by which a request counts.
+//! One client's record of its requests, and the rule by which a request counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -71,17 +71,17 @@ pub(super) struct Ended<'a> {
     pub deadlocks: u32,
     /// Attempts rolled back for a more important transaction. A count.
     pub preemptions: u32,
-    /// Attempts rolled back because another transaction had changed what they had read. A count.
+    /// Attempts rolled back because another transaction had changed rows that they had read. A count.
     pub conflicts: u32,
-    /// Time spent waiting for locks; `None` where the target cannot tell.
+    /// Time spent waiting for locks; `None` if the target does not report it.
     pub lock_wait: Option<Duration>,
     /// Lock requests that had to wait. A count.
     pub lock_waits: u64,
     /// Each of them; `None` where the target cannot tell them apart.
     pub each_lock_wait: Option<&'a [LockWait]>,
-    /// How old each preempted attempt was when it was told, without the taking back where that is known.
+    /// The age of each preempted attempt when the preemption was reported, without the rollback if its time is known.
     pub work_lost: &'a [Duration],
-    /// Time spent on taking back the attempts that were rolled back; `None` where the target cannot tell.
+    /// Time spent on undoing the attempts that were rolled back; `None` if the target does not report it.
     pub rollback_time: Option<Duration>,
     /// Time spent waiting for devices; `None` where the target cannot tell.
     pub io_wait: Option<Duration>,
@@ -91,7 +91,7 @@ pub(super) struct Ended<'a> {
 
 #[cfg(test)]
 impl Ended<'static> {
-    /// A first transaction of high priority that committed at its first attempt and met nobody.
+    /// A first transaction of high priority that committed at its first attempt and met no other.
     pub(super) fn undisturbed(intended: Nanos, end: Nanos) -> Self {
         Ended {
             transaction: 0,
@@ -275,15 +275,15 @@ impl Recorder {
         }
     }
 
-    /// Notes down a request that was meant to begin, and that nobody has begun.
+    /// Records a request that should have begun, and that no client began.
     pub(super) fn note_unserved(&mut self, intended: Nanos, window: &Bounds) {
         let in_flight = self.note_arrival(intended, Nanos::MAX, Nanos::MAX, window);
         self.unserved.add(in_flight);
         self.unserved_in_system += window.overlap(intended, Nanos::MAX);
     }
 
-    /// Notes down that a request was in the system from `intended` to `end`, and that a client had it from `ready` on; tells at
-    /// which ends of the window it was.
+    /// Records that a request was in the system from `intended` to `end`, and at a client from `ready` on; returns the
+    /// ends of the window at which it was in the system.
     fn note_arrival(&mut self, intended: Nanos, ready: Nanos, end: Nanos, window: &Bounds) -> InFlight {
         self.offered += u64::from(window.contains(intended));
         self.backlog += u64::from(intended < window.end && ready >= window.end);
@@ -291,7 +291,7 @@ impl Recorder {
         InFlight { begin: is_there(window.begin), end: is_there(window.end) }
     }
 
-    /// Notes down what concerns requests that ended inside the window, given up or not.
+    /// Records the figures of requests that ended inside the window, given up or not.
     fn note_counted(&mut self, request: &Ended<'_>, window: &Bounds) {
         self.ended_total += request.end - request.intended;
         let second = self.seconds.at(request.end, window);

@@ -58,7 +58,7 @@ pub(super) struct Second {
 }
 
 impl Second {
-    /// Takes in what another recorder has of this second, or what the same has of another second.
+    /// Adds another recorder's figures of this second, or the same recorder's figures of another second.
     fn add(&mut self, other: &Second) {
         self.completed += other.completed;
         self.work_done += other.work_done;
@@ -85,7 +85,7 @@ impl Seconds {
     #[inline]
     pub(super) fn credit(&mut self, work: f64, from: Nanos, to: Nanos, window: &Bounds) {
         let first = (from - window.begin) / SECOND;
-        // What ends as a second begins was done in the one before.
+        // Work that ends as a second begins belongs to the second before.
         let last = (to - window.begin).saturating_sub(1) / SECOND;
         if first >= last {
             self.number(first as usize).work_done += work;
@@ -113,13 +113,13 @@ impl Seconds {
         &mut self.0[index]
     }
 
-    /// Once a second and client, where anything happens at all; seldom does it allocate.
+    /// Runs once per second and client at most, and rarely allocates.
     #[cold]
     fn extend_to(&mut self, index: usize) {
         self.0.resize(index + 1, Second::default());
     }
 
-    /// Takes in what another recorder of the same window has.
+    /// Adds the figures of another recorder of the same window.
     pub(super) fn merge(&mut self, other: &Seconds) {
         if other.0.len() > self.0.len() {
             self.0.resize(other.0.len(), Second::default());

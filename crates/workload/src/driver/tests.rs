@@ -191,7 +191,7 @@ fn a_client_whose_requests_all_fail_ends_the_run_with_the_database_s_words() {
     assert_eq!(recorder.aborted().error, 989);
 }
 
-/// What an observer was told, in order.
+/// The calls that an observer received, in order.
 #[derive(Default)]
 struct Log {
     told: Vec<String>,
@@ -299,7 +299,7 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
             [Priority::HIGH, Priority::LOW]
         );
     }
-    // A session is told its priority when it changes, and starts with being told.
+    // A session gets its priority when it changes, and first of all.
     assert!(!database.priorities().is_empty());
 }
 

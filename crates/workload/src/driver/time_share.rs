@@ -36,14 +36,14 @@ impl TimeShare {
         [cpu_run, cpu_wait, io, io_latch, lock, client, Some(other)]
     }
 
-    /// Shares of which all but `other` are given, in the order of [`parts`](TimeShare::parts); `other` is the rest of 1.
+    /// All shares but `other`, in the order of [`parts`](TimeShare::parts); `other` is the rest of 1.
     pub fn with_rest(parts: [Option<f64>; 6]) -> Self {
         let [cpu_run, cpu_wait, io, io_latch, lock, client] = parts;
         let other = (1.0 - parts.iter().flatten().sum::<f64>()).max(0.0);
         TimeShare { cpu_run, cpu_wait, io, io_latch, lock, client, other }
     }
 
-    /// The same parts of a whole of which they were only this share: what is left is within `other`.
+    /// The same parts as shares of a larger whole, of which they made up `share`: the rest is within `other`.
     pub fn within(self, share: f64) -> Self {
         let [cpu_run, cpu_wait, io, io_latch, lock, client, _] = self.parts().map(|part| part.map(|part| part * share));
         TimeShare::with_rest([cpu_run, cpu_wait, io, io_latch, lock, client])

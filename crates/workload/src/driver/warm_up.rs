@@ -1,5 +1,5 @@
-//! How long clients run before the window opens: so long, or until their throughput is steady. That is judged of both, of a
-//! fixed length when it ends.
+//! How long clients run before the window opens: for a given time, or until their throughput is steady. Steadiness is
+//! judged in both cases, after a given time when it ends.
 //!
 //! # When throughput is steady
 //!
@@ -23,8 +23,8 @@
 //!
 //! Judging the last half, not the last seconds, makes the rule independent of how slow the approach is: over a fixed
 //! span a cache that fills for minutes looks as steady as one that is full. A throughput that approaches its end value
-//! exponentially is let through within 3 % of that value, if it is 1000 a second or more. The rule cannot know what
-//! has not begun yet: a throughput that is even for some seconds and changes later is let through before.
+//! exponentially passes within 3 % of that value, if it is at least 1000 per second. The rule cannot foresee changes: a
+//! throughput that is even for some seconds and changes later passes too early.
 
 use std::fmt;
 use std::time::Duration;
@@ -90,7 +90,8 @@ pub(super) struct Reading {
     pub completed: Vec<u64>,
 }
 
-/// Whether every workload is steady; `None` where that cannot be told of one, and none is known not to be.
+/// Whether every workload is steady; `None` if that cannot be judged for some workload, and no other is known to be
+/// unsteady.
 pub(super) fn are_steady(verdicts: &[Verdict]) -> Option<bool> {
     let is_steady = |verdict: &Verdict| match verdict {
         Verdict::Steady => Some(true),
@@ -101,10 +102,10 @@ pub(super) fn are_steady(verdicts: &[Verdict]) -> Option<bool> {
     if all.contains(&Some(false)) { Some(false) } else { all.into_iter().all(|one| one == Some(true)).then_some(true) }
 }
 
-/// Warms up from `begin`, where that is asked for until every workload is steady; returns one verdict for each workload,
-/// those of the last look.
+/// Warms up from `begin`, until every workload is steady if `warm_up` asks for that. Returns one verdict for each
+/// workload, from the last reading.
 ///
-/// `look` waits until a moment and returns what it then reads, or `None` if the run is over.
+/// `look` waits until a moment and returns a reading, or `None` if the run is over.
 pub(super) fn watch_warm_up(
     begin: Nanos,
     warm_up: WarmUp,
@@ -115,7 +116,7 @@ pub(super) fn watch_warm_up(
     let ends_early = matches!(warm_up, WarmUp::UntilSteady { .. });
     let mut steps = vec![Vec::new(); workloads];
     let mut before = Reading { at: begin, completed: vec![0; workloads] };
-    // Evenly divided, so that the last step ends with the warm-up and none is shorter than it should be.
+    // Equal lengths, so that the last step ends with the warm-up and none is too short.
     let count = (at_most.as_nanos() / STEP.as_nanos()).max(1) as Nanos;
     let length = (at_most.as_nanos() as Nanos / count).max(1);
     let end = begin + at_most.as_nanos() as Nanos;
@@ -204,8 +205,7 @@ fn judge(steps: &[WarmUpStep]) -> Verdict {
     Verdict::Steady
 }
 
-/// Completed requests in each interval of so many steps; where the lengths of intervals differ, as many as there would
-/// be in one of mean length.
+/// Completed requests in each interval of `length` steps, scaled to the mean length of the intervals.
 fn intervals(steps: &[WarmUpStep], length: usize) -> [f64; INTERVALS] {
     let mean_length = steps.iter().map(|step| step.length).sum::<f64>() / INTERVALS as f64;
     std::array::from_fn(|number| {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Judges equally long steps with so many completed requests each.
+/// Judges equally long steps with these numbers of completed requests.
 fn check(completed: &[u32], expect: Verdict) {
     let steps = completed.iter().map(|completed| WarmUpStep { completed: f64::from(*completed), length: 0.5 });
     let found = judge(&steps.collect::<Vec<_>>());
@@ -92,7 +92,7 @@ fn what_is_steady_from_the_start_takes_two_seconds() {
 
 #[test]
 fn a_slow_start_is_left_out() {
-    // A tenth of the throughput for a second, and all of it from then on.
+    // A tenth of the throughput during the first second, and all of it from then on.
     let late = |s: f64| if s < 1.0 { 1e3 * s } else { 1e3 + 1e4 * (s - 1.0) };
     assert_eq!(warm_up(MINUTES, 0.0, &[&late]), (3.0, vec![Verdict::Steady]));
 }
@@ -114,7 +114,7 @@ fn a_slow_approach_is_waited_for_however_slow_it_is() {
 #[test]
 fn the_slowest_workload_decides() {
     let (took, verdicts) = warm_up(MINUTES, 0.0, &[&|s| 1e5 * s, &|s| 8.0 * s]);
-    // 400 requests at eight a second.
+    // 400 requests at eight per second.
     assert!((50.0..52.0).contains(&took), "{took}");
     assert_eq!(verdicts, [Verdict::Steady; 2]);
 }
@@ -163,7 +163,7 @@ fn a_fixed_warm_up_lasts_and_is_judged_at_its_end() {
         (last, verdicts.expect("it ends by itself"))
     };
     let second = Duration::from_secs(1);
-    // 1000 requests a second.
+    // 1000 requests per second.
     let (ended, verdicts) = warm_up(10 * second, |at| at / 1_000_000);
     assert_eq!((ended, are_steady(&verdicts)), (10_000_000_000, Some(true)), "it does not end before");
     // Ever more of them.
