@@ -92,8 +92,8 @@ impl FileBenchmark {
         self.definition.queries.iter().map(read).collect()
     }
 
-    /// Asks the server to prepare every statement once, so that a mistake in any of them is told with its place before
-    /// anything is measured. Not where the workload makes tables of its own as it goes.
+    /// Asks the server to prepare every statement once, so that a mistake in any of them is reported with its place
+    /// before the measurement. Not done if the workload creates tables as it runs.
     fn check_statements(&self, database: &dyn Database) -> Result<(), DatabaseError> {
         let steps = || self.definition.programs.iter().flat_map(|program| &program.steps);
         let executes = || {
@@ -121,7 +121,7 @@ impl FileBenchmark {
     }
 }
 
-/// The data: of the files what they say, and the seed where the setup looks at it.
+/// Identifies the data: by the files' contents, and by the seed if the setup uses it.
 fn data(definition: &Definition, scale: f64, seed: u64) -> String {
     let hash = hash(definition.files.iter().map(|file| file.text.as_str()));
     let uses_seed = match &definition.tables {

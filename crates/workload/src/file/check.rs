@@ -1,4 +1,4 @@
-//! What a file says must hold of the data, and how answers are read.
+//! The checks that a file declares, and how answers are read.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::benchmark::CheckLine;
 use crate::database::Session;
 use crate::inquiry::line;
 
-/// Rows of an answer that are shown where they are not what they must be.
+/// How many rows of an unexpected answer are shown.
 const SHOWN_MAX: usize = 3;
 
 /// Judges every check of the file; for pgbench scripts, how many rows the tables have.

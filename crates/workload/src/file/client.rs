@@ -23,12 +23,12 @@ const PARAMETERS_ON_STACK: usize = 32;
 
 pub(super) struct FileClient {
     definition: Arc<Definition>,
-    /// What the transactions run where that is not SQL.
+    /// The native form of the transactions, on a target that does not run SQL.
     native: Option<Arc<Vec<NativeProgram>>>,
     state: State,
 }
 
-/// What changes as a client goes on, apart from what it does.
+/// The state that changes from request to request, apart from the transactions themselves.
 struct State {
     /// Sums of weights, so that a number below the last one is a transaction.
     weights: Vec<f64>,
@@ -46,7 +46,7 @@ struct State {
     /// Why the parameters of the request at hand could not be drawn.
     fault: Option<String>,
     rows: Rows,
-    /// What goes to the server as text and is none, by position; kept for its memory.
+    /// Values other than text that go to the server as text, by position; kept to reuse their memory.
     noted: Vec<String>,
     default_seed: i64,
 }
@@ -178,7 +178,7 @@ impl State {
         }
     }
 
-    /// Runs a statement with its parameters: its text, or what it is on this target at that time.
+    /// Runs a statement with its parameters: as text, or in its native form on this target at time `now_us`.
     fn execute(
         &mut self,
         execute: &Execute,
@@ -208,7 +208,7 @@ impl State {
         }
     }
 
-    /// An error that another attempt does not mend, with the statement, its parameters by the names of their slots, and its place.
+    /// Adds to an error that no retry mends the statement, its parameters by the names of their slots, and its place.
     fn told(&self, execute: &Execute, names: &[String], error: DatabaseError) -> DatabaseError {
         if error.is_retryable() || error.is_server_lost() {
             return error;

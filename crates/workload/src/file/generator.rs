@@ -14,13 +14,13 @@ use super::zipf::Zipf;
 pub(super) struct Declared {
     /// The slot that it fills.
     pub(super) slot: usize,
-    /// What it draws.
+    /// The values that it draws.
     pub(super) source: Source,
-    /// Where it stands in the file, in bytes.
+    /// Its place in the file, in bytes.
     pub(super) at: usize,
 }
 
-/// What a generator draws.
+/// The values that a generator draws.
 #[derive(Debug)]
 pub(super) enum Source {
     /// Always the same.
@@ -75,7 +75,7 @@ pub(super) enum Generator {
 }
 
 impl Declared {
-    /// What it draws at a scale: its bounds. The error says what is wrong with them.
+    /// The bounds of its values at a scale. The error describes the fault.
     pub(super) fn bounds(&self, scale: &Datum) -> Result<(i64, i64), String> {
         let number = |expression: &Expression| {
             let mut random = Pcg64::new(0, 0);
@@ -170,7 +170,7 @@ impl Generator {
             Generator::Sequence { next, step, left, .. } => {
                 *into = Datum::Int(*next);
                 *left -= 1;
-                // All numbers of the block were checked when it was made; what comes behind its end is not drawn.
+                // All numbers of the block were checked when it was made; the number after its end is never drawn.
                 *next = next.wrapping_add(*step);
             }
             Generator::Text { low, high } => {

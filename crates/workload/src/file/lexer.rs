@@ -1,7 +1,8 @@
-//! SQL text cut into tokens, far enough to know what is text, what is comment and what is code.
+//! SQL text cut into tokens, as far as needed to tell strings, comments and code apart.
 //!
-//! It follows PostgreSQL's own lexical rules: strings with doubled quotes, `E'…'` with backslashes, dollar quotes, nested
-//! comments, identifiers in quotes. It never fails: what is left open at the end of the text is one token up to there.
+//! It follows PostgreSQL's own lexical rules: strings with doubled quotes, `E'…'` with backslashes, dollar quotes,
+//! nested comments, identifiers in quotes. It never fails: a string or comment that is not closed is one token up to
+//! the end of the text.
 
 use std::ops::Range;
 
@@ -30,7 +31,7 @@ pub(super) enum TokenKind {
 /// A token and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: TokenKind,
     /// Where, in bytes.
     pub(super) span: Range<usize>,
@@ -47,8 +48,8 @@ pub(super) struct Lexer<'a> {
     at: usize,
     /// The brackets that are open, innermost last.
     brackets: Vec<u8>,
-    /// Whether the last token that is no space or comment could be the left side of an operator: a colon behind one, within
-    /// square brackets, is that of a slice.
+    /// Whether the last token other than spaces and comments could be the left side of an operator: within square
+    /// brackets, a colon after it is that of a slice.
     after_operand: bool,
 }
 
@@ -94,7 +95,7 @@ impl<'a> Lexer<'a> {
         self.brackets.clear();
     }
 
-    /// The byte so many after the present one; 0 at the end.
+    /// The byte `ahead` bytes after the current one; 0 at the end.
     fn peek(&self, ahead: usize) -> u8 {
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -282,7 +283,7 @@ mod tests {
         check("straße :größe", &[(Word, "straße"), (Parameter, ":größe")]);
     }
 
-    /// A colon within square brackets is that of a slice where it stands behind something.
+    /// A colon within square brackets is that of a slice if it follows an operand.
     #[test]
     fn slices_are_no_parameters() {
         for (text, expect) in [

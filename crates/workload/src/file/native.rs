@@ -16,27 +16,27 @@ use crate::database::{Database, DatabaseError, Refusal, Session};
 use crate::keyed::{Catalog, Filling, Program, SqlError};
 use crate::statement::{RowAccess, Rows, Statement, Value};
 
-/// The tables of a workload and what fills them.
+/// The tables of a workload and the statements that fill them.
 pub(super) struct Native {
     catalog: Catalog,
     fillings: Vec<(Filling, String)>,
 }
 
-/// A transaction's steps, each with what it runs.
+/// The steps of a transaction in native form.
 pub(super) struct NativeProgram {
     pub(super) steps: Vec<Option<NativeStep>>,
-    /// Whether its statements run without a transaction, because some read what only queries read.
+    /// Whether its statements run without a transaction, because some are queries over the copy.
     pub(super) is_queries: bool,
 }
 
-/// What a statement runs.
+/// The native form of a statement.
 #[derive(Debug)]
 pub(super) enum NativeStep {
     /// Row operations.
     Rows(Box<Program>),
     /// A query over the copy that queries read.
     Query,
-    /// It says something of its transaction that needs nothing to be done.
+    /// A statement about its transaction that requires no action.
     Nothing,
 }
 

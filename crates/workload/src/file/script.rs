@@ -69,7 +69,7 @@ pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
         files: scripts.iter().map(keep).collect(),
         tables: if facts.uses_pgbench_tables { Tables::Pgbench } else { Tables::Given },
         scale: 1.0,
-        // What pgbench's documentation and a look at a server say of its tables, indexes included.
+        // The size of pgbench's tables with indexes, from its documentation and from a server.
         mib_per_scale: if facts.uses_pgbench_tables { 15.0 } else { 0.0 },
         writes: if facts.only_queries { Writes::Nothing } else { Writes::Grows },
         slots: variables.names,
@@ -82,7 +82,7 @@ pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
     })
 }
 
-/// What is learnt of all scripts.
+/// Facts about all scripts together.
 struct Facts {
     only_queries: bool,
     uses_pgbench_tables: bool,
@@ -94,7 +94,7 @@ struct Variables {
     is_set: Vec<bool>,
     /// Where they are used, by script.
     uses: Vec<(usize, usize, Range<usize>)>,
-    /// What looks like a variable within a string, by script.
+    /// Text within strings that looks like a variable, by script.
     in_strings: Vec<(usize, String, Range<usize>)>,
 }
 
@@ -209,7 +209,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `BEGIN`, with what it says of the transaction told by a statement of its own.
+    /// `BEGIN`; the modes that it gives become a statement of their own.
     fn begin(&mut self, modes: &[&str], text: &str, span: Range<usize>) -> Result<(), Problem> {
         self.steps.push(ProgramStep::Begin);
         let modes = match modes {
@@ -282,7 +282,7 @@ impl Reader<'_> {
         slot
     }
 
-    /// An expression of a meta-command, which stands at that byte.
+    /// Reads an expression of a meta-command, which begins at byte `at`.
     fn expression(&mut self, text: &str, at: usize) -> Result<Expression, Problem> {
         let parsed = {
             let (variables, number) = (&mut *self.variables, self.number);

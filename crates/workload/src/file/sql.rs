@@ -1,15 +1,16 @@
-//! What is asked of SQL text without a server: its parameters, its statements, what they do, what their columns are called.
+//! Facts about SQL text that need no server: its parameters, its statements, their effects, and the names of their
+//! columns.
 
 use std::ops::Range;
 
 use super::lexer::{Token, TokenKind, tokens};
 
-/// A statement with its parameters as a server wants them.
+/// A statement with its parameters in the form for a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Translated {
     /// The text with `$1`, `$2`, …
     pub(super) sql: String,
-    /// The name of each parameter, and where it first stands in the text that was given.
+    /// The name of each parameter, and its first place in the original text.
     pub(super) parameters: Vec<(String, usize)>,
 }
 
@@ -44,7 +45,8 @@ pub(super) fn translate(text: &str, uses: Uses) -> Result<Translated, usize> {
     Ok(translated)
 }
 
-/// What stands in a text from a place on, told as a number of characters of its translation; `None` if that is shorter.
+/// The rest of a text from a place on, which counts the characters of the text's translation; `None` if that is
+/// shorter.
 pub(super) fn rest_at(text: &str, uses: Uses, place: usize) -> Option<&str> {
     let (mut passed, mut known) = (0, Vec::new());
     for Token { kind, span } in tokens(text) {
@@ -157,14 +159,14 @@ fn outer_words(sql: &str) -> Vec<(String, usize)> {
     words
 }
 
-/// The words with which a statement begins, in lower case: at most so many.
+/// The first `count` words of a statement, in lower case.
 pub(super) fn first_words(sql: &str, count: usize) -> Vec<String> {
     let is_word = |token: &Token| token.kind == TokenKind::Word;
     let words = tokens(sql).into_iter().filter(is_word).take(count);
     words.map(|token| sql[token.span].to_ascii_lowercase()).collect()
 }
 
-/// Whether a statement only reads, as far as its text tells: a query, or a `WITH` that changes nothing.
+/// Whether a statement only reads, judged by its text: a query, or a `WITH` that changes nothing.
 pub(super) fn is_query(sql: &str) -> bool {
     let first = first_words(sql, 1);
     let changes = |word: &str| ["insert", "update", "delete", "merge"].contains(&word);
@@ -180,18 +182,18 @@ pub(super) fn is_query(sql: &str) -> bool {
     }
 }
 
-/// What a server is asked of a statement before it is run.
+/// How a server can check a statement before it is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trial {
-    /// Whether it can prepare it.
+    /// By preparing it.
     Prepare,
-    /// Nothing: it can only be run.
+    /// Not at all: it can only be run.
     None,
-    /// Nothing of any statement: this one changes which tables there are.
+    /// Not at all, nor any other statement of the workload: this one changes which tables exist.
     NoneOfAny,
 }
 
-/// What can be asked of a statement. What is none that we know is asked about, so that a slip of the pen is found.
+/// How a statement can be checked. Unknown statements are prepared, so that misspelled ones are found.
 pub(super) fn trial(sql: &str) -> Trial {
     let first = first_words(sql, 1);
     match first.first().map(String::as_str) {
@@ -208,8 +210,8 @@ pub(super) fn trial(sql: &str) -> Trial {
     }
 }
 
-/// The names of a statement's result columns, in order, `None` for one without a name; `None` of all where they cannot be
-/// told from the text, as with `*`, or where there are none.
+/// The names of a statement's result columns, in order, `None` for one without a name; `None` if the text does not give
+/// them, as with `*`, or if there are none.
 pub(super) fn columns(sql: &str) -> Option<Vec<Option<String>>> {
     let words = outer_words(sql);
     let at = |word: &str| words.iter().position(|(known, _)| known == word);
@@ -227,7 +229,7 @@ pub(super) fn columns(sql: &str) -> Option<Vec<Option<String>>> {
     items(list).into_iter().map(column_name).collect()
 }
 
-/// What follows `DISTINCT`, `DISTINCT ON (…)` or `ALL`.
+/// The list after `DISTINCT`, `DISTINCT ON (…)` or `ALL`.
 fn without_distinct(list: &str) -> &str {
     let significant: Vec<Token> = tokens(list).into_iter().filter(is_significant).collect();
     let word = |at: usize| significant.get(at).map(|token: &Token| list[token.span.clone()].to_ascii_lowercase());

@@ -90,7 +90,7 @@ fn setup_file(source: &Source, named: &Spanned<String>) -> Result<WorkloadFile, 
     Ok(WorkloadFile { path, text })
 }
 
-/// What is known of a file while it is read.
+/// The state of a file's reader.
 struct Reader<'a> {
     source: &'a Source,
     slots: Vec<String>,
@@ -110,7 +110,7 @@ fn positive(number: &Option<Spanned<f64>>, key: &str) -> Result<Option<f64>, Pro
     Err(Problem::new(given.span(), format!("`{key}` is a number above 0; this is {number}")))
 }
 
-/// Whether a text can name something: a letter, then letters, digits and what else is allowed.
+/// Whether a text is a valid name: a letter, then letters, digits and the characters in `also`.
 fn is_name(text: &str, also: &[char]) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || also.contains(&c))

@@ -6,13 +6,13 @@ use super::functions::{extreme, hash_fnv1a, hash_murmur2, permute, random};
 use super::{Binary, Expression, Function, Unary};
 use crate::file::datum::Datum;
 
-/// What an expression can see.
+/// The state that an expression can use.
 pub(in crate::file) struct Variables<'a> {
     /// The variables, by slot.
     pub(in crate::file) slots: &'a [Datum],
     /// Where random numbers come from.
     pub(in crate::file) random: &'a mut Pcg64,
-    /// What hashes and permutations begin with where nothing else is said.
+    /// The seed of hashes and permutations that are given none.
     pub(in crate::file) default_seed: i64,
 }
 

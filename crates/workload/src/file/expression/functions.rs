@@ -156,7 +156,7 @@ pub(super) fn hash_murmur2(value: i64, seed: u64) -> i64 {
     const ROTATION: u32 = 47;
     let mixed = (value as u64).wrapping_mul(MULTIPLIER);
     let mixed = (mixed ^ (mixed >> ROTATION)).wrapping_mul(MULTIPLIER);
-    // The length of what is hashed, 8 bytes, goes into the beginning.
+    // The length of the hashed value, 8 bytes, goes into the initial state.
     let hash = ((seed ^ MULTIPLIER.wrapping_mul(8)) ^ mixed).wrapping_mul(MULTIPLIER);
     let hash = (hash ^ (hash >> ROTATION)).wrapping_mul(MULTIPLIER);
     (hash ^ (hash >> ROTATION)) as i64

@@ -70,7 +70,7 @@ impl Flow {
     }
 }
 
-/// Makes a jump lead to what comes next.
+/// Makes a jump lead to the next step to be added.
 fn land(steps: &mut [ProgramStep], jump: usize) {
     let next = steps.len();
     match &mut steps[jump] {

@@ -1,4 +1,4 @@
-//! SQL text as it is typed, and what is found in it.
+//! SQL text as users type it, and the facts found in it.
 
 use proptest::prelude::*;
 

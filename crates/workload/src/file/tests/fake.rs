@@ -1,4 +1,4 @@
-//! A server that writes down what it is told, and answers as a test says.
+//! A server that records the statements it receives, and answers as a test prescribes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -31,7 +31,6 @@ struct State {
 #[derive(Clone, Default)]
 pub(super) struct Server(Arc<Mutex<State>>);
 
-/// Loads a benchmark, whoever makes its tables.
 pub(super) fn load(benchmark: &dyn Benchmark, database: &dyn Database) -> Result<(), LoadError> {
     benchmark.load(database, &LoadProgress { report: &|_, _, _| {}, stop: &AtomicBool::new(false) })
 }
@@ -70,7 +69,7 @@ impl Server {
         benchmark.prepare(self).unwrap_err().to_string()
     }
 
-    /// Everything it was told since it was last asked.
+    /// Takes the statements that were received since the last call.
     pub(super) fn said(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().said)
     }

@@ -162,7 +162,7 @@ impl Reader<'_> {
     }
 }
 
-/// The one key that says what is drawn.
+/// The one key that selects the kind of generator.
 fn kind(typed: &TypedGenerator) -> Result<&'static str, String> {
     let TypedGenerator { uniform, zipf, one_of, query, sequence, text, constant, result, .. } = typed;
     let kinds = [
