@@ -18,7 +18,7 @@ pub const INSTANCE: &str = "instance";
 /// Names of instances are at most this long, so that names of schemas stay within PostgreSQL's 63 bytes.
 const NAME_LENGTH_MAX: usize = 20;
 
-/// What is wrong with the name of an instance; `None` if nothing is.
+/// The fault in the name of an instance; `None` if it is valid.
 pub fn fault(name: &str) -> Option<String> {
     let is_good = (1..=NAME_LENGTH_MAX).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');

@@ -1,11 +1,11 @@
 //! The reference implementation of [`Database`]: one transaction at a time under a mutex, BTreeMap indexes, undo by
 //! before-images.
 //!
-//! It is made for tests. Because nothing is concurrent and nothing is clever, what it holds after a sequence of
-//! transactions is what every serializable database must hold after the same sequence. It is also stricter than a real
-//! one: a native statement that writes a row it has not declared, changes a column of an index, or stores a value that
-//! its column does not allow, fails here. It answers no SQL: [`Session::query`] is unsupported, and tests look at rows
-//! with [`MemoryDatabase::scan`].
+//! It is made for tests. Because it runs transactions one by one and without optimisations, every serializable database
+//! must hold the same data after the same sequence of transactions. It is also stricter than a real one: a native
+//! statement that writes a row it has not declared, changes a column of an index, or stores a value that its column
+//! does not allow, fails here. It answers no SQL: [`Session::query`] is unsupported, and tests look at rows with
+//! [`MemoryDatabase::scan`].
 
 mod store;
 mod transaction;

@@ -4,8 +4,8 @@
 //! a number of rows that are drawn uniformly, with replacement, and touched in the order drawn. Clients that update
 //! several rows each can therefore deadlock, and the fewer rows the table has the more often.
 //!
-//! In reading order: `schema` is the table in its two types, `data` says what is in it, `client` draws and runs
-//! transactions, `check` says whether keys and values are what they must be, `query` are queries over the same table.
+//! In reading order: `schema` is the table in its two types, `data` makes its rows, `client` draws and runs
+//! transactions, `check` tests whether keys and values are correct, `query` are queries over the same table.
 
 mod check;
 mod client;

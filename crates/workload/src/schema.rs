@@ -67,13 +67,13 @@ pub enum Storage {
 pub struct Column {
     /// Its SQL name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnKind,
     /// Whether it may be null.
     pub nullable: bool,
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
     /// A 32-bit integer.
@@ -88,7 +88,7 @@ pub enum ColumnKind {
         /// Digits after the point.
         scale: i8,
     },
-    /// Text of at most so many bytes.
+    /// Text of at most this many bytes.
     Text(usize),
     /// Days since 1970-01-01.
     Date,

@@ -259,8 +259,8 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// Row operations within the session's current transaction. Keys are the values of the index columns in order; a range
-/// is given by its inclusive ends, either of which may be a prefix and then means every key that begins with it.
+/// Row operations within the session's current transaction. Keys are the values of the index columns in order. A range
+/// is given by its inclusive ends; either end may be a prefix, which includes every key that begins with it.
 pub trait RowAccess {
     /// The row with that whole primary key, locked as intended; locks the gap where there is none.
     fn find(&mut self, index: Index, key: &[Value<'_>], intent: Intent) -> Result<Option<RowRef>, DatabaseError>;

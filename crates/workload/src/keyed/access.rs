@@ -8,20 +8,21 @@ use super::expression::{Comparison, Expression, first_given};
 use super::scalar::Type;
 use crate::schema::{ColumnId, ColumnKind, DeclaredTable, Index};
 
-/// Rows of a table, and which of them are meant.
+/// The rows of a table that a statement works on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Source {
     pub(super) access: Access,
-    /// What else must hold of a row that was found.
+    /// Further conditions on each row found.
     pub(super) filter: Vec<Expression>,
-    /// Whether they are wanted from the last one on.
+    /// Whether they are read from the last one backwards.
     pub(super) is_descending: bool,
 }
 
 /// A way to rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Access {
-    /// The one row with that primary key. If that is nothing but parameters, [the first](super::expression::first_given) is known.
+    /// The one row with that primary key. If the key consists of parameters only, [the
+    /// first](super::expression::first_given) is known.
     Row { index: Index, key: Vec<Part>, first_given: Option<usize> },
     /// Those whose keys begin with `equal`, and whose next column lies between the bounds.
     Range { index: Index, equal: Vec<Part>, low: Option<Bound>, high: Option<Bound> },
@@ -41,16 +42,16 @@ pub(super) struct Bound {
     pub(super) is_inclusive: bool,
 }
 
-/// The order that a statement wants its rows in.
+/// The order in which a statement requires its rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted<'a> {
     /// The columns of ORDER BY, and whether each is descending.
     pub(super) order: &'a [(ColumnId, bool)],
-    /// Whether only some of the rows are wanted, so that the whole index may be the range.
+    /// Whether the number of rows is limited, so that the whole index may be the range.
     pub(super) is_limited: bool,
 }
 
-/// A condition on a column of which an index can make use, by its position among all conditions.
+/// A condition on a column that an index can use, by its position among all conditions.
 #[derive(Debug, Clone, Copy)]
 struct Usable<'a> {
     position: usize,
@@ -100,7 +101,7 @@ impl Candidate<'_> {
     }
 }
 
-/// Chooses an access for the rows of which all conditions hold. `at` is where the statement can be said to want them.
+/// Chooses an access for the rows that satisfy all conditions. `at` is the place for errors about the choice.
 pub(super) fn choose(
     table: &DeclaredTable,
     number: usize,
@@ -144,7 +145,8 @@ pub(super) fn choose(
         let bound = |usable: &Option<Usable<'_>>| usable.as_ref().map(Usable::bound);
         Access::Range { index, equal: key, low: bound(&best.low), high: bound(&best.high) }
     };
-    // Of texts the bounds of a range are not exact: what is excluded, or too long for the column, is left to the filter.
+    // A range's bounds on texts are not exact: the filter excludes the bound itself, and handles texts too long for the
+    // column.
     let is_exact = |usable: &&Usable<'_>| !matches!(usable.kind, ColumnKind::Text(_));
     let bounds = best.low.iter().chain(&best.high).filter(is_exact);
     let used: Vec<usize> = best.equal.iter().chain(bounds).map(|usable| usable.position).collect();
@@ -156,7 +158,7 @@ pub(super) fn choose(
     Ok(Source { access, filter: conditions, is_descending })
 }
 
-/// The conditions of which all must hold.
+/// Splits a condition into the parts that must all hold.
 fn split(condition: Expression, into: &mut Vec<Expression>) {
     match condition {
         Expression::And(sides) => (*sides).into_iter().for_each(|side| split(side, into)),

@@ -16,16 +16,16 @@ use super::numeric::Numeric;
 use super::scalar::{Scalar, Type};
 use crate::schema::{ColumnKind, DeclaredColumn, DeclaredTable};
 
-/// What names can mean.
+/// The meaning of names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scope<'s> {
     /// The table whose columns can be used, and the name that it goes by.
     pub(super) table: Option<(&'s DeclaredTable, String)>,
-    /// The name that stands for the first parameter, and its type.
+    /// The name of the first parameter, and its type.
     pub(super) series: Option<(String, Type)>,
 }
 
-/// An expression with its type, if it has one yet, and where it stands.
+/// An expression with its type, if it has one yet, and its place.
 #[derive(Debug, Clone)]
 pub(super) struct Typed {
     pub(super) expression: Expression,
@@ -352,7 +352,7 @@ impl<'s> Analysis<'s> {
         Ok(Typed { expression: Expression::Case { branches, otherwise }, kind: Some(kind), at })
     }
 
-    /// Several expressions of which one becomes the value.
+    /// Gives several expressions, of which one becomes the value, a common type.
     pub(super) fn of_one_type(&mut self, all: Vec<Typed>, at: Location) -> Result<(Vec<Expression>, Type), SqlError> {
         let mut kinds = all.iter().filter_map(|typed| typed.kind);
         let first = kinds.next().unwrap_or(Type::Text);

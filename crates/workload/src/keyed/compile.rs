@@ -424,7 +424,7 @@ fn aggregate(
     Ok(Action::Aggregate { source, aggregates, output })
 }
 
-/// The positions of columns that are named; of all if none is.
+/// The positions of the named columns, or of all columns if none are named.
 fn named_columns(table: &DeclaredTable, names: &[ObjectName]) -> Result<Vec<usize>, SqlError> {
     if names.is_empty() {
         return Ok((0..table.columns.len()).collect());

@@ -1,4 +1,4 @@
-//! Expressions whose types are known, and what they are for a row.
+//! Expressions whose types are known, and their values for a row.
 
 use std::cmp::Ordering;
 
@@ -313,7 +313,7 @@ impl Expression {
     }
 }
 
-/// What is wrong with a parameter.
+/// The error about a parameter.
 pub(super) fn parameter(at: usize, why: &str) -> String {
     format!("parameter ${}: {why}", at + 1)
 }
@@ -389,7 +389,7 @@ pub(super) fn fit(scalar: Scalar<'_>, precision: u8, scale: u8) -> Result<Scalar
 }
 
 impl Arithmetic {
-    /// What comes of two values that are not null.
+    /// Computes the result for two values that are not null.
     pub(super) fn apply(self, a: &Scalar<'_>, b: &Scalar<'_>, result: Type) -> Result<Scalar<'static>, String> {
         if let (Scalar::Int(a), Scalar::Int(b)) = (a, b)
             && result.is_whole()

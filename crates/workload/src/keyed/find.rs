@@ -223,7 +223,7 @@ fn edge<'a>(bound: Option<&'a Bound>, is_low: bool, input: &Input<'a>) -> Result
                 _ => Edge::Nothing,
             }
         }
-        // The filter sees to what is excluded. A text that is too long lies between two that are not.
+        // The filter excludes the bound itself. A text that is too long lies between two shorter ones.
         (Kept::Text(text), ColumnKind::Text(bytes_max)) if text.len() > bytes_max => match is_low {
             true => {
                 let end = (0..=bytes_max).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();

@@ -21,7 +21,7 @@ pub(crate) struct Numeric {
     places: u8,
 }
 
-/// What is said of a number that does not fit.
+/// The error for a number that does not fit.
 pub(super) const TOO_LARGE: &str =
     "a numeric has at most 19 digits before the point and 18 behind it here; a server has more";
 

@@ -20,7 +20,7 @@ pub struct Program {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
-    /// A row of what is computed from nothing but parameters.
+    /// A row computed from parameters only.
     Compute {
         output: Vec<Expression>,
     },
@@ -30,7 +30,7 @@ pub(super) enum Action {
         limit: Option<Expression>,
         output: Vec<Expression>,
     },
-    /// One row of what is computed from all rows.
+    /// One row computed from all rows.
     Aggregate {
         source: Source,
         aggregates: Vec<Aggregate>,
@@ -46,7 +46,7 @@ pub(super) enum Action {
     Insert {
         table: TableId,
         columns: Vec<DeclaredColumn>,
-        /// Values, and [the first parameter](super::expression::first_given) if they are nothing but parameters.
+        /// Values, and [the first parameter](super::expression::first_given) if they are parameters only.
         rows: Vec<(Option<usize>, Vec<Expression>)>,
         returning: Vec<Expression>,
     },
@@ -246,7 +246,7 @@ fn stored<'a>(
 }
 
 impl Aggregate {
-    /// What it is of no rows.
+    /// Its value over no rows.
     fn of_none(&self) -> Scalar<'static> {
         if self.function == AggregateFunction::Count { Scalar::Int(0) } else { Scalar::Null }
     }

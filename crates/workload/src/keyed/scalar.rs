@@ -212,7 +212,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// The same, independent of what it was made of.
+    /// A copy that borrows nothing.
     pub(super) fn into_owned(self) -> Scalar<'static> {
         match self {
             Scalar::Null => Scalar::Null,

@@ -1,4 +1,4 @@
-//! Programs against a plain model of what statements mean, and what is refused.
+//! Programs compared with a plain model of the statements' meaning, and the statements that are refused.
 
 mod locks;
 mod model;
@@ -63,7 +63,7 @@ pub(crate) fn beyond(
     statements.filter(|statement| is_beyond(statement.sql)).map(|statement| statement.name).collect()
 }
 
-/// A session on empty tables, which compiles what it is to run.
+/// A session on empty tables, which compiles each statement that it runs.
 struct Sql(Box<dyn Session>);
 
 impl Sql {

@@ -39,9 +39,9 @@ pub enum BenchmarkError {
         name: &'static str,
         /// The scale given.
         scale: f64,
-        /// What it can be.
+        /// The possible scales.
         possible: Possible,
-        /// What the scale counts.
+        /// The unit of the scale.
         unit: &'static str,
     },
     /// The benchmark has no such parameter.
@@ -67,7 +67,7 @@ pub enum BenchmarkError {
         given: String,
         /// The nearest word that is possible, where words are and one is near.
         nearest: Option<&'static str>,
-        /// What it can be.
+        /// The possible values.
         possible: Possible,
     },
     /// The file of a workload cannot be used.

@@ -1,4 +1,4 @@
-//! Transactions on the reference database, and the check on what they leave.
+//! Transactions on the reference database, and the check of the resulting data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -134,8 +134,8 @@ fn the_estimate_of_the_column_copy_matches_what_is_loaded() {
     assert!(benchmark.estimated_bytes() as f64 > 2.0 * estimated, "rows and index come on top");
 }
 
-/// What the check says of a bank with a history of so many rows, where each query that is not a count of rows is answered
-/// as given.
+/// The lines of the check for a bank with `history` rows of history, where each query that does not count rows gets the
+/// given answer.
 fn judged(
     history: usize,
     completed: u64,

@@ -1,4 +1,4 @@
-//! Checks what must hold of the data, in SQL that PostgreSQL and DataFusion read alike.
+//! Checks invariants of the data, in SQL that PostgreSQL and DataFusion read alike.
 
 mod consistency;
 mod population;

@@ -11,10 +11,10 @@ use crate::database::{DatabaseError, Session};
 use crate::schema::{ColumnId, TableId};
 use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value, insert};
 
-/// C_DATA holds so many characters; what is pushed beyond is lost.
+/// The length of C_DATA in characters; text beyond it is cut off.
 const CUSTOMER_DATA_MAX: usize = 500;
 
-/// The terminal shows so many characters of C_DATA.
+/// The number of characters of C_DATA that the terminal shows.
 const CUSTOMER_DATA_SHOWN: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

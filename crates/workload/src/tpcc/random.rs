@@ -7,8 +7,8 @@ use crate::random::{mix, uniform};
 
 /// A seeded source of TPC-C's random input.
 ///
-/// Each is made for one purpose (a table's part, a client), so what it gives depends neither on the order in which
-/// parts are made nor on the threads that make them.
+/// Each is made for one purpose (a table's part, a client), so its values depend neither on the order in which parts
+/// are made nor on the threads that make them.
 #[derive(Debug)]
 pub(crate) struct Random {
     generator: Pcg64,

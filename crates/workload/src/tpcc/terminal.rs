@@ -32,8 +32,8 @@ impl Terminal {
         }
     }
 
-    /// The time that rows are stamped with: a clock that moves 10 ms with each request, whatever the speed of the
-    /// database, so that equal seeds stamp equal times.
+    /// The time that rows are stamped with: a clock that moves 10 ms with each request, at any speed of the database,
+    /// so that equal seeds stamp equal times.
     pub(super) fn now(&mut self) -> i64 {
         self.clock_us += 10_000;
         self.clock_us

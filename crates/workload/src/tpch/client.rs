@@ -16,7 +16,7 @@ pub(crate) struct Rounds {
     random: Pcg64,
     /// The queries of a round, as positions.
     chosen: Arc<[usize]>,
-    /// What is left of this round, last first.
+    /// The rest of this round, last first.
     left: Vec<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! The 22 queries: their texts, their parameters, and what is known of their answers.
+//! The 22 queries: their texts, their parameters, and known facts about their answers.
 //!
 //! The texts lie beside this file, one to a `.sql` file, with named placeholders in braces. They are those of TPC-H 2.4,
 //! in a form that PostgreSQL and DataFusion read alike. They differ from it in three ways: query 15 has a common table
@@ -34,8 +34,7 @@ pub struct QuerySpec {
 impl QuerySpec {
     /// The query's text with those parameters.
     ///
-    /// The fraction of query 11 is no parameter to draw but follows from the scale (TPC-H 2.4.11.3), so it is filled in
-    /// here for whoever asks.
+    /// The fraction of query 11 is not drawn but follows from the scale (TPC-H 2.4.11.3), so it is filled in here.
     pub fn sql<'a>(&self, parameters: impl IntoIterator<Item = (&'static str, &'a str)>, scale: f64) -> String {
         let mut sql = self.template.replace("{fraction}", &fraction(scale));
         for (name, value) in parameters {

@@ -1,7 +1,7 @@
-//! Shopping Cart (TPC-W 2.4): puts an item into the cart, or changes quantities, and shows what is in it.
+//! Shopping Cart (TPC-W 2.4): puts an item into the cart, or changes quantities, and shows the cart.
 //!
-//! Only its own user's client touches a cart. A line holds at most ten of an item: then what an order takes can always be
-//! refilled by the 21 that the specification sends for.
+//! Only its own user's client touches a cart. A line holds at most ten of an item, so that the 21 which the
+//! specification orders always make up for the quantity sold.
 
 use super::browse::promotions;
 use super::numbers::Numbered;

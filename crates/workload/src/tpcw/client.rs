@@ -28,7 +28,7 @@ use crate::statement::Rows;
 /// The purpose of a client's random numbers; those of the tables are below it.
 const CLIENT: u64 = 100;
 
-/// Of a hundred visits, in so many the customer is known from the start (TPC-W 2.1, 5.3).
+/// The percentage of visits whose customer is known from the start (TPC-W 2.1, 5.3).
 pub(super) const KNOWN_PERCENT: i64 = 80;
 
 /// How many interactions a visit has on average: 15 minutes with 7 s of thinking before each (TPC-W 5.3).
@@ -229,7 +229,7 @@ impl Client for TpcwClient {
         let after = run(request, self.visit, &mut shop)?;
         shop.session.commit()?;
         match request {
-            // What it has found are the rows of the last statement.
+            // The rows of the last statement are the search's result.
             Request::SearchResults { .. } => self.audit.search(!self.rows.is_empty()),
             Request::BuyRequest(_) => self.audit.buy_request(self.visit.customer.is_none()),
             _ => {}

@@ -12,8 +12,8 @@ use crate::database::DatabaseError;
 use crate::keyed;
 use crate::statement::{Intent, RowAccess, RowRef, Statement, Value};
 
-/// The form that asks a user to sign in or to register; it shows the name of one who is known. So does the form that asks for the
-/// user whose order is to be shown.
+/// The form that asks a user to sign in or to register; it shows the name of a known customer. The form that asks for
+/// the user whose order is to be shown does the same.
 pub(super) fn registration_form(shop: &mut Shop<'_>, customer: Option<i64>) -> Result<(), DatabaseError> {
     if let Some(customer) = customer {
         shop.execute_one(&READ_USER_NAME, &[Value::Int(customer)])?;
@@ -89,7 +89,7 @@ fn register(shop: &mut Shop<'_>, seed: u64) -> Result<i64, DatabaseError> {
     Ok(customer.int())
 }
 
-/// The number of an address that is drawn; it is entered unless it is there.
+/// Draws an address and returns its number; the address is entered unless it exists.
 pub(super) fn enter_address(shop: &mut Shop<'_>, random: &mut Random) -> Result<i64, DatabaseError> {
     let lengths = [(15, 40), (15, 40), (4, 30), (2, 20), (5, 10)];
     let texts = lengths.map(|(shortest, longest)| random.text(shortest, longest).to_owned());

@@ -1,4 +1,4 @@
-//! Buy Confirm (TPC-W 2.7): makes an order of what is in the cart, pays it by credit card and takes it from the stock.
+//! Buy Confirm (TPC-W 2.7): makes an order of the cart, pays it by credit card and takes the items from the stock.
 
 use super::cart::{self, READ_CART_TO_BUY};
 use super::customer::enter_address;
@@ -12,7 +12,7 @@ use crate::database::DatabaseError;
 use crate::keyed;
 use crate::statement::{Intent, Statement, Value, insert};
 
-/// Of a hundred orders, so many are sent to another address than the customer's (TPC-W 2.7.2).
+/// The percentage of orders sent to another address than the customer's (TPC-W 2.7.2).
 const ELSEWHERE_PERCENT: i64 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use rand_pcg::rand_core::Rng;
 
 use crate::random::{mix, uniform};
 
-/// A seeded source. Each is made for one purpose, a row or a client, so what it gives does not depend on the order in which
+/// A seeded source. Each is made for one purpose, a row or a client, so its values do not depend on the order in which
 /// rows are made.
 #[derive(Debug)]
 pub(super) struct Random {
@@ -70,7 +70,7 @@ impl Random {
     }
 }
 
-/// The syllables of a number's digits, filled up on the left to so many (TPC-W 4.6.2.10): two letters each.
+/// The syllables of a number's digits, padded on the left to `digits` digits (TPC-W 4.6.2.10): two letters each.
 pub(super) fn syllables(number: i64, digits: usize) -> String {
     const SYLLABLES: [&str; 10] = ["BA", "OG", "AL", "RI", "RE", "SE", "AT", "UL", "IN", "NG"];
     format!("{number:0digits$}").bytes().map(|digit| SYLLABLES[usize::from(digit - b'0')]).collect()

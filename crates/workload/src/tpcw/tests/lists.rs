@@ -16,7 +16,7 @@ fn ids(session: &mut dyn Session, name: &str, parameters: &[Value<'_>]) -> Vec<i
     (0..rows.len()).map(|row| rows.int(row, 0)).collect()
 }
 
-/// The numbers of at most so many items that come first.
+/// The numbers of the first items, at most `count`.
 fn first<Key: Ord>(items: impl Iterator<Item = (Key, i64)>, count: usize) -> Vec<i64> {
     let mut items: Vec<_> = items.collect();
     items.sort();
