@@ -214,7 +214,7 @@ fn main() {
         warmup: WarmUp::For(Duration::from_secs_f64(seconds / 4.0)),
         measure: Duration::from_secs_f64(seconds),
     };
-    // Clients count what they do in their benchmark value; a value each keeps the sides apart there too.
+    // Clients count their work in their benchmark value; separate values keep the counts of the two sides apart.
     let [engine_tpcc, bare_tpcc] = [2, 2].map(|warehouses| Tpcc::new(warehouses, 7));
     let engine = loaded(&engine_tpcc);
     let bare_tables = loaded(&bare_tpcc);

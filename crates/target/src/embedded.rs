@@ -118,10 +118,10 @@ pub enum OpenError {
     /// The folder of its columns.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Its log, or what its data folder holds.
+    /// Its log, or the contents of its data folder.
     #[error(transparent)]
     Engine(#[from] plimsoll_engine::OpenError),
-    /// This machine does not have what the options ask for.
+    /// This machine lacks something that the options require.
     #[error("{0}")]
     Lacking(String),
 }
@@ -133,14 +133,14 @@ pub struct Embedded {
     /// The options as they are now.
     options: RwLock<EmbeddedOptions>,
     queries: RwLock<QueryEngines>,
-    /// What binds threads of queries to their cache class; `None` if they have none.
+    /// The binding of query threads to their cache class; `None` if they have none.
     cache: RwLock<Option<Arc<CacheBinding>>>,
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
     schemas: RwLock<HashMap<String, Arc<TableSet>>>,
     /// The tables of schemas that list none themselves.
     declared: RwLock<HashMap<String, Vec<DeclaredTable>>>,
-    /// Whether threads were ever placed: then they are at every session.
+    /// Whether threads were ever placed: every session then places its own.
     is_placed: AtomicBool,
 }
 
@@ -154,7 +154,7 @@ impl Embedded {
         let queries = RwLock::new(QueryEngines::start(&options, cache.as_ref())?);
         let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
         let engine = Engine::open(options.engine.clone(), &options.log)?;
-        // Where loading was interrupted, tables are left that nobody knows of.
+        // An interrupted load leaves tables that belong to no set.
         if engine.is_durable() {
             engine.drop_tables_outside_sets();
         }
@@ -164,22 +164,22 @@ impl Embedded {
         Ok(Embedded { engine, options, queries, cache, column_folder, schemas, declared, is_placed })
     }
 
-    /// What became of the jobs of queries since the last change of an option; `None` without `cache_classes`.
+    /// The figures of queries' jobs since the last change of an option; `None` without `cache_classes`.
     pub fn cache_jobs(&self) -> Option<JobFigures> {
         self.queries.read().common.jobs()
     }
 
-    /// What the log has done so far; `None` without a log.
+    /// The work of the log so far; `None` without a log.
     pub fn log_statistics(&self) -> Option<LogStatistics> {
         self.engine.log_statistics()
     }
 
-    /// What was recovered when it was opened; `None` without a data folder.
+    /// The result of recovery when it was opened; `None` without a data folder.
     pub fn recovery(&self) -> Option<&RecoveryReport> {
         self.engine.recovery()
     }
 
-    /// The tables of a schema, for whoever wants to look beneath.
+    /// The tables of a schema, for direct access to the engine.
     pub fn tables(&self, schema: &Schema) -> Result<Arc<TableSet>, DatabaseError> {
         if let Some(set) = self.schemas.read().get(&*schema.name) {
             return Ok(Arc::clone(set));
@@ -251,7 +251,7 @@ impl Database for Embedded {
         if let Some(cache) = &*self.cache.read() {
             cache.follow();
         }
-        // Relaxed: what is placed is read under the lock of the options.
+        // Relaxed: the placement is read under the lock of the options.
         let placement = self.is_placed.load(Ordering::Relaxed).then(|| self.options.read().placement.clone());
         if let Some(placement) = &placement {
             placement.place_workers(&queries, self.schemas.read().values())?;

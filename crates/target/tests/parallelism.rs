@@ -1,4 +1,4 @@
-//! Degrees of parallelism as options of the embedded engine: what they do, and what is said when they are wrong.
+//! Degrees of parallelism as options of the embedded engine: their effects, and the errors for wrong values.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,7 +1,7 @@
-//! A TPC-C run on a database with a data folder is killed, and the database opened again: the consistency conditions hold,
-//! queries see the recovered rows, and the next run goes on from there.
+//! A TPC-C run on a database with a data folder is killed, and the database opened again: the consistency conditions
+//! hold, queries see the recovered rows, and the next run continues from there.
 //!
-//! The child is this very test binary, run again on the same folder.
+//! The child is this test binary, run again on the same folder.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -71,7 +71,7 @@ fn count(database: &Embedded, tpcc: &Tpcc, table: &str) -> u64 {
     answer.batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }
 
-/// Loads what is not there and runs until it is killed.
+/// Loads missing tables and runs until it is killed.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -97,7 +97,7 @@ fn run_and_kill(folder: &Path, life: Duration) {
         child.kill().unwrap();
     }
     assert_eq!(is_running, Ok(true), "the child hangs, or ended by itself");
-    // Killed at one moment or another; what must have happened before has.
+    // The kill comes at an arbitrary moment; the required work has been done before.
     thread::sleep(life);
     assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
     child.kill().unwrap();
@@ -137,7 +137,7 @@ fn the_conditions_of_tpcc_hold_after_a_kill_and_the_next_run_goes_on() {
     assert!(database.tables(tpcc.schema()).is_err());
     load(&tpcc, &database);
     assert_eq!(count(&database, &tpcc, "orders"), 30_000);
-    // Tables that are kept as columns only go with the process, and are not in the way.
+    // Tables that are kept only as columns do not outlive the process, and do not prevent the next opening.
     database.create(&TPCH).unwrap();
     database.finish_load(&TPCH).unwrap();
     drop(database);
@@ -157,7 +157,7 @@ fn run_until(tpcc: &Tpcc, database: &Embedded, is_expected: impl Fn(&[String]) -
     }
 }
 
-/// Transactions go on meanwhile, so that without a warning nobody would notice until the disk is full.
+/// Transactions continue, so that without a warning the failure would go unnoticed until the disk is full.
 #[test]
 fn a_checkpoint_that_fails_is_warned_of_until_one_succeeds() {
     let parent = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recovery-warned-{}", std::process::id()));

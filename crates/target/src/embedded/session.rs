@@ -12,21 +12,21 @@ use super::access::{Access, database_error};
 use super::engines::QueryEngines;
 use super::placement::{Placement, Role};
 
-/// A connection, the tables of a schema, and what runs queries on them.
+/// A connection, the tables of a schema, and the engines that run queries on them.
 pub(super) struct EmbeddedSession {
     connection: Connection,
     tables: Arc<TableSet>,
     table_numbers: Vec<Option<u32>>,
     queries: QueryEngines,
     priority: Priority,
-    /// How often the present work was rolled back before: grows with each failed attempt, until one commits.
+    /// How often the current work was rolled back: grows with each failed attempt, until one commits.
     rollbacks: u32,
     range: Vec<u64>,
     /// Where the client's thread runs, if threads are placed.
     placement: Option<Placement>,
-    /// What that thread was placed for.
+    /// The role for which that thread was placed.
     role: Option<Role>,
-    /// Lock waits on their way from the engine to whoever asks, kept for its memory.
+    /// Buffer for lock waits between the engine and the caller, kept to reuse its memory.
     waits: Vec<plimsoll_engine::LockWait>,
 }
 
