@@ -1,4 +1,4 @@
-//! What a benchmark must provide to be loaded, driven and checked.
+//! The trait of benchmarks, by which they are loaded, driven and checked.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use crate::file::WorkloadFile;
 use crate::schema::Schema;
 
 /// A benchmark at a scale. One value serves loading, running and checking, so that constants which must agree between
-/// them (NURand's C, for one) are drawn once, from the seed it was made with.
+/// them, such as NURand's C, are drawn once, from the seed it was made with.
 pub trait Benchmark: Send + Sync {
     /// Its name on the command line: `tpcc`, `tpch`. By default that of its schema.
     fn name(&self) -> &str {
@@ -67,8 +67,8 @@ pub trait Benchmark: Send + Sync {
     /// follow from the seed that the benchmark was made with, so that the input can change while the data stay.
     fn client(&self, number: usize, seed: u64) -> Box<dyn Client>;
 
-    /// Queries whose plans tell settings of a database apart, with their names: one that runs at other settings by another
-    /// plan has another reason to be faster or slower. None unless the benchmark has some.
+    /// Queries whose plans distinguish settings of a database, with their names: if a query has another plan at another
+    /// setting, that is another reason for a different speed. None by default.
     fn queries(&self) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -82,12 +82,12 @@ pub trait Benchmark: Send + Sync {
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError>;
 }
 
-/// What a run does to the data that was loaded, the least change first.
+/// The effect of a run on the loaded data, the least change first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Writes {
     /// Nothing: any number of runs find the same data.
     Nothing,
-    /// It changes values only: data keep their size and distribution, so runs can be compared without loading anew.
+    /// It changes only values: data keep their size and distribution, so runs can be compared without reloading.
     InPlace,
     /// It adds or removes rows: a later run finds other data than an earlier one.
     Grows,
@@ -97,7 +97,7 @@ impl Writes {
     /// Each of them.
     pub const ALL: [Writes; 3] = [Writes::Nothing, Writes::InPlace, Writes::Grows];
 
-    /// A word for it.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Writes::Nothing => "nothing",
@@ -109,7 +109,7 @@ impl Writes {
 
 /// One simulated user: draws a request, then runs it, perhaps several times.
 pub trait Client: Send {
-    /// Draws the next request with all of its input, and says which of [`Benchmark::transactions`] it is.
+    /// Draws the next request with all of its input, and returns its position in [`Benchmark::transactions`].
     fn draw(&mut self) -> usize;
 
     /// Runs the request drawn last, from `begin` to `commit`. Called again with the same input after a retryable error.
@@ -136,7 +136,7 @@ pub struct CheckLine {
     pub found: String,
 }
 
-/// Where loading says how far it is and learns whether to stop.
+/// Reports the progress of loading, and signals it to stop.
 pub struct LoadProgress<'a> {
     /// Called with the rows loaded so far, the rows expected in all, and the table at hand.
     pub report: &'a (dyn Fn(u64, u64, &str) + Sync),
@@ -161,7 +161,7 @@ impl fmt::Debug for LoadProgress<'_> {
     }
 }
 
-/// Replaces what a database holds in a benchmark's tables by its data, and keeps with it which data that is.
+/// Replaces the data in a benchmark's tables by the benchmark's own, and records which data these are.
 pub fn load_anew(
     benchmark: &dyn Benchmark,
     database: &dyn Database,

@@ -58,7 +58,7 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// What clients run.
+/// The side of the mix that clients run.
 #[derive(Debug, Clone)]
 enum Mix {
     /// Queries, as positions in [`QUERIES`].

@@ -61,8 +61,9 @@ pub trait Database: Send + Sync {
         }
     }
 
-    /// Makes every change committed so far visible to [`Session::query`], also of a [`query_session`](Database::query_session). A
-    /// server's queries always see them; a standby's do once it has replayed them.
+    /// Makes every change committed so far visible to [`Session::query`], also of a
+    /// [`query_session`](Database::query_session). On a server, queries always see them; on a standby, they do once it
+    /// has replayed them.
     fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError>;
 
     /// The kernel's ids of the threads of this process that run queries on behalf of sessions; none for a server.
@@ -200,7 +201,7 @@ pub struct Footprint {
 pub enum OptionChange {
     /// Everything that begins from now on has the new value.
     Applied,
-    /// Nothing has changed: the database has to be opened anew with the new value.
+    /// Nothing has changed: the database has to be reopened with the new value.
     NeedsReopening,
 }
 
@@ -244,12 +245,13 @@ pub trait Session: Send {
         None
     }
 
-    /// What this session has cost so far.
+    /// The time that this session has spent waiting so far.
     fn usage(&self) -> SessionUsage {
         SessionUsage::default()
     }
 
-    /// Adds every lock wait that has ended since the last call. Adds nothing where the target cannot tell them apart.
+    /// Adds every lock wait that has ended since the last call. Adds nothing if the target does not report single
+    /// waits.
     fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
         let _ = waits;
     }
@@ -285,16 +287,16 @@ pub struct QueryAnswer {
     pub snapshot: String,
 }
 
-/// What a session has spent waiting since it was opened.
+/// The time that a session has spent waiting since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionUsage {
-    /// Time spent waiting for locks; `None` where the target cannot tell.
+    /// Time spent waiting for locks; `None` if the target does not report it.
     pub lock_wait: Option<Duration>,
     /// How many lock requests had to wait.
     pub lock_waits: u64,
-    /// Time spent waiting for devices, as a commit waits for the log; `None` where the target cannot tell.
+    /// Time spent waiting for devices, as a commit waits for the log; `None` if the target does not report it.
     pub io_wait: Option<Duration>,
-    /// Time spent on taking back the changes of attempts that were rolled back; `None` where the target cannot tell.
+    /// Time spent on undoing the changes of attempts that were rolled back; `None` if the target does not report it.
     pub rollback_time: Option<Duration>,
 }
 
@@ -334,7 +336,7 @@ pub enum DatabaseError {
     Failed(String),
 }
 
-/// What a server says of a statement that it refuses.
+/// A server's reason for refusing a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Everything that is known: which statement it was, where the mistake is, with which parameters.
@@ -374,7 +376,7 @@ pub(crate) fn execute_one(
     Ok(())
 }
 
-/// Rolls a benchmark's transaction back for want of a row, and says which statement wanted it.
+/// Rolls a benchmark's transaction back because a row is missing; the error names the statement that needed it.
 pub(crate) fn missing_row(
     session: &mut dyn Session,
     benchmark: &str,

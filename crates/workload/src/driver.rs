@@ -29,9 +29,10 @@
 //! transaction, in which it keeps its locks. Lock waits and rollbacks are recorded by class ([`LockStatistics`]).
 //!
 //! Equal seeds give equal requests: a client's input comes from [`Benchmark::client`], its think times, round trips and
-//! priorities from streams of their own, and so do the arrivals of a workload, so that no sequence depends on timing. Every run
-//! with the same seed therefore replays each client's sequence from its beginning. A slower arm gets less far in it; where requests differ in cost
-//! (the queries of TPC-H do), compare arms kind by kind, by [`WorkloadMeasurement::transactions`], not by the total.
+//! priorities from streams of their own, and so do the arrivals of a workload, so that no sequence depends on timing.
+//! Every run with the same seed therefore replays each client's sequence from its beginning. A slower arm completes
+//! less of it. If requests differ in cost, as the queries of TPC-H do, compare arms kind by kind, by
+//! [`WorkloadMeasurement::transactions`], not by the total.
 //!
 //! In reading order: [`Drive`] and [`ClientOptions`] say what to run, [`drive`] runs it, [`DriveMeasurement`] is the
 //! result; `coordinator` owns the phases, `client_loop` is the loop of one client, `recorder` keeps its measurements.
@@ -118,11 +119,11 @@ pub struct WorkloadThreads {
     /// The server's process that serves each client, in order of client number; `None` where the database is in this process
     /// or on another machine.
     pub servers: Vec<Option<i32>>,
-    /// What each client is doing.
+    /// The current activity of each client.
     pub board: Board,
 }
 
-/// What a run is doing.
+/// The phases of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Clients run, nothing is counted.
@@ -224,7 +225,7 @@ pub enum DriveError {
     NothingWorks {
         /// The workload.
         workload: String,
-        /// What the last of them met.
+        /// The error of the last one.
         error: DatabaseError,
     },
     /// The server went away, or ended a client's session.
@@ -246,7 +247,7 @@ pub enum DriveError {
         client: usize,
         /// How many failed in a row.
         count: u32,
-        /// What the last of them met.
+        /// The error of the last one.
         error: DatabaseError,
     },
     /// A client's thread panicked: an error in the benchmark or the database.
@@ -262,7 +263,7 @@ pub enum DriveError {
 }
 
 impl DriveError {
-    /// Whether the server is gone or has ended a session, for which the run is not to blame.
+    /// Whether the server is gone or has ended a session, which is not the fault of the run.
     pub fn is_server_lost(&self) -> bool {
         match self {
             DriveError::ServerLost { .. } => true,
@@ -272,10 +273,10 @@ impl DriveError {
     }
 }
 
-/// Runs all workloads at once and returns what their clients measured.
+/// Runs all workloads at once and returns their clients' measurements.
 ///
-/// Returns early with [`DriveError::Stopped`] when `stop` is set before the window has ended: it is looked at at least
-/// every 50 ms, but a request in flight is waited for. Set later, it does not spoil the measurement.
+/// Returns early with [`DriveError::Stopped`] if `stop` is set before the window has ended: it is checked at least
+/// every 50 ms, but requests in flight run to their end. If set later, it does not spoil the measurement.
 pub fn drive(
     drives: &[Drive<'_>],
     window: Window,

@@ -1,4 +1,4 @@
-//! Whether nothing was lost: accounts against their entries, and the data against what clients have done.
+//! Whether work was lost: accounts compared with their entries, and the data with the clients' work.
 
 use super::Asdb;
 use super::population::{BALANCE_LOADED, Sizes};
@@ -39,7 +39,7 @@ pub(super) fn check(asdb: &Asdb, database: &dyn Database) -> Result<Vec<CheckLin
     Ok(lines)
 }
 
-/// What holds at any time.
+/// Conditions that hold at any time.
 pub(super) fn conditions() -> Vec<Condition> {
     let condition = |what, violations: &str| Condition { what, violations: violations.to_owned() };
     vec![

@@ -21,7 +21,7 @@ pub(super) struct AsdbClient {
     sizes: Sizes,
     /// The request drawn last.
     drawn: Option<(TransactionKind, Request)>,
-    /// The time that rows are stamped with: a clock that moves 10 ms with each request, whatever the database's speed.
+    /// The time that rows are stamped with: a clock that moves 10 ms with each request, at any speed of the database.
     clock_us: i64,
     /// The title or the text that the request writes.
     text: String,

@@ -26,7 +26,7 @@ pub(super) const BALANCE_LOADED: i64 = 100_000;
 /// A prime greater than any number of documents: multiplying by it permutes them.
 const PERMUTING_PRIME: i64 = 2_147_483_647;
 
-/// How much there is of everything.
+/// The sizes of all tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sizes {
     pub(super) scale: i64,

@@ -27,7 +27,7 @@ pub(super) fn check(ch: &Ch, database: &dyn Database) -> Result<Vec<CheckLine>, 
     Ok(lines)
 }
 
-/// What holds of the three tables at any time.
+/// Conditions on the three tables that hold at any time.
 fn conditions() -> Vec<Condition> {
     let bad = SUPPLIERS / SUPPLIERS_PER_BAD_ONE;
     let highest = SUPPLIERS - 1;

@@ -16,7 +16,7 @@ pub(super) const SUPPLIERS: i64 = 10_000;
 /// One supplier in 100 has a comment that says bad.
 pub(super) const SUPPLIERS_PER_BAD_ONE: i64 = 100;
 
-/// What a bad supplier's comment contains, and no other's.
+/// The word that only a bad supplier's comment contains.
 pub(super) const BAD: &str = "bad";
 
 /// The regions, numbered from 0.

@@ -57,14 +57,14 @@ fn timestamp(time_us: i64) -> String {
     format!("timestamp '{time}'")
 }
 
-/// 0.005 divided by the number of warehouses, as a plain decimal number. The more stocks there are, the smaller is the
-/// share of each in the whole; TPC-H 2.4.11.3 divides by the scale for the same reason.
+/// 0.005 divided by the number of warehouses, as a plain decimal number. The more stocks there are, the smaller is each
+/// one's share; TPC-H 2.4.11.3 divides by the scale for the same reason.
 fn fraction(warehouses: i64) -> String {
     let digits = format!("{:.12}", 0.005 / warehouses as f64);
     digits.trim_end_matches('0').to_owned()
 }
 
-/// Published numbers of warehouses, brought within those that there are.
+/// Published numbers of warehouses, mapped to existing warehouses.
 fn warehouse_list(published: [i64; 3], warehouses: i64) -> String {
     let mut list = published.map(|warehouse| (warehouse - 1) % warehouses + 1).to_vec();
     list.sort_unstable();

@@ -64,7 +64,7 @@ impl KeyJoin {
 }
 
 fn keys(part: Part) -> Vec<i32> {
-    // There are no more keys than 32 bits hold.
+    // The keys fit into 32 bits.
     (part.first as i32..).take(part.rows).map(|row| row + 1).collect()
 }
 

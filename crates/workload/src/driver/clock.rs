@@ -11,7 +11,8 @@ pub(super) trait Clock: Sync {
     /// The time.
     fn now(&self) -> Nanos;
 
-    /// Sleeps until about `deadline`, or less long: the caller looks at the clock again. Unparking the thread wakes it.
+    /// Sleeps until about `deadline`, or a shorter time: the caller reads the clock again. Unparking the thread wakes
+    /// it.
     fn doze_until(&self, deadline: Nanos);
 }
 

@@ -1,4 +1,4 @@
-//! Starts the clients, opens and closes the window, and gathers what the clients noted down.
+//! Starts the clients, opens and closes the window, and gathers the clients' records.
 //!
 //! ```text
 //! connect ──► warm-up ──► observer.opened ──► measure ──► observer.closed ──► finish ──► join
@@ -32,7 +32,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The window is published this long before it begins, so that every request that ends inside knows of it.
 const LEAD: Duration = Duration::from_millis(2);
 
-/// What coordinator and clients share for one run.
+/// The data that coordinator and clients share for one run.
 struct Run {
     clock: MonotonicClock,
     signals: Signals,
@@ -227,7 +227,7 @@ fn wait_for_begin(run: &Run) -> Option<Nanos> {
     }
 }
 
-/// Waits for all clients to end and adds up what each workload's noted down.
+/// Waits for all clients to end and merges the records of each workload's clients.
 fn gather(teams: &[Team<'_>], clients: Vec<ClientThread<'_>>) -> Vec<Recorder> {
     let mut recorders: Vec<Recorder> = teams.iter().map(|_| Recorder::new()).collect();
     for client in clients {
@@ -246,7 +246,7 @@ fn drain(team: &Team<'_>, begin: Nanos, bounds: &Bounds, recorder: &mut Recorder
     late.for_each(|arrival| recorder.note_unserved(arrival, bounds));
 }
 
-/// What became of the window.
+/// The result of the window.
 struct Observed {
     /// Its beginning on the run's clock, which starts when the run does.
     opened_at: Duration,
@@ -366,7 +366,7 @@ impl Coordinator<'_, '_> {
                     missing -= 1;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                // The failure of the last client to go is about to be seen by `may_go_on`.
+                // The last client has failed; `may_go_on` is about to see that.
                 Err(RecvTimeoutError::Disconnected) => thread::yield_now(),
             }
         }
@@ -393,8 +393,8 @@ impl Coordinator<'_, '_> {
     /// Keeps up the load until every request that was in flight at the window's end has ended. Ctrl-C ends it early.
     fn finish(&mut self, end: Nanos) {
         while !self.run.signals.halted() && !self.stop.load(Ordering::Relaxed) {
-            // A client that sleeps has to be woken to see that the window has ended. Again and again, because a session
-            // may use the thread's parking for its own purposes and swallow one.
+            // A sleeping client has to be woken to see that the window has ended. Repeatedly, because a session may
+            // park the thread for its own purposes and consume a wake-up.
             self.wake_all();
             let now = self.run.clock.now();
             let elapsed = Duration::from_nanos(now - end);

@@ -16,7 +16,7 @@ const CUT: f64 = 10.0;
 /// How long a client waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delay {
-    /// Not at all.
+    /// No delay.
     #[default]
     None,
     /// Always this long.
@@ -34,7 +34,7 @@ impl Delay {
         }
     }
 
-    /// The next of a sequence of such delays. Draws nothing where nothing is random.
+    /// The next of a sequence of such delays. Only a random delay draws from `random`.
     pub(super) fn draw(self, random: &mut Pcg32) -> Nanos {
         match self {
             Delay::None => 0,

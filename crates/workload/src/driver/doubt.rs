@@ -34,7 +34,7 @@ pub struct Doubt {
     pub told: String,
 }
 
-/// What a doubt is about.
+/// The subject of a doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DoubtAbout {
@@ -69,8 +69,8 @@ pub struct LittlesLaw {
 }
 
 impl LittlesLaw {
-    /// By how much the first is larger than the second, relative to it; `None` if nothing was in the system, infinite if nothing
-    /// ended.
+    /// By how much the first is larger than the second, relative to it; `None` if no request was in the system,
+    /// infinite if no request ended.
     pub fn difference(&self) -> Option<f64> {
         (self.in_system_s > 0.0).then(|| self.in_system_s / self.response_s - 1.0)
     }

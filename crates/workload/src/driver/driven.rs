@@ -48,7 +48,7 @@ pub struct DrivenWorkload {
     pub transactions: Vec<(String, DrivenPart)>,
     /// Sum of the latencies of the completed requests, exact where histograms are rounded.
     pub response_total: Duration,
-    /// Time that requests which ended in the window waited for devices; `None` where the target cannot tell.
+    /// Time that requests which ended in the window waited for devices; `None` if the target does not report it.
     pub io_wait: Option<Duration>,
     /// Completed requests whose latency was above the histograms' largest value and recorded as that.
     pub clamped: u64,
@@ -191,8 +191,8 @@ impl About<'_> {
         }
     }
 
-    /// Round trips as a share of response time, which they are part of. Clients are seen to sleep for longer than was drawn, by
-    /// what their wake-ups took.
+    /// Round trips as a share of response time, which they are part of. Measured sleeps exceed the drawn lengths by the
+    /// clients' wake-up delays.
     fn round_trip_share(&self, recorder: &Recorder, times: &RequestTimes) -> Option<f64> {
         let whole = times.in_system.as_secs_f64();
         (whole > 0.0 && !self.is_analytical).then(|| (recorder.round_trip.as_secs_f64() / whole).min(1.0))

@@ -33,9 +33,9 @@ pub(super) struct LockRecorder {
     pub queue_time_total: Duration,
     /// Sum of all WaitExcesses.
     pub wait_excess_total: Duration,
-    /// How many requests waited for no lock, for one, for two, … by position; the position 100 has those with more as well.
+    /// How many requests waited for no lock, for one, for two, … by position; position 100 includes those with more.
     pub requests_by_waits: Vec<u64>,
-    /// How many requests were preempted never, once, twice, … by position; the position 100 has those with more as well.
+    /// How many requests were preempted never, once, twice, … by position; position 100 includes those with more.
     pub requests_by_preemptions: Vec<u64>,
     /// Response times of the completed requests that waited for no lock, for one, for two, for three or more.
     pub response_by_waits: [Total; 4],
@@ -124,7 +124,7 @@ impl LockRecorder {
         self.wait_excess_total += wait.excess;
     }
 
-    /// Takes in what another client, or another class, has.
+    /// Adds the record of another client, or of another class.
     pub(super) fn merge(&mut self, other: &LockRecorder) {
         let histograms = [
             (&mut self.queue_time_us, &other.queue_time_us),

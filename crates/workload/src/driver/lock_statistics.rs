@@ -25,9 +25,9 @@ pub struct WaitHistograms {
 pub struct LockStatistics {
     /// How many requests these are.
     pub requests: u64,
-    /// How many requests waited for no lock, for one, for two, … by position; position 100 has those with more as well.
+    /// How many requests waited for no lock, for one, for two, … by position; position 100 includes those with more.
     pub requests_by_waits: Vec<u64>,
-    /// How many requests were preempted never, once, twice, … by position; position 100 has those with more as well.
+    /// How many requests were preempted never, once, twice, … by position; position 100 includes those with more.
     pub requests_by_preemptions: Vec<u64>,
     /// Response times of the completed requests by the number of locks that they waited for.
     pub response_by_waits: ResponseByWaits,
@@ -135,7 +135,7 @@ impl Lengths {
         Lengths { count: histogram.len(), mean: self.mean, p50, p90, p95, p99, max: Some(max) }
     }
 
-    /// All of them as one, without percentiles, which cannot be made of percentiles.
+    /// All of them as one, without percentiles, which cannot be merged.
     fn merged<'a>(parts: impl Iterator<Item = &'a Lengths> + Clone) -> Self {
         let means = parts.clone().map(|part| MeanLength { count: part.count, mean_us: part.mean });
         let MeanLength { count, mean_us } = MeanLength::merged(means);
@@ -144,8 +144,8 @@ impl Lengths {
 }
 
 impl LockStatistics {
-    /// Several runs or classes as one: counts and times added up, means weighed by how many they are of. Percentiles are left
-    /// out; [`Lengths::with_percentiles`] has them where there are histograms.
+    /// Several runs or classes as one: counts and times are added up, means weighted by their counts. Percentiles are
+    /// left out; [`Lengths::with_percentiles`] computes them from histograms.
     pub fn merged(parts: &[&LockStatistics]) -> LockStatistics {
         let counts = |of: fn(&LockStatistics) -> &Vec<u64>| {
             let length = parts.iter().map(|part| of(part).len()).max().unwrap_or(0);

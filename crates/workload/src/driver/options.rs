@@ -25,7 +25,7 @@ pub struct ClientOptions {
     pub round_trip: Delay,
     /// The priority of each request.
     pub priority: PriorityRule,
-    /// The user of the database as whom clients log in; `None` for the user that the database was opened with.
+    /// The database user as which clients log in; `None` for the user with which the database was opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// How often a request is run again after a deadlock, a preemption or a conflict before it is given up as an error.
@@ -33,8 +33,8 @@ pub struct ClientOptions {
     /// It is run again at once, without a pause, as in the published studies of lock scheduling (MW 2.7).
     ///
     /// The default of 1000 serves to end a run in which no request makes progress, not to shed load. With a starvation
-    /// bound of k rollbacks, by default k = 5, no request comes near it: from then on a request is not preempted, and
-    /// is a deadlock's victim only for requests that have been rolled back at least as often. That is rare, but it
+    /// bound of k rollbacks, by default k = 5, no request comes near it: after k rollbacks a request is not preempted,
+    /// and is a deadlock's victim only for requests that have been rolled back at least as often. That is rare, but it
     /// happens several times in a row when many requests are promoted at once, so a limit slightly above k would be too
     /// low. Without a bound, rollbacks are unlimited: under some schedulers every request is preempted dozens of times
     /// (MW 3.8 counts more than 50 under `wdl`), and a study of that needs them counted as preemptions, not as errors.
@@ -60,7 +60,7 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
-    /// What makes no sense in them for clients of that benchmark, with the remedy.
+    /// The fault in these options for clients of that benchmark, with the remedy.
     pub fn fault(&self, benchmark: &dyn Benchmark) -> Option<String> {
         if self.clients == 0 {
             return Some("0 clients measure nothing; use 1 or more".to_owned());

@@ -163,8 +163,8 @@ mod tests {
         assert!(arrivals.len().abs_diff(10_000) < 500, "{}", arrivals.len());
     }
 
-    /// Mean wait of requests that need `exp 1ms` each, relative to that, at a load of `load` of all clients: by playing what
-    /// clients do, the one that is free first always being the next to look for work.
+    /// Mean wait of requests that need `exp 1ms` each, relative to that, at a load of `load` of all clients: by
+    /// simulating the clients, of which the first free one always takes the next request.
     fn mean_wait(clients: usize, load: f64) -> f64 {
         let options = ClientOptions { clients, ..options("none", Some(load * clients as f64 * 1_000.0), "low") };
         let arrivals = Arrivals::of(&options, "w").expect("there is a rate");

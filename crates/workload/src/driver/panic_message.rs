@@ -7,7 +7,7 @@ use std::sync::Once;
 thread_local! {
     /// Whether this thread's panics are caught here.
     static CATCHING: Cell<bool> = const { Cell::new(false) };
-    /// What the last caught panic said.
+    /// The message of the last caught panic.
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

@@ -1,4 +1,4 @@
-//! A session whose client is an application: between two statements of a transaction lies a round trip.
+//! A session whose client is an application: a round trip lies between two statements of a transaction.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ pub(super) struct RoundTrips<'a, C> {
     clock: &'a C,
     signals: &'a Signals,
     slept: Nanos,
-    /// Whether a transaction is open: a statement that is one of its own leaves no locks behind.
+    /// Whether a transaction is open: a statement outside of one leaves no locks behind.
     is_open: bool,
 }
 

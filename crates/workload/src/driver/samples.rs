@@ -1,4 +1,4 @@
-//! What a workload did in each second of the window.
+//! The work of a workload in each second of the window.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use super::recorder::Bounds;
 
 pub(super) const SECOND: Nanos = 1_000_000_000;
 
-/// One second of the window; the last one of a window is as long as is left.
+/// One second of the window; the last one may be shorter.
 ///
-/// Counted as the whole window is: requests by their end, work done by the time it was done in. Sums over all samples
+/// Counted like the whole window: requests by their end, work by the time in which it was done. Sums over all samples
 /// are the window's totals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     /// When it begins, seconds after the window's opening.
     pub at_s: f64,
-    /// How long it is, seconds: 1 for all but perhaps the last.
+    /// Its length, seconds: 1 for all but perhaps the last.
     pub seconds: f64,
     /// Requests that ended in it, those that rolled themselves back as prescribed included.
     pub completed: u64,
@@ -28,16 +28,17 @@ pub struct Sample {
     pub latency_mean_us: Option<f64>,
     /// Largest latency of the completed requests, microseconds, exact; `None` if none completed.
     pub latency_max_us: Option<f64>,
-    /// Attempts that came to nothing, of requests that ended in it.
+    /// Attempts that failed or were rolled back, of requests that ended in it.
     pub aborted: AbortCounts,
-    /// Seconds spent waiting for locks by requests that ended in it, wherever they waited; `None` where the target
-    /// cannot tell.
+    /// Seconds spent waiting for locks by requests that ended in it, even if they waited in other seconds; `None` if
+    /// the target does not report it.
     pub lock_wait_s: Option<f64>,
 }
 
-/// What a client, or a whole workload, noted down of one second.
+/// The record of a client, or of a whole workload, for one second.
 ///
-/// A client writes here at each request, so no two share a cache line, nor a pair of lines that is fetched at once.
+/// A client writes here at each request, so no two clients share a cache line, nor a pair of lines that is fetched at
+/// once.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(128))]
 pub(super) struct Second {
@@ -49,11 +50,11 @@ pub(super) struct Second {
     pub latency_total: Nanos,
     /// The largest of them.
     pub latency_max: Nanos,
-    /// Lock waits of requests that ended in it, as far as sessions could tell.
+    /// Lock waits of requests that ended in it, as far as sessions report them.
     pub lock_wait: Nanos,
     /// The same of waits for devices.
     pub io_wait: Nanos,
-    /// Attempts that came to nothing.
+    /// Attempts that failed or were rolled back.
     pub aborted: AbortCounts,
 }
 
@@ -70,7 +71,7 @@ impl Second {
     }
 }
 
-/// The seconds of a window, from its opening, as far as anything has been noted down.
+/// The seconds of a window, from its opening to the last one with a record.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seconds(Vec<Second>);
 
@@ -134,7 +135,7 @@ impl Seconds {
         total
     }
 
-    /// The samples of a window that was so long: one for every second that it has, whether anything happened or not.
+    /// The samples of a window of this length: one for every second, even if it has no record.
     pub(super) fn samples(&self, window: Duration, is_analytical: bool, knows_lock_wait: bool) -> Vec<Sample> {
         let count = window.as_nanos().div_ceil(u128::from(SECOND)) as usize;
         let sample = |number: usize| {

@@ -27,7 +27,7 @@ pub struct TimeShare {
 }
 
 impl TimeShare {
-    /// What each part is called, in the order of [`parts`](TimeShare::parts).
+    /// The names of the parts, in the order of [`parts`](TimeShare::parts).
     pub const NAMES: [&'static str; 7] = ["cpu_run", "cpu_wait", "io", "io_latch", "lock", "client", "other"];
 
     /// Every part, `other` last.
@@ -49,8 +49,8 @@ impl TimeShare {
         TimeShare::with_rest([cpu_run, cpu_wait, io, io_latch, lock, client])
     }
 
-    /// The mean of each part, each share weighing as much as is given with it. A part that one of them lacks is within
-    /// `other`, so that the parts still add up to 1. `None` if there are none, or nothing has any weight.
+    /// The mean of each part, weighted by the number beside each share. A part that one of them lacks is within
+    /// `other`, so that the parts still add up to 1. `None` if there are no shares, or all weights are 0.
     pub fn mean(shares: &[(TimeShare, f64)]) -> Option<Self> {
         let whole: f64 = shares.iter().map(|(_, weight)| weight).sum();
         let mean = |part: usize| {

@@ -49,13 +49,13 @@ const SPREAD: f64 = 0.15;
 /// How long clients run before the window opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
-    /// So long. Opening the observer's sensors comes on top.
+    /// This time. Opening the observer's sensors takes additional time.
     For(Duration),
-    /// Until the throughput of every workload is steady, but not longer than `at_most`; then the window opens all the
-    /// same, and [`DriveMeasurement::warnings`](super::DriveMeasurement::warnings) says which workload was not steady.
+    /// Until the throughput of every workload is steady, but not longer than `at_most`; the window then opens anyway,
+    /// and [`DriveMeasurement::warnings`](super::DriveMeasurement::warnings) names the workload that was not steady.
     ///
     /// Throughput is steady if, over the last half of the warm-up, at least two seconds and at least 400 completed
-    /// requests, it neither rises nor falls by more than 5 % nor scatters by more than 15 %, noise of counting apart.
+    /// requests, it neither rises nor falls by more than 5 % nor scatters by more than 15 %, apart from counting noise.
     UntilSteady {
         /// The bound. Below two seconds nothing can be judged.
         at_most: Duration,
@@ -71,13 +71,13 @@ impl WarmUp {
     }
 }
 
-/// What became of the warm-up.
+/// The result of the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmUpMeasurement {
     /// For how long clients had worked when the window opened.
     pub lasted: Duration,
-    /// Whether the throughput of every workload had become steady; `None` if it was too short, or too little had happened in
-    /// it, to tell.
+    /// Whether the throughput of every workload had become steady; `None` if the warm-up was too short, or too few
+    /// requests completed, to judge.
     pub is_steady: Option<bool>,
 }
 
@@ -121,7 +121,7 @@ pub(super) fn watch_warm_up(
     let length = (at_most.as_nanos() as Nanos / count).max(1);
     let end = begin + at_most.as_nanos() as Nanos;
     loop {
-        // A look that came late may have passed the ends of several steps: these are one.
+        // A late reading may have passed the ends of several steps, which then count as one.
         let number = (before.at - begin) / length + 1;
         let reading = look(if number < count { begin + number * length } else { end })?;
         for (workload, steps) in steps.iter_mut().enumerate() {
@@ -137,7 +137,7 @@ pub(super) fn watch_warm_up(
     }
 }
 
-/// What one workload did in one step of the warm-up.
+/// The work of one workload in one step of the warm-up.
 #[derive(Debug, Clone, Copy)]
 struct WarmUpStep {
     /// Requests completed. A count.
@@ -153,9 +153,9 @@ pub(super) enum Verdict {
     Steady,
     /// The warm-up has had fewer steps than there are intervals.
     TooShort,
-    /// So few requests have completed that nothing can be said.
+    /// Too few requests have completed to judge.
     TooFew(f64),
-    /// By how much it is higher in the last two intervals than in the first two, relative to the mean.
+    /// The increase from the first two intervals to the last two, relative to the mean.
     Trend(f64),
     /// Difference between the highest and the lowest of an interval, relative to the mean.
     Spread(f64),

@@ -1,4 +1,4 @@
-//! What requests met at locks, counted by hand.
+//! Lock waits and rollbacks of requests, counted by hand.
 
 use super::*;
 use crate::benchmark::Outcome;

@@ -34,7 +34,7 @@ fn at_least_the_last_half_is_judged() {
     // Nine: half of them are no longer within four intervals of one step each, and eight have the trend.
     check(&[1, 1, 1, 1, 1, 1000, 1000, 1000, 1000], Verdict::Trend(2.0 * (4000.0 - 4.0) / 4004.0));
     check(&[1, 1, 1, 1, 1, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000], Verdict::Steady);
-    // A rise of 4 % a step is within the noise of four steps, not of sixteen: the last eight are judged.
+    // A rise of 4 % per step is within the noise of four steps, not of sixteen: the last eight are judged.
     let slow: Vec<u32> = (0..16).map(|step| (400.0 * 1.04_f64.powi(step)) as u32).collect();
     check(&slow[..4], Verdict::Steady);
     assert!(matches!(judge(&steps(&slow)), Verdict::Trend(change) if change > 0.1));
@@ -62,13 +62,13 @@ fn intervals_of_unequal_length_are_judged_by_throughput() {
     let uneven = [step(1000.0, 0.5), step(1400.0, 0.7), step(1000.0, 0.5), step(600.0, 0.3)];
     assert_eq!(judge(&uneven), Verdict::Steady);
     assert!(matches!(judge(&uneven.map(|uneven| step(uneven.completed, 0.5))), Verdict::Trend(_)));
-    // A step of no length has no throughput and lets nothing pass.
+    // A step of no length has no throughput and makes no workload steady.
     let empty = [step(1000.0, 0.5), step(0.0, 0.0), step(1000.0, 0.5), step(1000.0, 0.5)];
     assert_ne!(judge(&empty), Verdict::Steady);
 }
 
-/// How a warm-up ends, in seconds and verdicts: `completed` says how many requests each workload has completed after so
-/// many seconds, and looks are late by `late` seconds.
+/// The end of a warm-up, as seconds and verdicts: `completed` gives the requests that each workload has completed by a
+/// second, and readings are late by `late` seconds.
 fn warm_up(at_most: Duration, late: f64, completed: &[&dyn Fn(f64) -> f64]) -> (f64, Vec<Verdict>) {
     const BEGIN: Nanos = 7_000_000_000;
     let mut now = BEGIN;
