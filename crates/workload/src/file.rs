@@ -1,10 +1,10 @@
-//! Workloads of the user's own, read from files: a TOML file with transactions and what their parameters are drawn from, or
-//! pgbench scripts as they are.
+//! Users' own workloads, read from files: a TOML file with transactions and the generators of their parameters, or
+//! unchanged pgbench scripts.
 //!
-//! Both forms become the same `Definition`: `program` says what clients do step by step, `client` does
-//! it. In reading order: `lexer` and `sql` know as much of SQL as is needed without a server, `expression` is pgbench's,
-//! `generator` draws parameters, `typed` and `toml_form` read TOML, `script` reads scripts, `load` makes tables, `check` looks
-//! at data, `native` is what all this becomes on the embedded engine. `docs/own-workload.md` is the user's guide.
+//! Both forms become the same `Definition`: `program` has the steps of clients, `client` runs them. In reading order:
+//! `lexer` and `sql` analyse SQL as far as needed without a server, `expression` has pgbench's expressions, `generator`
+//! draws parameters, `typed` and `toml_form` read TOML, `script` reads scripts, `load` makes tables, `check` checks
+//! data, `native` compiles workloads for the embedded engine. `docs/own-workload.md` is the user's guide.
 
 mod benchmark;
 mod check;
@@ -196,7 +196,7 @@ fn read_text(path: &Path) -> Result<String, FileError> {
     })
 }
 
-/// A name made of the file's: a letter, then letters, digits, `_` and `-`.
+/// A name derived from the file's: a letter, then letters, digits, `_` and `-`.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -235,7 +235,7 @@ fn check_bounds(definition: &Definition, source: &Source, scale: f64) -> Result<
 
 /// 16 hexadecimal digits: FNV-1a, 64 bits, not for keeping secrets but for telling things apart, alike on every machine and in every version.
 fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    // A byte that no text has stands between them.
+    // A byte that occurs in no text separates them.
     let bytes = texts.flat_map(|text| text.bytes().chain([0xFF]));
     let hash =
         bytes.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));

@@ -13,7 +13,7 @@ use crate::memory::MemoryDatabase;
 use crate::schema::Schema;
 use crate::statement::{Rows, Statement, Value};
 
-/// Loads a benchmark's data and looks at no progress.
+/// Loads a benchmark's data and ignores progress.
 pub(crate) fn load_into(benchmark: &dyn Benchmark, database: &dyn Database) {
     benchmark.load(database, &LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) }).unwrap();
 }

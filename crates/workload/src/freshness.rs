@@ -28,7 +28,7 @@ pub trait CopyWatch: Send {
     fn look(&mut self) -> Result<CopyState, DatabaseError>;
 }
 
-/// In what changes are counted.
+/// The unit of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeUnit {
@@ -41,7 +41,7 @@ pub enum ChangeUnit {
 /// How far changes and copy are at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyState {
-    /// In what changes are counted.
+    /// The unit of changes.
     pub unit: ChangeUnit,
     /// Changes that transactions have published so far; a count that never falls.
     pub published: u64,
@@ -74,7 +74,7 @@ pub struct Merged {
 /// The activity of the copy within a window. Figures that were not measured are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Freshness {
-    /// In what changes are counted.
+    /// The unit of changes.
     pub unit: ChangeUnit,
     /// Changes published per second.
     pub lambda: Option<f64>,
@@ -158,7 +158,7 @@ impl CopyHistory {
         (look.lag, look.staleness) = (lag, staleness);
     }
 
-    /// When the change behind the first `count` was published; now, if none was.
+    /// When the change after the first `count` was published; now, if none was.
     fn published_at(&self, count: u64) -> Duration {
         let next = self.looks.partition_point(|look| look.state.published <= count);
         let Some(after) = self.looks.get(next) else { return self.looks.last().map_or(Duration::ZERO, |look| look.at) };

@@ -82,7 +82,7 @@ pub(crate) fn integers(batches: &[RecordBatch], column: usize) -> Result<Vec<i64
     Ok(all)
 }
 
-/// A decimal number as hundredths; `None` if it is none or is finer than that.
+/// A decimal number as hundredths; `None` if the text is not a number or has more decimals.
 pub(crate) fn hundredths(text: &str) -> Option<i128> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));

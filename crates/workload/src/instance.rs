@@ -1,8 +1,8 @@
-//! Another instance of a benchmark in the same database: tables of its own, kept apart under a schema name of its own.
+//! Another instance of a benchmark in the same database, with its own tables under its own schema name.
 //!
-//! Two shops of different sizes in one server are two databases to their clients, as in McWherter's study of federations (4.3), but
-//! share the server's memory, disk and cores. `Instance` is the benchmark with another schema name; while it loads and checks, it
-//! sees the database under that name, too.
+//! Two shops of different sizes in one server are two databases to their clients, as in McWherter's study of
+//! federations (4.3), but share the server's memory, disk and cores. `Instance` is the benchmark with another schema
+//! name; while it loads and checks, its tables are found under that name, too.
 
 use arrow::record_batch::RecordBatch;
 
@@ -109,8 +109,8 @@ impl Benchmark for Instance {
     }
 }
 
-/// A database in which the tables of a benchmark are found under the schema of one of its instances. It has what a benchmark needs
-/// to load, to prepare and to check; all else is asked of the database itself.
+/// A database in which the tables of a benchmark are found under the schema of one of its instances. It has the methods
+/// that a benchmark needs to load, to prepare and to check; everything else uses the database itself.
 struct Seen<'a> {
     database: &'a dyn Database,
     schema: &'a Schema,

@@ -108,7 +108,7 @@ fn parse(sql: &str) -> Result<Statement, SqlError> {
     }
 }
 
-/// The parser's words, from whose end the place is taken.
+/// Makes an error of the parser's message, whose end gives the place.
 fn of_parser(error: ParserError) -> SqlError {
     let words = match error {
         ParserError::TokenizerError(words) | ParserError::ParserError(words) => words,
@@ -124,7 +124,7 @@ fn of_parser(error: ParserError) -> SqlError {
     SqlError::at(place, message)
 }
 
-/// Where one of the words stands first, outside of strings and comments; where none does, the beginning.
+/// The first place of one of the words outside of strings and comments, or the beginning of the text.
 fn place_of(sql: &str, words: &[&str]) -> Location {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().unwrap_or_default();
     let found = tokens.iter().find(|token| words.iter().any(|word| token.token.to_string().eq_ignore_ascii_case(word)));

@@ -28,7 +28,7 @@ pub struct MemoryDatabase {
     schemas: Mutex<BTreeMap<String, Arc<Shared>>>,
 }
 
-/// The tables of one schema and whose turn it is.
+/// The tables of one schema and the transaction that may run now.
 struct Shared {
     store: Mutex<Store>,
     /// Whether a transaction is open. Sessions wait for their turn here, because a transaction outlasts the calls during
@@ -95,7 +95,7 @@ impl Database for MemoryDatabase {
 
 struct MemorySession {
     shared: Arc<Shared>,
-    /// What to take back, while a transaction is open.
+    /// The changes to undo, while a transaction is open.
     undo: Option<Undo>,
 }
 
@@ -162,7 +162,7 @@ impl Session for MemorySession {
 
 impl Drop for MemorySession {
     fn drop(&mut self) {
-        // Fails only where no transaction is open, and then there is nothing to do.
+        // Fails only if no transaction is open, and then there is nothing to do.
         let _ = self.end(false);
     }
 }

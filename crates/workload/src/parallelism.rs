@@ -35,7 +35,7 @@ pub struct Learning {
 }
 
 impl Parallelism {
-    /// The figures; `None` if there was no search, because nothing repeated or nothing is learned.
+    /// The figures; `None` if there was no search, because no query repeated or the policy does not learn.
     pub fn learning(&self) -> Option<Learning> {
         let searches = || self.templates.iter().flat_map(|template| &template.searches);
         let count = searches().count();
@@ -129,7 +129,7 @@ impl From<Convergence> for DegreeSearch {
     }
 }
 
-/// What a reader of figures must know of templates from which nothing could be learned; `None` if there are none.
+/// A warning about templates from which nothing could be learned; `None` if there are none.
 pub fn untaught(figures: &ParallelismFigures) -> Option<String> {
     let once = figures.once;
     (figures.policy == "adaptive" && once > 0).then(|| {

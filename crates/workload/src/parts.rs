@@ -6,8 +6,8 @@ use crate::benchmark::{LoadError, LoadProgress};
 use crate::database::Database;
 use crate::schema::{Schema, TableId};
 
-/// Rows of a part. Some hundred kilobytes of integers: few enough to stay in the second-level cache between being made
-/// and being stored, enough that a call per part costs nothing.
+/// Rows of a part. Some hundred kilobytes of integers: few enough to stay in the second-level cache until they are
+/// stored, and enough that the cost of a call per part is negligible.
 const PART_ROWS: u64 = 32 * 1024;
 
 /// Consecutive rows of a table.

@@ -1,4 +1,4 @@
-//! A database that keeps the batches it is given and answers queries as a test tells it to, from those batches.
+//! A database that keeps the batches it is given; a test computes its answers to queries from those batches.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

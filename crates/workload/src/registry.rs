@@ -1,4 +1,4 @@
-//! Which benchmarks there are, and how a name, a scale and parameters become one of them.
+//! The list of benchmarks, and how a name, a scale and parameters become one of them.
 
 mod catalog;
 mod error;

@@ -116,7 +116,7 @@ impl Rows {
         }
     }
 
-    /// Says how many values each row has, for rows that are given value by value with [`append`](Rows::append) and
+    /// Sets the number of values per row, for rows that are given value by value with [`append`](Rows::append) and
     /// [`append_stored`](Rows::append_stored).
     #[inline]
     pub fn start(&mut self, columns: usize) {
@@ -204,13 +204,13 @@ impl Rows {
         }
     }
 
-    /// One integer; panics as [`Value::int`] if the value is none.
+    /// One integer; panics like [`Value::int`] if the value is not one.
     #[inline]
     pub fn int(&self, row: usize, column: usize) -> i64 {
         self.value(row, column).int()
     }
 
-    /// One text; panics as [`Value::text`] if the value is none.
+    /// One text; panics like [`Value::text`] if the value is not one.
     #[inline]
     pub fn text(&self, row: usize, column: usize) -> &str {
         self.value(row, column).text()
@@ -226,7 +226,7 @@ pub struct RowRef {
     pub row: u64,
 }
 
-/// What a native statement means to do with the rows it finds, so that they are locked rightly at once.
+/// How a native statement will use the rows it finds, so that it acquires the right locks at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intent {
     /// Read them only.
@@ -237,7 +237,7 @@ pub enum Intent {
     Write,
 }
 
-/// From which end an ordered range is looked at.
+/// The end from which an ordered range is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Smallest key first.
@@ -246,7 +246,7 @@ pub enum End {
     Last,
 }
 
-/// Inserts a row that is given whole, and says so.
+/// Inserts a whole row and reports one affected row.
 #[inline]
 pub(crate) fn insert(
     access: &mut dyn RowAccess,

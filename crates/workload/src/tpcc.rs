@@ -99,7 +99,7 @@ impl Tpcc {
         }
     }
 
-    /// Checks the initial population alone: what [`check`](Benchmark::check) adds where no client has run.
+    /// Checks the initial population alone: the checks that [`check`](Benchmark::check) adds if no client has run.
     pub fn check_population(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
         check::check_population(database, self.schema, self.warehouses)
     }
@@ -135,7 +135,7 @@ impl Tpcc {
         self.warehouses
     }
 
-    /// Why the data are no longer as loaded; `None` where they are.
+    /// Why the data are no longer as loaded; `None` if they are.
     pub(crate) fn why_touched(&self, session: &mut dyn Session) -> Result<Option<String>, DatabaseError> {
         check::why_touched(session, self.warehouses, self.audit.completed())
     }

@@ -43,7 +43,7 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// What the scale of every benchmark over TPC-H's tables counts.
+/// The unit of scale of every benchmark over TPC-H's tables.
 pub(crate) const SCALE_UNIT: &str = "units of about 1 GB";
 
 /// Which scales a benchmark over TPC-H's tables can have.
@@ -57,7 +57,7 @@ pub struct Tpch {
     chosen: Arc<[usize]>,
 }
 
-/// Why there is no such TPC-H.
+/// Why a TPC-H cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TpchError {

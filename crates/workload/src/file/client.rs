@@ -97,7 +97,7 @@ impl FileClient {
 }
 
 impl State {
-    /// Does the steps; says whether a transaction is left open where one of them fails by itself.
+    /// Runs the steps; sets whether a transaction is left open after a step that failed by itself.
     fn steps(
         &mut self,
         definition: &Definition,
@@ -215,7 +215,7 @@ impl State {
         }
         let shown = |slot: &usize| format!(":{} = {}", names[*slot], self.slots[*slot].shown());
         let mut parameters: Vec<String> = execute.parameters.iter().map(shown).collect();
-        // A script's variable is a parameter anew wherever it is used.
+        // A script's variable becomes a new parameter wherever it is used.
         let mut seen = std::collections::BTreeSet::new();
         parameters.retain(|parameter| seen.insert(parameter.clone()));
         let with = if parameters.is_empty() { String::new() } else { format!(" with {}", parameters.join(", ")) };
@@ -227,7 +227,7 @@ impl State {
         DatabaseError::Failed(format!("{place}: statement `{name}` failed: {why}; it was `{line}`{with}"))
     }
 
-    /// Keeps what later steps use of a result, in slots that have these names.
+    /// Keeps the columns of a result that later steps use, in the slots with these names.
     fn keep(&mut self, execute: &Execute, names: &[String]) -> Result<(), String> {
         let State { slots, rows, .. } = self;
         let place = &execute.place;

@@ -7,7 +7,7 @@ use crate::statement::Value;
 /// A value, of the types that pgbench has, and text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum Datum {
-    /// SQL null; also what a variable has before it is set.
+    /// SQL null; also the value of a variable before it is set.
     #[default]
     Null,
     /// True or false.
@@ -64,7 +64,7 @@ impl Datum {
         }
     }
 
-    /// Takes over what a statement returned.
+    /// Takes a value that a statement returned.
     pub(super) fn set(&mut self, value: Value<'_>) {
         match (value, &mut *self) {
             // Keeps the memory of the text before.
@@ -131,7 +131,7 @@ fn fifteen_digits(number: f64) -> String {
 mod tests {
     use super::*;
 
-    /// What C's `printf("%.15g")` prints.
+    /// The output of C's `printf("%.15g")`.
     #[test]
     fn numbers_are_written_as_pgbench_writes_them() {
         for (number, expect) in [

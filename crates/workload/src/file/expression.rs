@@ -1,8 +1,8 @@
 //! The expressions of pgbench's `\set` and `\if`, which also give the bounds of generators: numbers, truth values, null,
 //! variables, operators and functions.
 //!
-//! [`parse`] makes a tree from the text, `evaluate` its value. Both follow pgbench's documentation; where that is silent,
-//! what PostgreSQL 15's pgbench computes, which the tests' expected values were taken from.
+//! [`parse`] makes a tree from the text, `evaluate` its value. Both follow pgbench's documentation or, where that is
+//! silent, the results of PostgreSQL 15's pgbench, from which the tests' expected values were taken.
 
 mod evaluate;
 mod functions;

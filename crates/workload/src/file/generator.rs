@@ -1,4 +1,4 @@
-//! Where the parameters of a transaction come from.
+//! The generators of a transaction's parameters.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::datum::Datum;
 use super::expression::{Expression, Variables, evaluate};
 use super::zipf::Zipf;
 
-/// A generator as it was declared: bounds may depend on the scale.
+/// A generator as declared: bounds may depend on the scale.
 #[derive(Debug)]
 pub(super) struct Declared {
     /// The slot that it fills.
@@ -38,10 +38,10 @@ pub(super) enum Source {
     Text { low: Expression, high: Expression },
 }
 
-/// The longest text that is drawn: what a row can hold without being stored apart is a quarter of this.
+/// The longest text that is drawn. A quarter of this is the longest text that a row can hold without storing it apart.
 const TEXT_MAX: i64 = 10_000_000;
 
-/// What each query gave, in ascending order.
+/// The result of each query, in ascending order.
 pub(super) type Values = Vec<Arc<[Datum]>>;
 
 /// A generator at a scale, for one client.
@@ -70,7 +70,7 @@ pub(super) enum Generator {
         low: i64,
         high: i64,
     },
-    /// It cannot draw, for this reason.
+    /// It cannot draw; the text gives the reason.
     Nothing(String),
 }
 
@@ -106,7 +106,7 @@ impl Declared {
         }
     }
 
-    /// The generator of a client, given its bounds and what queries gave.
+    /// The generator of a client, given its bounds and the results of queries.
     pub(super) fn generator(&self, (low, high): (i64, i64), values: &Values, client: i64) -> Generator {
         let zipf = |count: usize, exponent: &Option<f64>| exponent.map(|exponent| Zipf::new(count as u64, exponent));
         match &self.source {

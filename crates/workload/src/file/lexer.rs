@@ -28,7 +28,7 @@ pub(super) enum TokenKind {
     Sign,
 }
 
-/// A token and where it stands.
+/// A token and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
     /// Its kind.
@@ -37,7 +37,7 @@ pub(super) struct Token {
     pub(super) span: Range<usize>,
 }
 
-/// Every token of a text, without gaps: put together they are the text.
+/// Every token of a text, without gaps: joined they are the text.
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     Lexer::new(text).collect()
 }
@@ -46,7 +46,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
 pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    /// The brackets that are open, innermost last.
+    /// The open brackets, innermost last.
     brackets: Vec<u8>,
     /// Whether the last token other than spaces and comments could be the left side of an operator: within square
     /// brackets, a colon after it is that of a slice.
@@ -75,7 +75,7 @@ impl Iterator for Lexer<'_> {
         }
         let kind = self.scan();
         match kind {
-            // Words and signs have told already.
+            // Words and signs have set it already.
             TokenKind::Space | TokenKind::Comment | TokenKind::Word | TokenKind::Sign => {}
             _ => self.after_operand = true,
         }
@@ -109,7 +109,7 @@ impl<'a> Lexer<'a> {
         self.at += bytes.iter().position(|byte| !keep(*byte)).unwrap_or(bytes.len());
     }
 
-    /// Moves behind the next occurrence of an end mark, or to the end of the text.
+    /// Moves past the next occurrence of an end mark, or to the end of the text.
     fn skip_past(&mut self, end: &str) {
         self.at += self.rest().find(end).map_or(self.rest().len(), |at| at + end.len());
     }
@@ -159,8 +159,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A string from its quote on. A doubled quote is read as the end of one string and the beginning of the next, which
-    /// comes to the same.
+    /// A string from its quote on. A doubled quote is read as the end of one string and the beginning of the next, with
+    /// the same result.
     fn string(&mut self, has_escapes: bool) -> TokenKind {
         self.at += 1;
         while self.at < self.text.len() {

@@ -22,7 +22,7 @@ pub(super) struct Definition {
     pub(super) files: Vec<WorkloadFile>,
     /// Its tables are made by its own SQL: only their place is declared.
     pub(super) schema: Schema,
-    /// Where its tables come from.
+    /// The source of its tables.
     pub(super) tables: Tables,
     /// The default scale.
     pub(super) scale: f64,
@@ -54,7 +54,7 @@ pub(super) struct PlacedSql {
     pub(super) place: String,
 }
 
-/// Where a workload's tables come from.
+/// The source of a workload's tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tables {
     /// The user's own tables, which exist already.
@@ -207,7 +207,7 @@ pub(super) enum Keep {
 pub(super) struct KeptColumn {
     pub(super) column: usize,
     pub(super) slot: usize,
-    /// Its value where there is no row; without it, that is an error.
+    /// Its value if there is no row; without a default, that is an error.
     pub(super) default: Option<Datum>,
 }
 
@@ -216,6 +216,6 @@ pub(super) struct KeptColumn {
 pub(super) enum Length {
     /// So long.
     Fixed(Duration),
-    /// So many of these, as a variable says.
+    /// A variable number of these units.
     Variable { slot: usize, unit: Duration },
 }

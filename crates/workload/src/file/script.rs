@@ -1,7 +1,7 @@
-//! pgbench scripts as they are: SQL statements and meta-commands that begin with a backslash.
+//! Unchanged pgbench scripts: SQL statements and meta-commands that begin with a backslash.
 //!
-//! Not understood, and refused with a reason: `\startpipeline` and what belongs to it, `\shell` and `\setshell`, several
-//! statements in one by `\;`.
+//! Not supported, and refused with a reason: `\startpipeline` and the commands that belong to it, `\shell` and
+//! `\setshell`, several statements in one by `\;`.
 
 mod command;
 mod flow;
@@ -124,7 +124,7 @@ impl Variables {
         slot
     }
 
-    /// A variable that nothing sets, or one that stands within a string, where it would be text.
+    /// A variable that is never set, or one within a string, where it would be text.
     fn fault(&self) -> Option<(usize, Problem)> {
         let known =
             || self.names.iter().zip(&self.is_set).filter(|(_, is_set)| **is_set).map(|(name, _)| name.as_str());
@@ -260,9 +260,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Notes what pgbench would take for variables within a string, in case there are such variables.
+    /// Records text within a string that pgbench would take for a variable, in case such a variable exists.
     fn note_string(&mut self, string: &str, at: usize) {
-        // Within a string nothing is quoted, so that its inside is looked at like SQL.
+        // Quotes have no meaning within a string, so its inside is read like SQL.
         let inside = string.trim_matches('\'');
         let offset = at + (inside.as_ptr() as usize - string.as_ptr() as usize);
         for token in tokens(inside).into_iter().filter(|token| token.kind == TokenKind::Parameter) {

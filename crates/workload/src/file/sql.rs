@@ -19,12 +19,12 @@ pub(super) struct Translated {
 pub(super) enum Uses {
     /// One name is one parameter, which has one type.
     One,
-    /// Each use is a parameter of its own, with a type of its own, as pgbench has it.
+    /// Each use is a separate parameter with its own type, as in pgbench.
     Each,
 }
 
-/// Turns `:name` into `$n`. Text in quotes, comments, casts and slices stay as they are. Fails where the text has a `$n` of
-/// its own.
+/// Turns `:name` into `$n`. Text in quotes, comments, casts and slices stay as they are. Fails if the text already
+/// contains a `$n`, with its place.
 pub(super) fn translate(text: &str, uses: Uses) -> Result<Translated, usize> {
     let mut translated = Translated { sql: String::with_capacity(text.len()), parameters: Vec::new() };
     for Token { kind, span } in tokens(text) {
@@ -71,7 +71,7 @@ pub(super) fn rest_at(text: &str, uses: Uses, place: usize) -> Option<&str> {
     None
 }
 
-/// Puts the values of constants in the places of their names. Fails with a name that is none of them, and its place.
+/// Replaces the names of constants by their values. Fails with a name that is not among them, and its place.
 pub(super) fn inline(text: &str, constants: &[(&str, String)]) -> Result<String, (String, usize)> {
     let mut inlined = String::with_capacity(text.len());
     for Token { kind, span } in tokens(text) {
@@ -98,10 +98,10 @@ pub(super) fn statements(text: &str) -> Vec<Range<usize>> {
 /// Cuts a text into statements, token by token.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
-    /// What the statement at hand has so far, from its first token that is no comment to its last.
+    /// The current statement so far, from its first token other than comments to its last.
     current: Option<Range<usize>>,
     parentheses: usize,
-    /// How many `BEGIN … END` are open; counted only in what makes a function.
+    /// How many `BEGIN … END` are open; counted only in statements that create a function.
     bodies: usize,
     is_function: bool,
     words: usize,
@@ -138,7 +138,7 @@ impl Splitter {
         }
     }
 
-    /// Ends the statement at hand, if there is one.
+    /// Ends the current statement, if there is one.
     pub(super) fn end(&mut self) -> Option<Range<usize>> {
         std::mem::take(self).current
     }
@@ -172,7 +172,7 @@ pub(super) fn is_query(sql: &str) -> bool {
     let changes = |word: &str| ["insert", "update", "delete", "merge"].contains(&word);
     match first.first().map(String::as_str) {
         Some("select" | "values" | "table" | "show" | "explain") => true,
-        // `FOR UPDATE` is no change.
+        // `FOR UPDATE` is not a change.
         Some("with") => {
             let words = first_words(sql, usize::MAX);
             let locks = |at: usize| at > 0 && (words[at - 1] == "for" || words[at - 1] == "key");
@@ -297,7 +297,7 @@ fn column_name(item: &str) -> Option<Option<String>> {
                 let inner = &item[..significant[last - 1].span.start];
                 return Some(column_name(inner)?.or_else(|| name_at(last)));
             }
-            // A column, by itself or of a table, or a name given with or without AS.
+            // A column, with or without its table, or a name given with or without AS.
             "" | "." => return Some(name_at(last)),
             _ if text(last).eq_ignore_ascii_case("end") => return Some(Some("case".to_owned())),
             _ if before.eq_ignore_ascii_case("as") => return Some(name_at(last)),
@@ -307,7 +307,7 @@ fn column_name(item: &str) -> Option<Option<String>> {
             _ => {}
         }
     }
-    // A function's own name, where the call is all there is.
+    // A function's own name, if the item is only the call.
     if text(last) == ")"
         && significant[0].kind == TokenKind::Word
         && text(1) == "("
@@ -318,7 +318,7 @@ fn column_name(item: &str) -> Option<Option<String>> {
     Some(None)
 }
 
-/// Whether the parenthesis that opens with the first token closes with the last.
+/// Whether the parenthesis opened by the first token is closed by the last.
 fn is_one_call(call: &[Token], item: &str) -> bool {
     let mut depth = 0_i32;
     for (at, token) in call.iter().enumerate() {

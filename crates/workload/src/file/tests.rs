@@ -13,7 +13,7 @@ use crate::benchmark::Writes;
 use crate::registry;
 use fake::Server;
 
-/// A folder of its own for each test, which goes away with it.
+/// A separate folder for each test, which is removed with it.
 struct Folder(PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! From a TOML file to what clients do.
+//! From a TOML file to the steps of clients.
 
 mod generators;
 mod statements;
@@ -65,7 +65,7 @@ pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
     Ok(made)
 }
 
-/// A file, and behind it the one with its setup, if it is a TOML file that names one.
+/// A file, followed by the one with its setup if it is a TOML file that names one.
 pub(super) fn with_setup_file(source: Source) -> Result<Vec<WorkloadFile>, FileError> {
     let named = match source.path.extension().is_some_and(|extension| extension == "toml") {
         true => typed(&source)?.setup_file,
@@ -130,7 +130,7 @@ impl Reader<'_> {
         if is_good { Ok(name.get_ref().clone()) } else { Err(wrong()) }
     }
 
-    /// What makes the tables; a file of its own is read, and kept.
+    /// The source of the tables; a separate setup file is read, and added to `files`.
     fn tables(&self, typed: &TypedFile, files: &mut Vec<WorkloadFile>) -> Result<Tables, FileError> {
         let fail = |problem| self.source.error([problem]);
         match (&typed.setup, &typed.setup_file) {

@@ -72,7 +72,7 @@ impl Usable<'_> {
     }
 }
 
-/// What an index can do for a statement.
+/// The use of an index for a statement.
 #[derive(Debug)]
 struct Candidate<'a> {
     number: usize,
@@ -80,7 +80,7 @@ struct Candidate<'a> {
     low: Option<Usable<'a>>,
     high: Option<Usable<'a>>,
     is_whole_key: bool,
-    /// Whether rows are wanted from the last one on; `None` if they come in another order.
+    /// Whether rows are read from the last one backwards; `None` if the index has another order.
     is_descending: Option<bool>,
 }
 
@@ -89,12 +89,12 @@ impl Candidate<'_> {
         self.low.is_some() || self.high.is_some()
     }
 
-    /// Whether it finds less than all rows. Where only the first ones are wanted, all of an index can be the range.
+    /// Whether it finds fewer than all rows. If only the first rows are needed, the range can be the whole index.
     fn is_selective(&self, takes_first: bool) -> bool {
         !self.equal.is_empty() || self.has_bound() || (takes_first && self.is_descending.is_some())
     }
 
-    /// The more of a key is given, the fewer rows there are.
+    /// The more of a key is given, the fewer rows it finds.
     fn rank(&self, takes_first: bool) -> (bool, bool, bool, usize, bool) {
         let is_in_order = self.is_descending.is_some();
         (self.is_whole_key, self.is_selective(takes_first), is_in_order, self.equal.len(), self.has_bound())
@@ -199,8 +199,8 @@ fn candidate<'a>(table: &DeclaredTable, number: usize, usable: &[Usable<'a>], wa
     Candidate { number, equal, low, high, is_whole_key, is_descending }
 }
 
-/// From which end rows whose first columns of an index are equal come in an order: whether from the last one on. `None` if from
-/// neither.
+/// The end from which rows that are equal in an index's first columns come in the given order: whether from the last
+/// one backwards. `None` if from neither.
 fn direction(columns: &[ColumnId], equal: usize, is_unique: bool, order: &[(ColumnId, bool)]) -> Option<bool> {
     let mut rest = columns[equal..].iter();
     let mut direction = None;
@@ -217,7 +217,7 @@ fn direction(columns: &[ColumnId], equal: usize, is_unique: bool, order: &[(Colu
     Some(direction.unwrap_or(false))
 }
 
-/// What to do where no index helps.
+/// The remedy if no index helps.
 fn advice(table: &DeclaredTable, conditions: &[Expression]) -> String {
     let compared = conditions.iter().enumerate().filter_map(|(position, condition)| usable(position, condition));
     let names: Vec<&str> = compared.map(|usable| table.columns[usable.column].name.as_str()).collect();

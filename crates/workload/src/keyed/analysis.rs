@@ -19,7 +19,7 @@ use crate::schema::{ColumnKind, DeclaredColumn, DeclaredTable};
 /// The meaning of names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scope<'s> {
-    /// The table whose columns can be used, and the name that it goes by.
+    /// The table whose columns can be used, and its name in the statement.
     pub(super) table: Option<(&'s DeclaredTable, String)>,
     /// The name of the first parameter, and its type.
     pub(super) series: Option<(String, Type)>,
@@ -54,12 +54,12 @@ impl<'s> Analysis<'s> {
         Analysis { scope, parameters, ..Analysis::default() }
     }
 
-    /// The types of all parameters; those that nothing has given one are text.
+    /// The types of all parameters; a parameter without a known type is text.
     pub(super) fn parameter_types(&self) -> Vec<Type> {
         self.parameters.iter().map(|kind| kind.unwrap_or(Type::Text)).collect()
     }
 
-    /// An expression of a result: without a type of its own it is text.
+    /// An expression of a result: without a known type it is text.
     pub(super) fn output(&mut self, expr: &Expr) -> Result<(Expression, Type), SqlError> {
         let typed = self.analyse(expr)?;
         let kind = typed.kind.unwrap_or(Type::Text);
@@ -403,14 +403,14 @@ impl<'s> Analysis<'s> {
     }
 }
 
-/// What to do where a statement is beyond the subset.
+/// The remedy if a statement is beyond the subset.
 pub(super) const INSTEAD: &str =
     "use a keyed statement, put a query into a transaction of queries only, or run on a server: `--target postgres:`";
 
 /// More parameters than a statement has anywhere.
 const PARAMETERS_MAX: usize = 1000;
 
-/// Whether a value of a type may stand in a column of another without a cast.
+/// Whether a value of a type can be assigned to a column of another without a cast.
 fn is_assignable(from: Type, to: Type) -> bool {
     (from.is_number() && to.is_number())
         || ((from.is_number() || from == Type::Bool) && to == Type::Text)

@@ -63,7 +63,7 @@ pub(super) enum Action {
 }
 
 impl Program {
-    /// What kind of statement it is, if it changes rows.
+    /// The kind of statement, if it changes rows.
     pub fn change(&self) -> Option<&'static str> {
         match self.action {
             Action::Compute { .. } | Action::Read { .. } | Action::Aggregate { .. } | Action::Extreme { .. } => None,
@@ -169,7 +169,7 @@ fn insert(
     add(&row.iter().map(Kept::value).collect::<SmallVec<[Value<'_>; 16]>>())
 }
 
-/// All new values follow from the row as it was.
+/// All new values are computed from the old row.
 fn update(
     row: RowRef,
     columns: &[(ColumnId, DeclaredColumn)],
@@ -186,14 +186,14 @@ fn update(
     each.try_for_each(|((position, _), value)| access.set(row, *position, value.value()))
 }
 
-/// A statement that returns rows does not say how many it changed.
+/// A statement that returns rows does not report how many it changed.
 fn count(rows_changed: usize, returning: &[Expression], rows: &mut Rows) {
     if returning.is_empty() {
         rows.set_affected(rows_changed as u64);
     }
 }
 
-/// Adds a row of what expressions are for a row; nothing if there are none.
+/// Adds a row of the expressions' values; adds none if there are no expressions.
 fn append(output: &[Expression], input: &Input<'_>, row: &Row<'_>, rows: &mut Rows) -> Result<(), DatabaseError> {
     if output.is_empty() {
         return Ok(());
@@ -220,7 +220,7 @@ fn append(output: &[Expression], input: &Input<'_>, row: &Row<'_>, rows: &mut Ro
     Ok(())
 }
 
-/// How many rows are wanted; `None` for all.
+/// The limit on rows; `None` for all.
 fn limit_of(limit: &Expression, input: &Input<'_>) -> Result<Option<usize>, DatabaseError> {
     let Some(count) = limit.whole(input, &Row::None)? else { return Ok(None) };
     usize::try_from(count).map(Some).or_else(|_| failed(format!("LIMIT must not be negative, and is {count}")))

@@ -1,4 +1,4 @@
-//! The reference database against a small table of its own.
+//! The reference database with a small table for the test.
 
 use std::borrow::Cow;
 

@@ -40,7 +40,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Draws the input (TPC-B 5.3): any teller, an account at the teller's branch or, more seldom, at another.
+    /// Draws the input (TPC-B 5.3): any teller, an account at the teller's branch or, less often, at another.
     fn draw(random: &mut Pcg64, branches: i64, time: i64) -> Self {
         let teller = random.random_range(1..=branches * TELLERS_PER_BRANCH);
         let branch = (teller - 1) / TELLERS_PER_BRANCH + 1;

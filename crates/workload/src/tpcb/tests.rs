@@ -158,7 +158,7 @@ fn integers(columns: &[(&'static str, i64)]) -> ArrayRef {
     Arc::new(StructArray::from(RecordBatch::try_from_iter(columns).unwrap()))
 }
 
-/// Answers as a sound bank whose clients drew by the rules does.
+/// The answers of a correct bank whose clients drew by the rules.
 fn sound(sql: &str, tables: &[RecordBatch]) -> ArrayRef {
     let rows = tables[HISTORY].num_rows();
     if sql.contains("where a_b_id <> h_b_id") {

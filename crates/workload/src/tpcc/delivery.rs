@@ -23,7 +23,7 @@ impl Delivery {
         Delivery { warehouse: terminal.warehouse, carrier: terminal.random.uniform(1, 10), time: terminal.now() }
     }
 
-    /// Delivers (TPC-C 2.7.4.2), and returns how many districts had nothing to deliver.
+    /// Delivers (TPC-C 2.7.4.2), and returns how many districts had no order to deliver.
     pub(super) fn run(
         &self,
         session: &mut dyn Session,

@@ -1,7 +1,7 @@
 //! The initial rows (TPC-C 4.3.3), made part by part.
 //!
-//! Where the specification wants ten in a hundred rows chosen at random, exactly one row of each ten is, so the share is
-//! exact in every part.
+//! Where the specification chooses ten in a hundred rows at random, exactly one row of each ten is chosen, so the share
+//! is exact in every part.
 
 use arrow::record_batch::RecordBatch;
 

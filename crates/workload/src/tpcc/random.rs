@@ -15,7 +15,7 @@ pub(crate) struct Random {
     text: String,
 }
 
-/// What a [`Random`] is for; each purpose has a stream of its own.
+/// The purpose of a [`Random`]; each purpose has its own stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
     /// The constants of NURand.
@@ -45,7 +45,7 @@ impl Purpose {
 const LETTERS_AND_DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 impl Random {
-    /// The stream for a purpose; `first` and `second` tell parts of it apart (warehouse and district, a client).
+    /// The stream for a purpose; `first` and `second` identify parts of it (warehouse and district, a client).
     pub(crate) fn new(seed: u64, purpose: Purpose, first: u64, second: u64) -> Self {
         let stream = u128::from(mix(purpose.number())) << 64 | u128::from(mix(mix(first) ^ second));
         Random { generator: Pcg64::new(u128::from(mix(seed)), stream), text: String::new() }
@@ -114,8 +114,8 @@ impl Random {
     }
 
     fn fill(&mut self, alphabet: &[u8], shortest: i64, longest: i64) {
-        // A draw is read as a binary fraction whose leading digits to the base of the alphabet are the characters. Eight
-        // take fewer than 48 of its 64 bits, so what bias there is stays below 2^-16.
+        // A draw is read as a binary fraction whose leading digits to the base of the alphabet are the characters.
+        // Eight take fewer than 48 of its 64 bits, so the bias stays below 2^-16.
         const CHARACTERS_PER_DRAW: usize = 8;
         let length = self.uniform(shortest, longest) as usize;
         self.text.clear();

@@ -171,8 +171,8 @@ pub(crate) const TABLES: [Table; 9] = [
     row_table("stock", STOCK_COLUMNS, &[S_W_ID, S_I_ID]),
 ];
 
-/// TPC-C's tables alone. A schema that has more has these at the same positions, so that row operations may use this one
-/// to learn what a column holds.
+/// TPC-C's tables alone. A schema that has more has these at the same positions, so that row operations may use this
+/// one to look up the type of a column.
 pub(super) static SCHEMA: Schema = Schema { name: Cow::Borrowed("tpcc"), tables: &TABLES };
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ pub fn published(number: usize) -> Vec<Vec<&'static str>> {
     lines.skip(headings).map(|line| line.split('|').map(str::trim).collect()).collect()
 }
 
-/// Holds an answer against the published one; says what differs first.
+/// Compares an answer with the published one; the error describes the first difference.
 pub fn compare(query: &QuerySpec, found: &[TextRow], published: &[Vec<&str>]) -> Result<(), String> {
     if found.len() != published.len() {
         return Err(format!("{} rows, published {}", found.len(), published.len()));

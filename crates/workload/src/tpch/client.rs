@@ -35,7 +35,7 @@ impl Rounds {
     }
 }
 
-/// A client that runs queries in an order of its own, each time with parameters drawn anew.
+/// A client that runs queries in its own order, each time with newly drawn parameters.
 #[derive(Debug)]
 pub struct QueryClient {
     rounds: Rounds,

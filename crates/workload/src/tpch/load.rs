@@ -63,7 +63,7 @@ fn line_count(orders: i64) -> i64 {
     (0..orders).map(draw).sum()
 }
 
-/// What the generator divides into parts: orders for `lineitem`, parts for `partsupp`, else rows.
+/// The number of units that the generator divides into parts: orders for `lineitem`, parts for `partsupp`, else rows.
 fn unit_count(table: TableId, scale: f64) -> i64 {
     match table {
         SUPPLIER => SupplierGenerator::calculate_row_count(scale, 1, 1),

@@ -26,8 +26,8 @@ pub struct QuerySpec {
     pub columns: &'static [Tolerance],
     /// The columns by which the answer is ordered; rows that are equal in all of them may come in any order.
     pub order_by: &'static [usize],
-    /// How many rows the validation parameters give at any scale: what grouping and limits allow at most, and what even
-    /// the smallest data holds at least.
+    /// How many rows the validation parameters give at any scale: the upper bound from grouping and limits, and the
+    /// lower bound from even the smallest data.
     pub rows: RangeInclusive<usize>,
 }
 

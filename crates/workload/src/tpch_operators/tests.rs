@@ -19,7 +19,7 @@ fn tpch() -> Tpch {
     Tpch::new(SCALE).unwrap()
 }
 
-/// Every table at the smallest scale; answers each query with nothing that could be right.
+/// Every table at the smallest scale; every answer is wrong.
 fn loaded() -> Recording {
     let database = Recording::new(&SCHEMA, |_, _| count(17));
     load_into(&tpch(), &database);

@@ -44,8 +44,7 @@ pub(super) fn product_detail(shop: &mut Shop<'_>, item: i64) -> Result<(), Datab
     shop.execute_one(&READ_ITEM, &[Value::Int(item)])
 }
 
-/// The five items that are related to one (TPC-W 2.2, promotional processing); the page that asks what to search for
-/// shows nothing else.
+/// The five items that are related to one (TPC-W 2.2, promotional processing); the search form shows nothing else.
 pub(super) fn promotions(shop: &mut Shop<'_>, promoted: i64) -> Result<(), DatabaseError> {
     shop.execute_one(&READ_RELATED, &[Value::Int(promoted)])
 }

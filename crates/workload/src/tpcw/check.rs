@@ -11,7 +11,7 @@ use crate::condition::{Condition, judge};
 use crate::database::{Database, DatabaseError, Session};
 use crate::inquiry::{first_integer, integer_line, row_count_line, work_line};
 
-/// Row counts, conditions, and the audit of what this value's clients have done.
+/// Row counts, conditions, and the audit of the work of this value's clients.
 pub(super) fn check(benchmark: &Tpcw, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
     database.refresh(&SCHEMA)?;
     let mut session = database.session(&SCHEMA)?;
@@ -78,7 +78,7 @@ pub(super) fn conditions(size: Size) -> Vec<Condition> {
     all
 }
 
-/// What refers to what: table, column, other table, its key.
+/// The foreign keys: table, column, other table, its key.
 const REFERENCES: &[(&str, &str, &str, &str, &str)] = &[
     ("items have authors", "item", "i_a_id", "author", "a_id"),
     ("addresses have countries", "address", "addr_co_id", "country", "co_id"),

@@ -1,4 +1,4 @@
-//! The interactions about who a user is: Customer Registration, Buy Request, Order Inquiry (TPC-W 2.5, 2.6, 2.13).
+//! The interactions that identify a user: Customer Registration, Buy Request, Order Inquiry (TPC-W 2.5, 2.6, 2.13).
 
 use super::cart::{self, READ_CART};
 use super::numbers::Numbered;
@@ -23,9 +23,9 @@ pub(super) fn registration_form(shop: &mut Shop<'_>, customer: Option<i64>) -> R
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuyRequest {
-    /// What a new customer says about himself follows from this seed.
+    /// The seed of a new customer's personal data.
     pub(super) registration: u64,
-    /// An item whose first related item goes into a cart that would be empty.
+    /// An item whose first related item is added to a cart that would otherwise be empty.
     pub(super) fallback: i64,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Forgets all: the data have been loaded anew.
+    /// Forgets all numbers: the data have been reloaded.
     pub(super) fn forget(&self) {
         *self.is_known.lock() = false;
     }

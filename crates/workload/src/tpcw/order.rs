@@ -17,15 +17,15 @@ const ELSEWHERE_PERCENT: i64 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuyConfirm {
-    /// Who buys where the user is not known.
+    /// The buyer if the user is not known.
     pub(super) customer: i64,
     /// Card, address and shipping follow from this seed.
     pub(super) details: u64,
-    /// An item whose first related item goes into a cart that would be empty.
+    /// An item whose first related item is added to a cart that would otherwise be empty.
     pub(super) fallback: i64,
 }
 
-/// What an order costs, in hundredths.
+/// The cost of an order, in hundredths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) sub_total: i64,

@@ -1,4 +1,4 @@
-//! What the shop holds at first (TPC-W 4.7). Every row follows from the seed and its own number.
+//! The initial rows of the shop (TPC-W 4.7). Every row follows from the seed and its own number.
 
 use arrow::record_batch::RecordBatch;
 
@@ -41,7 +41,7 @@ pub(super) fn batch(table: TableId, size: Size, seed: u64, part: Part) -> Record
     batch.finish()
 }
 
-/// How many of an item are in stock at first: each of 10 to 30 equally often. The check reckons with it.
+/// How many of an item are in stock at first: each of 10 to 30 equally often. The check uses it.
 pub(super) fn first_stock(item: i64) -> i64 {
     10 + item * 8 % 21
 }

@@ -13,7 +13,7 @@ pub(super) struct Random {
     text: String,
 }
 
-/// As many characters as six bits can tell apart.
+/// As many characters as six bits can distinguish.
 const CHARACTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
 
 impl Random {
@@ -81,7 +81,7 @@ pub(super) fn user_name(customer: i64) -> String {
     syllables(customer, 0)
 }
 
-/// What users search authors and titles by: seven syllables.
+/// The text by which users search authors and titles: seven syllables.
 pub(super) fn search_word(number: i64) -> String {
     syllables(number, 7)
 }

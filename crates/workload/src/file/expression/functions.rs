@@ -40,7 +40,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// How many operands it takes, for people.
+    /// The number of its operands, for messages.
     pub(super) fn count(&self) -> String {
         match (self.least, self.most) {
             (least, usize::MAX) => format!("at least {least}"),
@@ -90,7 +90,7 @@ pub(super) fn extreme(operands: &[Datum], least: bool) -> Result<Datum, String> 
     Ok(Datum::Int(*pick.expect("at least one operand")))
 }
 
-/// The bounds of a random number: not empty, and not so far apart that their distance is no integer.
+/// The bounds of a random number: not empty, and not so far apart that their distance overflows an integer.
 fn bounds(low: &Datum, high: &Datum) -> Result<(i64, i64), String> {
     let (low, high) = (integer(low)?, integer(high)?);
     match high.checked_sub(low).and_then(|width| width.checked_add(1)) {

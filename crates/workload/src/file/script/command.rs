@@ -82,7 +82,7 @@ impl Reader<'_> {
     fn sleep(&mut self, line: &Line<'_>) -> Result<(), Problem> {
         let words: Vec<&str> = line.rest.split_whitespace().collect();
         let [number, unit @ ..] = &words[..] else { return Err(line.wrong("write \\sleep number [us|ms|s]")) };
-        // The unit may stand with the number.
+        // The unit may directly follow the number.
         let digits = number.find(|c: char| !c.is_ascii_digit()).filter(|at| *at > 0).unwrap_or(number.len());
         let (number, attached) = number.split_at(digits);
         let unit = match (attached, unit) {

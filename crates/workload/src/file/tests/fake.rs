@@ -12,17 +12,17 @@ use crate::database::{Database, DatabaseError, QueryAnswer, Session};
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
-/// What a query answers with: one column of texts.
+/// The answers to queries, by query: one column of texts.
 type Answers = Vec<(&'static str, &'static [&'static str])>;
 
-/// What the next statements return or fail with, in turn; then nothing.
+/// The results or errors of the next statements, in turn; then none.
 type Results = VecDeque<Result<Vec<Vec<Value<'static>>>, DatabaseError>>;
 
 #[derive(Default)]
 struct State {
     said: Vec<String>,
     answers: Answers,
-    /// What begins with this fails.
+    /// Statements that begin with this fail.
     failing: Option<&'static str>,
     results: Results,
     is_open: bool,
@@ -56,7 +56,7 @@ impl Server {
         server
     }
 
-    /// Sets what the next statements return.
+    /// Sets the results of the next statements.
     pub(super) fn next(&self, results: impl IntoIterator<Item = Result<Vec<Vec<Value<'static>>>, DatabaseError>>) {
         self.0.lock().unwrap().results = results.into_iter().collect();
     }

@@ -1,4 +1,4 @@
-//! What clients send, statement by statement.
+//! The statements that clients send.
 
 use super::*;
 use crate::benchmark::{Client, Outcome};

@@ -1,5 +1,5 @@
-//! The twelve consistency conditions (TPC-C 3.3.2), and conditions of our own that catch what those cannot see: wrong
-//! amounts, lost stock updates, remote lines that were not.
+//! The twelve consistency conditions (TPC-C 3.3.2), and our own conditions for errors that those miss: wrong amounts,
+//! lost stock updates, remote lines that were not remote.
 
 use crate::condition::Condition;
 

@@ -1,4 +1,4 @@
-//! The lists that native statements make, against lists reckoned from all rows.
+//! The lists that native statements make, compared with lists computed from all rows.
 
 use std::cmp::Reverse;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::tpcw::random::search_word;
 use crate::tpcw::words::SUBJECTS;
 
-/// The first column of what a statement returns.
+/// The first column of a statement's result.
 fn ids(session: &mut dyn Session, name: &str, parameters: &[Value<'_>]) -> Vec<i64> {
     let statement = Tpcw::statements().find(|statement| statement.name == name).unwrap();
     let mut rows = Rows::new();
