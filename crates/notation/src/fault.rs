@@ -83,12 +83,12 @@ impl Problems {
         self.0.push(Problem { may_follow: true, ..Problem::new(span, message) });
     }
 
-    /// The value, or else its fault is noted.
+    /// The value; otherwise records its fault.
     pub fn note<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|problem| self.0.push(problem)).ok()
     }
 
-    /// The value, or else its fault is noted at that place.
+    /// The value; otherwise records its fault at that place.
     pub fn note_at<T>(&mut self, span: Range<usize>, result: Result<T, String>) -> Option<T> {
         self.note(result.map_err(|message| Problem::new(span, message)))
     }

@@ -33,7 +33,7 @@ fn log_options() -> LogOptions {
     LogOptions { durability: Durability::Sync, ..LogOptions::default() }
 }
 
-/// What became durable between two readings.
+/// The transactions that became durable between two readings.
 struct Rate {
     units_per_s: f64,
     unit_bytes: f64,
@@ -59,7 +59,7 @@ fn run_tpcc(database: &Embedded, tpcc: &Tpcc, clients: usize, seed: u64, time: D
     rate(before, database.log_statistics().unwrap(), began.elapsed())
 }
 
-/// So many threads that commit changes of a row of their own.
+/// `threads` threads, each committing changes of a row of its own.
 fn run_loop(threads: usize, unit_bytes: usize, time: Duration) -> Rate {
     let log = plimsoll_engine::Log::open(&log_options(), EngineOptions::default().clock).unwrap();
     let engine = Engine::with_log(EngineOptions::default(), log);

@@ -77,7 +77,7 @@ fn main() {
     tpcc.load(&database, &LoadProgress { report: &|_, _, _| (), stop: &never }).unwrap();
     let (mut ratios, mut readings, mut used) = (Vec::new(), 0, Duration::ZERO);
     for round in 0..rounds {
-        // The data grow as they are used, so that who goes first takes turns.
+        // The data grow as they are used, so the sides take turns in going first.
         let mut pair = [0.0; 2];
         for side in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
             let stop = AtomicBool::new(false);

@@ -54,7 +54,8 @@ pub struct EmbeddedOptions {
     pub queries: QueryOptions,
     /// Whether the number of query threads is that of `workers`; otherwise it is the degree of parallelism.
     pub has_own_workers: bool,
-    /// Who decides about queries of high priority, in an engine of their own; `None` if they are like all others.
+    /// The policy of parallelism for queries of high priority, with their own engine; `None` if they are treated like
+    /// all others.
     pub high_queries: Option<HighParallelism>,
     /// Whether operators of queries run on threads of their cache class.
     pub cache_classes: bool,
@@ -64,9 +65,9 @@ pub struct EmbeddedOptions {
     pub columns_in_files: bool,
     /// Where these files are.
     pub column_folder: PathBuf,
-    /// What a commit waits for, where the log is, and whether the database outlives the process.
+    /// The durability of commits, the place of the log, and whether the database outlives the process.
     pub log: LogOptions,
-    /// How what transactions change gets to the columns.
+    /// How transactions' changes reach the columns.
     pub delta: DeltaOptions,
     /// Whether there may be more threads of propagation than cores.
     pub propagation_oversubscribe: bool,
@@ -280,8 +281,8 @@ impl Database for Embedded {
         let mut changed = options.clone();
         set(&mut changed, name, value).map_err(|error| DatabaseError::Failed(error.to_string()))?;
         let columns = |options: &EmbeddedOptions| (options.columns_in_files, options.column_folder.clone());
-        // Locks are queued in their order from the first one on, and a log that began in the middle would hold changes of
-        // rows whose insertions it lacks.
+        // The lock scheduler must order each queue from its first request on, and a log that began later would hold
+        // changes of rows whose insertions it lacks.
         if locking(&changed.engine) != locking(&options.engine)
             || columns(&changed) != columns(&options)
             || changed.log != options.log
@@ -349,7 +350,7 @@ impl Database for Embedded {
     }
 }
 
-/// What decides how transactions wait for each other, to be compared.
+/// The options that decide how transactions wait for each other, for comparison.
 fn locking(options: &EngineOptions) -> (String, &'static str, StarvationBound, bool, Duration) {
     let EngineOptions { lock_scheduler, cpu_scheduler, starvation_bound, early_lock_release, undo_delay, .. } = options;
     (lock_scheduler.name().into_owned(), cpu_scheduler.name(), *starvation_bound, *early_lock_release, *undo_delay)

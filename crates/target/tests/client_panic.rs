@@ -1,4 +1,4 @@
-//! A client that dies in the middle of a transaction: its locks are free again, and the run says who it was.
+//! A client that panics in the middle of a transaction: its locks are released, and the error names the client.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -80,7 +80,7 @@ impl Client for MortalClient {
     }
 }
 
-/// The session of somebody's last transaction.
+/// The session of the client's last transaction.
 struct LastSession<'a>(&'a mut dyn Session);
 
 impl Session for LastSession<'_> {

@@ -23,7 +23,7 @@ use plimsoll_workload::tpch::tables::SCHEMA as TPCH;
 /// The folder of the database; its presence makes the child.
 const FOLDER: &str = "PLIMSOLL_TPCC_RECOVERY_FOLDER";
 const RUNNING: &str = "the run is on its way";
-/// Few enough for the slowest disk, and enough that some are newer than the last checkpoint.
+/// Few enough for the slowest disk, but enough that some are newer than the last checkpoint.
 const TRANSACTIONS: u64 = 200;
 /// Longer than loading and these transactions take, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -43,7 +43,7 @@ fn load(tpcc: &Tpcc, database: &Embedded) {
     tpcc.load(database, &LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) }).unwrap();
 }
 
-/// Runs for ten minutes beside queries, and says so once that many transactions are on disk.
+/// Runs for ten minutes beside queries, and prints a line once that many transactions are on disk.
 fn run(tpcc: &Tpcc, database: &Embedded, seed: u64) {
     let options = ClientOptions { clients: 4, seed, ..ClientOptions::default() };
     let drives = [Drive { name: "tpcc", benchmark: tpcc, database, options: &options }];
@@ -125,7 +125,7 @@ fn the_conditions_of_tpcc_hold_after_a_kill_and_the_next_run_goes_on() {
         assert!(now > orders.max(30_000), "{now} orders after {orders}");
         orders = now;
     }
-    // Closed in peace, it has nothing to replay; tables that are dropped stay away, and can be loaded again.
+    // After a clean close there is nothing to replay; dropped tables stay away, and can be loaded again.
     let database = open(&parent);
     assert_eq!(database.recovery().unwrap().transactions, 0);
     assert_eq!(count(&database, &tpcc, "orders"), orders);
@@ -164,7 +164,7 @@ fn a_checkpoint_that_fails_is_warned_of_until_one_succeeds() {
     let (database, tpcc) = (open(&parent), tpcc());
     load(&tpcc, &database);
     run_until(&tpcc, &database, <[String]>::is_empty);
-    // A folder is where the next checkpoints want to make their file.
+    // A folder occupies the path at which the next checkpoints create their file.
     let in_the_way: Vec<_> = (1..1000).map(|number| parent.join(format!("checkpoint-{number:010}.draft"))).collect();
     in_the_way.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
     run_until(&tpcc, &database, |warnings| {

@@ -14,7 +14,7 @@ use crate::statement::{Rows, Statement, Value};
 /// Answers a query, given each table as one batch.
 pub(crate) type Answer = fn(&str, &[RecordBatch]) -> ArrayRef;
 
-/// As [`Answer`], with what a test has given it.
+/// As [`Answer`], with captured data.
 type Answerer = Arc<dyn Fn(&str, &[RecordBatch]) -> Result<ArrayRef, DatabaseError> + Send + Sync>;
 
 /// A database for the tests of analytical benchmarks and of checks.

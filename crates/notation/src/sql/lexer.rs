@@ -110,7 +110,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What begins here, and where it ends.
+    /// The kind and the end of the piece that begins here.
     fn read(&self) -> (TokenKind, usize) {
         let first = self.peek(0);
         match first {
@@ -142,7 +142,7 @@ impl<'a> Lexer<'a> {
         (TokenKind::Word, self.end_of_word(self.at, goes_on_word))
     }
 
-    /// `$1`, `$tag$…$tag$`, or a dollar sign that means nothing.
+    /// `$1`, `$tag$…$tag$`, or a dollar sign without a meaning.
     fn dollar(&self) -> (TokenKind, usize) {
         if self.peek(1).is_ascii_digit() {
             return (TokenKind::Parameter, self.end_of(self.at + 1, |byte| byte.is_ascii_digit()));
@@ -282,7 +282,7 @@ impl<'a> Lexer<'a> {
         None
     }
 
-    /// Where the signs after an operator end: they are not to be looked at again and again.
+    /// The end of the signs after an operator, computed once so that they are not examined again and again.
     fn end_of_signs(&self, from: usize) -> usize {
         let is_comment = |at: usize| self.text[at..].starts_with(b"--");
         let is_sign = |at: &usize| self.text.get(*at).copied().is_some_and(is_sign) && !is_comment(*at);

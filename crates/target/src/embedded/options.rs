@@ -22,7 +22,7 @@ use crate::open::TargetError;
 struct TargetOption {
     name: &'static str,
     about: &'static str,
-    /// Sets it, or says which values there are.
+    /// Sets it; fails with the possible values.
     set: fn(&mut EmbeddedOptions, &str) -> Result<(), String>,
     get: fn(&EmbeddedOptions) -> Value,
 }
@@ -159,7 +159,7 @@ static OPTIONS: &[TargetOption] = &[
         name: "lock_policy",
         about: "which transaction is served first when several wait for a lock",
         set: |options, value| {
-            // With a parameter put in, so that each of them can be typed as it stands.
+            // With an example parameter, so that each can be typed unchanged.
             let names = LOCK_SCHEDULERS.iter().map(|kind| kind.example);
             options.engine.lock_scheduler = lock_scheduler(value).ok_or_else(|| one_of(value, names))?;
             Ok(())

@@ -60,7 +60,7 @@ impl EmbeddedSession {
         Ok(())
     }
 
-    /// Keeps what the trait promises: after an error the transaction is over.
+    /// Keeps the promise of the trait: after an error the transaction is over.
     fn after(&mut self, outcome: Result<(), DatabaseError>) -> Result<(), DatabaseError> {
         if let Err(error) = &outcome {
             self.connection.rollback();
@@ -88,7 +88,7 @@ impl Session for EmbeddedSession {
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {
         rows.clear();
-        // By itself a statement is a transaction of its own. Where it fails, it is rolled back there.
+        // A statement outside of a transaction is one by itself. If it fails, the nested call rolls it back.
         if !self.connection.is_open() {
             self.begin()?;
             self.execute(statement, parameters, rows)?;

@@ -1,4 +1,4 @@
-//! What only the embedded engine has: tables that outlive the process, and statements that it refuses.
+//! Tests of the embedded engine only: tables that outlive the process, and statements that it refuses.
 
 use crate::{all_hold, cell, embedded, load, prepared, run, workload, written};
 

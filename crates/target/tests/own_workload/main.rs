@@ -1,4 +1,5 @@
-//! Workloads of users' own, read from files: the guide's examples as they are on either target, then what each target has for itself.
+//! Workloads of users' own, read from files: the guide's unchanged examples on either target, then tests of each target
+//! only.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -121,7 +122,7 @@ fn the_guides_shop_runs_and_its_checks_hold(database: &dyn Database) {
     let more = run(&*shop, database, 3, 50);
     all_hold(&*shop, database);
     assert_eq!(cell(&*shop, database, "SELECT count(*) FROM orders"), (2000 + counts[1] + more[1]).to_string());
-    // Loaded anew it is as in the beginning.
+    // After reloading, it is in its initial state.
     load(&*shop, database).unwrap();
     assert_eq!(cell(&*shop, database, "SELECT count(*) FROM orders"), "2000");
 }

@@ -1,4 +1,4 @@
-//! What only a PostgreSQL server has: its types, its errors, its users, and tables that were there before.
+//! Tests of a PostgreSQL server only: its types, its errors, its users, and existing tables.
 
 use plimsoll_workload::database::{Database, DatabaseError};
 use plimsoll_workload::statement::{Rows, Statement, sql_only};
@@ -67,8 +67,8 @@ fn mistakes_in_sql_are_told_with_their_place() {
     }
 }
 
-/// Story: a column was misspelt in a statement with parameters. The error showed `PREPARE plimsoll_check AS … $1` and a place
-/// counted in that text, so that its author looked for it in vain in the file.
+/// Story: a column was misspelt in a statement with parameters. The error showed `PREPARE plimsoll_check AS … $1` and a
+/// place counted in that text, so that its author could not find it in the file.
 #[test]
 fn errors_show_the_statement_as_the_file_has_it() {
     let database = server();
@@ -143,7 +143,7 @@ fn a_session_outlives_a_workload() {
     database.run_script(mine.schema(), "CREATE TABLE public.seen (number int)").unwrap();
     let mut session = database.session(mine.schema()).unwrap();
     for number in 10..60 {
-        // Of the same length as the one before, whose memory it may get.
+        // Of the same length as the previous text, whose memory it may get.
         let next = written("mine.sql", &format!("INSERT INTO public.seen VALUES ({number});"));
         let mut client = next.client(0, 7);
         // Prepared the first time, found the second.

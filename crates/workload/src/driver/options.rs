@@ -35,7 +35,7 @@ pub struct ClientOptions {
     /// The default of 1000 serves to end a run in which no request makes progress, not to shed load. With a starvation
     /// bound of k rollbacks, by default k = 5, no request comes near it: after k rollbacks a request is not preempted,
     /// and is a deadlock's victim only for requests that have been rolled back at least as often. That is rare, but it
-    /// happens several times in a row when many requests are promoted at once, so a limit slightly above k would be too
+    /// happens several times in a row when many requests are promoted at once, so a value slightly above k would be too
     /// low. Without a bound, rollbacks are unlimited: under some schedulers every request is preempted dozens of times
     /// (MW 3.8 counts more than 50 under `wdl`), and a study of that needs them counted as preemptions, not as errors.
     pub retry_max: u32,

@@ -97,7 +97,7 @@ impl FileClient {
 }
 
 impl State {
-    /// Runs the steps; sets whether a transaction is left open after a step that failed by itself.
+    /// Runs the steps; after an error of our own, `Stop` records whether a transaction is left open.
     fn steps(
         &mut self,
         definition: &Definition,

@@ -75,7 +75,7 @@ impl Iterator for Lexer<'_> {
         }
         let kind = self.scan();
         match kind {
-            // Words and signs have set it already.
+            // Words and signs have set `after_operand` already.
             TokenKind::Space | TokenKind::Comment | TokenKind::Word | TokenKind::Sign => {}
             _ => self.after_operand = true,
         }

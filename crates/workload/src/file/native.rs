@@ -200,7 +200,7 @@ fn refused(execute: &Execute, error: &SqlError) -> DatabaseError {
     DatabaseError::Failed(format!("{place}: statement `{name}`, line {line}, column {column}: {why}; it is `{text}`"))
 }
 
-/// What runs are done at a time.
+/// The ranges of runs that are processed at once.
 fn portions(runs: u64) -> impl Iterator<Item = Range<u64>> {
     (0..runs.div_ceil(ROWS_AT_ONCE)).map(move |at| at * ROWS_AT_ONCE..((at + 1) * ROWS_AT_ONCE).min(runs))
 }
