@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::database::DatabaseError;
 
-/// Looks at a server's processes, as often as it is asked to.
+/// Samples the activity of a server's processes.
 ///
 /// After an error the watch cannot be used again: the server, or the connection to it, is gone.
 pub trait ActivityWatch: Send {
@@ -34,7 +34,7 @@ pub trait ActivityWatch: Send {
 pub struct Activity {
     /// Its id.
     pub process: i32,
-    /// The process of the session that it helps, for a parallel worker.
+    /// For a parallel worker, the process of the session that it helps.
     pub leader: Option<i32>,
     /// Its activity.
     pub doing: Doing,

@@ -174,7 +174,7 @@ impl Rows {
         self.affected
     }
 
-    /// How many values each row has; 0 where there are no rows.
+    /// How many values each row has; 0 if there are no rows.
     pub fn columns(&self) -> usize {
         self.columns
     }

@@ -393,8 +393,8 @@ impl Coordinator<'_, '_> {
     /// Keeps up the load until every request that was in flight at the window's end has ended. Ctrl-C ends it early.
     fn finish(&mut self, end: Nanos) {
         while !self.run.signals.halted() && !self.stop.load(Ordering::Relaxed) {
-            // A sleeping client has to be woken to see that the window has ended. Repeatedly, because a session may
-            // park the thread for its own purposes and consume a wake-up.
+            // A sleeping client must be woken to see that the window has ended. Repeatedly, because a session may park
+            // the thread for its own purposes and consume a wake-up.
             self.wake_all();
             let now = self.run.clock.now();
             let elapsed = Duration::from_nanos(now - end);

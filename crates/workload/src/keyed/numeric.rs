@@ -1,4 +1,4 @@
-//! `numeric`: a decimal number with as many decimals as it was written with.
+//! `numeric`: a decimal number that keeps its number of decimals.
 //!
 //! PostgreSQL's has up to 131,072 digits. Here there are 19 before the point and 18 after it, so that any two numbers
 //! can be converted to the same scale without overflow. A number that does not fit is an error.

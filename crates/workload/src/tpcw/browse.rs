@@ -33,7 +33,7 @@ pub(super) fn new_products(shop: &mut Shop<'_>, subject: &str, promoted: i64) ->
     shop.execute(&NEW_PRODUCTS, &[Value::Text(subject)])
 }
 
-/// The items of a subject that sold best of late.
+/// The items of a subject that sold best recently.
 pub(super) fn best_sellers(shop: &mut Shop<'_>, subject: &str, promoted: i64) -> Result<(), DatabaseError> {
     promotions(shop, promoted)?;
     shop.execute(&BEST_SELLERS, &[Value::Text(subject)])

@@ -115,7 +115,7 @@ fn customer(batch: &mut Batch, random: &mut Random, size: Size, id: i64) {
     batch.int(random.uniform(-32_872, 11_322)).text(random.text(100, 500));
 }
 
-/// An order as it is loaded; its credit card record repeats some of it.
+/// A loaded order; its credit card record repeats some of its values.
 struct LoadedOrder {
     totals: Totals,
     date: i64,

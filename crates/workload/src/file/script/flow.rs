@@ -33,7 +33,7 @@ impl Flow {
         steps.push(ProgramStep::JumpUnless { condition, to: usize::MAX, place });
     }
 
-    /// `\elif`, or `\else` where there is no condition.
+    /// `\elif`, or `\else` if there is no condition.
     pub(super) fn otherwise(
         &mut self,
         steps: &mut Vec<ProgramStep>,
