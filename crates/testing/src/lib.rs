@@ -142,7 +142,8 @@ pub fn skip(need: Need, why: impl Display) {
 /// If the tool knows no such version.
 #[track_caller]
 pub fn postgres_version(major: u32) -> Option<PathBuf> {
-    // Tests run in their crate's folder. A path from when this was compiled may be that of another checkout with the same folder of builds.
+    // Tests run in their crate's folder. A path fixed at compile time may be that of another checkout that shares the
+    // build folder.
     let tool = "../../tools/postgresql-versions";
     let said = match Command::new(tool).output() {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -232,7 +233,8 @@ fn of_crate() -> String {
     std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "?".to_owned())
 }
 
-/// The running test: its thread has its name, unless tests run one by one on the main thread; then the place in its source.
+/// The name of the running test's thread, which is that of the test. If tests run one by one on the main thread, the
+/// place in the source.
 fn test(place: &Location<'_>) -> String {
     match std::thread::current().name() {
         Some(name) if name != "main" => name.to_owned(),

@@ -28,8 +28,8 @@ pub trait Benchmark: Send + Sync {
     /// Whether a run changes the data.
     fn writes(&self) -> Writes;
 
-    /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list. By default it
-    /// has one kind, which is called as it is.
+    /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list. By
+    /// default it has one kind, with the benchmark's name.
     fn transactions(&self) -> Vec<&str> {
         vec![self.name()]
     }

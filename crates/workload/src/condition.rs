@@ -1,5 +1,5 @@
-//! A condition on data: a query for the rows that violate it, so an empty answer is the proof and any other names the
-//! culprits.
+//! A condition on data: a query for the rows that violate it, so an empty answer proves that it holds, and any other
+//! shows the violations.
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;

@@ -21,8 +21,8 @@ pub trait Database: Send + Sync {
         false
     }
 
-    /// Says which tables a schema has that lists none itself, because they were read from a file: wherever the schema is named
-    /// from now on, it has these.
+    /// Declares the tables of a schema that lists none itself, because they were read from a file: the schema has these
+    /// tables from now on.
     fn declare(&self, schema: &Schema, tables: &[DeclaredTable]) -> Result<(), DatabaseError> {
         let (_, _) = (schema, tables);
         Err(DatabaseError::Unsupported(
@@ -190,7 +190,7 @@ pub struct Room {
 /// The processes and files of this machine that a database uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// The processes that do its work; those that they start belong to it too. None for a server on another machine.
+    /// The processes that do its work, including those that they start. None for a server on another machine.
     pub processes: Vec<i32>,
     /// The folder of its files; `None` if it has none here.
     pub folder: Option<PathBuf>,
@@ -359,8 +359,8 @@ impl DatabaseError {
     }
 }
 
-/// Runs a statement that must find its row. Where it does not, the data are not the benchmark's: the transaction is rolled back
-/// and fails.
+/// Runs a statement that must find its row. If it does not, the data are not the benchmark's: the transaction is rolled
+/// back and fails.
 #[inline]
 pub(crate) fn execute_one(
     session: &mut dyn Session,

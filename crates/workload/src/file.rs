@@ -233,7 +233,8 @@ fn check_bounds(definition: &Definition, source: &Source, scale: f64) -> Result<
     if problems.is_empty() { Ok(()) } else { Err(source.error(problems)) }
 }
 
-/// 16 hexadecimal digits: FNV-1a, 64 bits, not for keeping secrets but for telling things apart, alike on every machine and in every version.
+/// 16 hexadecimal digits: FNV-1a, 64 bits, which identifies files but is not cryptographic, equal on every machine and
+/// in every version.
 fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     // A byte that occurs in no text separates them.
     let bytes = texts.flat_map(|text| text.bytes().chain([0xFF]));

@@ -31,8 +31,8 @@ pub struct MemoryDatabase {
 /// The tables of one schema and the transaction that may run now.
 struct Shared {
     store: Mutex<Store>,
-    /// Whether a transaction is open. Sessions wait for their turn here, because a transaction outlasts the calls during
-    /// which the store itself is locked.
+    /// Whether a transaction is open. Sessions wait here for the open transaction to end, because it outlasts the calls
+    /// during which the store itself is locked.
     busy: Mutex<bool>,
     turn: Condvar,
 }

@@ -30,7 +30,8 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// One that answers with a single column, or with the columns of a struct, and counts the rows of its tables itself.
+    /// A database that answers with a single column, or with the columns of a struct, and counts the rows of its tables
+    /// itself.
     pub(crate) fn new(
         schema: &Schema,
         answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,

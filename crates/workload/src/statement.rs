@@ -11,7 +11,7 @@ use crate::database::DatabaseError;
 use crate::schema::{Column, ColumnId, ColumnKind, Index, Schema, StoredColumn, TableId};
 
 /// A statement of a benchmark: declared in a `static`, or borrowed from a workload that was read from a file. A session
-/// may outlive the latter, so it can know a statement by its place in memory only if it compares the text, too.
+/// may outlive the latter, so it can identify a statement by its address only if it compares the text, too.
 pub struct Statement<'a> {
     /// A short name, unique within the benchmark.
     pub name: &'a str,

@@ -116,7 +116,7 @@ impl Tpcc {
         transactions.into_iter().flatten().copied()
     }
 
-    /// Fills TPC-C's tables after they were created; the schema's other tables have got `rows_before` rows by then.
+    /// Fills TPC-C's tables after they were created; the schema's other tables have `rows_before` rows by then.
     pub(crate) fn fill(
         &self,
         database: &dyn Database,

@@ -196,7 +196,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The end of a number. Letters after it begin a word, as before PostgreSQL 15, where they were no error.
+    /// The end of a number. Letters after it begin a word, as before PostgreSQL 15, which made them an error.
     fn end_of_number(&self) -> usize {
         let digits = |from: usize, is_digit: fn(u8) -> bool| {
             let is_part = |at: usize| {

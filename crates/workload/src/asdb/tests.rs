@@ -24,7 +24,7 @@ fn ints(database: &MemoryDatabase, table: TableId, columns: &[usize]) -> Vec<Vec
     rows
 }
 
-/// Fails where an account and its entries disagree; returns the sums of balances, updates, versions, and the number of
+/// Fails if an account and its entries disagree; returns the sums of balances, updates, versions, and the number of
 /// entries inserted and deleted since loading.
 fn facts(database: &MemoryDatabase) -> [i64; 5] {
     let prices: BTreeMap<_, _> =

@@ -140,7 +140,7 @@ impl<C: Clock> ClientLoop<'_, C> {
             }
             if let Some(bounds) = self.signals.bounds.get() {
                 let SessionUsage { lock_wait, lock_waits, io_wait, .. } = waited(&usage, &used);
-                // A target that counts waits and does not hand out each of them has lost some, and which is not known.
+                // A target that counts waits but does not report each of them has lost some, and it is unknown which.
                 let is_each_known = lock_wait.is_some() && incidents.lock_waits.len() as u64 == lock_waits;
                 let request = Ended {
                     transaction,

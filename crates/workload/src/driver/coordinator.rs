@@ -29,7 +29,7 @@ use super::{
 /// How often the coordinator polls: well within the 50 ms in which Ctrl-C takes effect.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The window is published this long before it begins, so that every request that ends inside knows of it.
+/// The window is published this long before it begins, so that every request that ends inside can read it.
 const LEAD: Duration = Duration::from_millis(2);
 
 /// The data that coordinator and clients share for one run.
@@ -222,7 +222,7 @@ fn wait_for_begin(run: &Run) -> Option<Nanos> {
         if let Some(begin) = run.begin.get() {
             return Some(*begin);
         }
-        // Unparked at the beginning; the time limit is for an unpark that the session's own code has swallowed.
+        // Unparked at the beginning; the timeout covers a wake-up that the session's own code has consumed.
         thread::park_timeout(LOOK_EVERY);
     }
 }

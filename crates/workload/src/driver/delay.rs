@@ -51,7 +51,7 @@ pub(super) fn exponential(mean: Duration, cut: f64, random: &mut Pcg32) -> Nanos
     (mean.as_nanos() as f64 * multiple.min(cut)) as Nanos
 }
 
-/// The longest delay that can be written: longer ones are slips of the pen, and ten times it still fits every sum.
+/// The longest delay that can be written: a longer one is taken for a mistake, and ten times this still fits every sum.
 const DELAY_MAX: Duration = Duration::from_secs(3600);
 
 /// Units and how many nanoseconds each has, largest first.

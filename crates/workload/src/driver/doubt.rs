@@ -130,7 +130,8 @@ pub(super) fn doubts(
     doubts
 }
 
-/// The doubts about several workloads as warnings. One that is the same about several of them is reported once, with all their names.
+/// The doubts about several workloads as warnings. A doubt that several of them share is reported once, with all their
+/// names.
 pub(super) fn told_once<'a>(workloads: impl IntoIterator<Item = (&'a str, &'a [Doubt])>) -> Vec<String> {
     let mut once: Vec<(&Doubt, Vec<&str>)> = Vec::new();
     for (name, doubts) in workloads {

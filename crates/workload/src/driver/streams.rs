@@ -1,4 +1,4 @@
-//! The random numbers of one client: separate streams, so that drawing from one leaves the others as they were.
+//! The random numbers of one client: separate streams, so that drawing from one does not change the others.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg32;

@@ -86,8 +86,8 @@ pub(super) fn inline(text: &str, constants: &[(&str, String)]) -> Result<String,
     Ok(inlined)
 }
 
-/// The statements of a script, without the semicolons between them; empty ones are left out. A semicolon within the body of a
-/// function in SQL (`BEGIN ATOMIC … END`) ends no statement.
+/// The statements of a script, without the semicolons between them; empty ones are left out. A semicolon within the
+/// body of a function in SQL (`BEGIN ATOMIC … END`) does not end a statement.
 pub(super) fn statements(text: &str) -> Vec<Range<usize>> {
     let mut splitter = Splitter::default();
     let mut found: Vec<_> = tokens(text).iter().filter_map(|token| splitter.take(text, token)).collect();
@@ -292,7 +292,8 @@ fn column_name(item: &str) -> Option<Option<String>> {
     if matches!(kind, TokenKind::Word | TokenKind::QuotedName) {
         let before = if last == 0 { "" } else { text(last - 1) };
         match before {
-            // Of `x::type` it is that of x, of a constant that of the type; such a column is best given a name.
+            // For `x::type` it is the name of x, for a constant that of the type; users should give such a column a
+            // name.
             "::" => {
                 let inner = &item[..significant[last - 1].span.start];
                 return Some(column_name(inner)?.or_else(|| name_at(last)));

@@ -191,8 +191,8 @@ fn a_workload_is_loaded_and_looked_at_before_it_runs() {
     );
 }
 
-/// Story: of the transactions of a shop the payments matter. Only the whole workload could have a priority, or a random share
-/// of all its transactions.
+/// Story: a shop's payments matter more than its other transactions. Only the whole workload could have a priority, or
+/// a random share of all its transactions.
 #[test]
 fn a_transaction_has_the_priority_that_its_table_says() {
     let folder = Folder::new();

@@ -1,7 +1,7 @@
 //! From parsed expressions to typed ones, by PostgreSQL's rules.
 //!
-//! A literal in quotes, NULL and a parameter have no type until something gives them one: the other side of an operator, a
-//! column that they are assigned to, a cast. The first use of a parameter decides.
+//! A literal in quotes, NULL and a parameter get their type from the context: the other side of an operator, the column
+//! that they are assigned to, a cast. The first use of a parameter decides.
 
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, Expr, Ident, Interval, Spanned, TypedString, UnaryOperator, Value,

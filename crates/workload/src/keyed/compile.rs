@@ -61,7 +61,7 @@ macro_rules! plain {
 }
 
 impl<'c> Compiler<'c> {
-    /// Something is in the statement that was not understood: where, by the words that it may begin with.
+    /// The error for an unsupported part of the statement, whose place is found by the words with which it may begin.
     fn beyond<T>(&self, words: &[&str]) -> Result<T, SqlError> {
         let place = place_of(self.sql, words);
         refused(place, format!("this part of the statement is beyond keyed statements; {INSTEAD}"))

@@ -73,7 +73,7 @@ impl Program {
         }
     }
 
-    /// Runs the statement. Parameters are given, and results returned, as a session of a server does it: numerics with decimal
+    /// Runs the statement. Parameters and results have the same form as in a session of a server: numerics with decimal
     /// places are text, truth values are 0 and 1. `now_us` is when the transaction began, in microseconds since 1970.
     pub fn run(
         &self,

@@ -86,7 +86,7 @@ impl Random {
         &self.text
     }
 
-    /// As [`letters_and_digits`](Random::letters_and_digits), with `ORIGINAL` put over it at a random place.
+    /// As [`letters_and_digits`](Random::letters_and_digits), with `ORIGINAL` written over it at a random place.
     pub(super) fn original(&mut self, shortest: i64, longest: i64) -> &str {
         const MARK: &str = "ORIGINAL";
         self.fill(LETTERS_AND_DIGITS, shortest, longest);

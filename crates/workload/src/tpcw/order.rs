@@ -173,8 +173,8 @@ static TAKE_STOCK: Statement = keyed::statement!(
      WHERE i_id = $1"
 );
 
-/// (order, card, its number, name on it, expiration, authorization, amount, date, address of delivery). Written by hand as well: a keyed
-/// statement has no query within it.
+/// (order, card, its number, name on it, expiration, authorization, amount, date, address of delivery). Also written by
+/// hand: a keyed statement cannot contain a query.
 static INSERT_CARD: Statement = Statement {
     name: "tpcw_insert_card",
     sql: "INSERT INTO cc_xacts (cx_o_id, cx_type, cx_num, cx_name, cx_expire, cx_auth_id, cx_xact_amt, cx_xact_date, \

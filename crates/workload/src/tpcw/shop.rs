@@ -22,7 +22,7 @@ impl Shop<'_> {
         self.session.execute(statement, parameters, self.rows)
     }
 
-    /// Runs a statement that must find or change a row. Where it does not, the data are not TPC-W's: the transaction is
+    /// Runs a statement that must find or change a row. If it does not, the data are not TPC-W's: the transaction is
     /// rolled back and fails.
     pub(super) fn execute_one(
         &mut self,

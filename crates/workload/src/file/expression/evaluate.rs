@@ -96,8 +96,8 @@ fn unary(operator: Unary, operand: Datum) -> Result<Datum, String> {
     }
 }
 
-/// `AND` where `absorbing` is false, `OR` where it is true: that value on the left decides, and the right side is left alone;
-/// else a null on either side makes null, other than in SQL.
+/// `AND` where `absorbing` is false, `OR` where it is true: if the left side has that value, it is the result, and the
+/// right side is not evaluated. Otherwise a null on either side gives null, unlike in SQL.
 fn logical(
     left: &Expression,
     right: &Expression,

@@ -196,7 +196,7 @@ pub(super) fn permute(value: i64, size: i64, seed: i64) -> Result<i64, String> {
     Ok(scrambled as i64)
 }
 
-/// Xoroshiro128**, begun as PostgreSQL begins it, because the permutation of a seed is defined by it.
+/// Xoroshiro128**, seeded as in PostgreSQL, because it defines the permutation of a seed.
 struct Xoroshiro([u64; 2]);
 
 impl Xoroshiro {
