@@ -187,7 +187,7 @@ pub fn says(of: &str, message: &str, expect: &str) {
     assert!(message.contains(expect), "{of}\nexpected {expect}\nfound    {message}");
 }
 
-/// The environment variable with which [`check_made`] writes files anew.
+/// The environment variable with which [`check_made`] rewrites files.
 pub const BLESS: &str = "PLIMSOLL_BLESS";
 
 /// Checks that a file of the repository which the code generates, wholly or in part, has the text that the code

@@ -138,7 +138,7 @@ pub struct CheckLine {
 
 /// Reports the progress of loading, and signals it to stop.
 pub struct LoadProgress<'a> {
-    /// Called with the rows loaded so far, the rows expected in all, and the table at hand.
+    /// Called with the rows loaded so far, the rows expected in all, and the current table.
     pub report: &'a (dyn Fn(u64, u64, &str) + Sync),
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,

@@ -124,7 +124,7 @@ impl Rows {
         self.columns = columns;
     }
 
-    /// Adds one value to the row at hand.
+    /// Adds one value to the current row.
     #[inline]
     pub fn append(&mut self, value: Value<'_>) {
         let cell = match value {
@@ -139,7 +139,7 @@ impl Rows {
         self.cells.push(cell);
     }
 
-    /// Adds columns of a stored row to the row at hand; texts are copied once, straight from the row.
+    /// Adds columns of a stored row to the current row; texts are copied once, straight from the row.
     pub fn append_stored(&mut self, access: &dyn RowAccess, schema: &Schema, row: RowRef, columns: &[ColumnId]) {
         for &column in columns {
             let Column { kind, nullable, .. } = schema.tables[row.table].columns[column];
@@ -147,7 +147,7 @@ impl Rows {
         }
     }
 
-    /// Adds one column of a stored row to the row at hand.
+    /// Adds one column of a stored row to the current row.
     #[inline]
     pub(crate) fn append_column(&mut self, access: &dyn RowAccess, row: RowRef, of: StoredColumn) {
         let StoredColumn { column, kind, nullable } = of;

@@ -35,15 +35,15 @@ struct State {
     generators: Vec<Generator>,
     /// Draws transactions and their parameters.
     random: Pcg64,
-    /// The generator of the request at hand, from which each attempt draws the same.
+    /// The generator of the current request, from which each attempt draws the same.
     request: Pcg64,
     /// The variables, by slot. They outlast a transaction, as those of a pgbench client do.
     slots: Vec<Datum>,
-    /// The variables as the request at hand began.
+    /// The variables at the beginning of the current request.
     before: Vec<Datum>,
     current: usize,
     is_tried: bool,
-    /// Why the parameters of the request at hand could not be drawn.
+    /// Why the parameters of the current request could not be drawn.
     fault: Option<String>,
     rows: Rows,
     /// Values other than text that go to the server as text, by position; kept to reuse their memory.

@@ -1,4 +1,4 @@
-//! Why a benchmark that was asked for cannot be had.
+//! Why a requested benchmark cannot be made.
 
 use itertools::Itertools;
 use plimsoll_notation::suggestion;
