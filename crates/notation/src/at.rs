@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// A value and where it stands in the file. Equality and order do not look at the place.
+/// A value and its place in the file. Equality and order ignore the place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub struct At<T>(Spanned<T>);
@@ -23,7 +23,7 @@ impl<T> At<T> {
         change(self.0.get_mut());
     }
 
-    /// Where it stands, in bytes.
+    /// Its place, in bytes.
     pub fn span(&self) -> Range<usize> {
         self.0.span()
     }

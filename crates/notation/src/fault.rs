@@ -17,7 +17,7 @@ pub struct FileError {
 pub struct Fault {
     /// Line and column from 1, columns in characters; `None` for the file as a whole.
     pub place: Option<(usize, usize)>,
-    /// What is wrong and what to do.
+    /// The fault and the remedy.
     pub message: String,
 }
 
@@ -35,14 +35,14 @@ impl fmt::Display for FileError {
     }
 }
 
-/// A fault whose place is still told in bytes.
+/// A fault whose place is given in bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// Where, in bytes of the file.
     pub span: Range<usize>,
-    /// What is wrong and what to do.
+    /// The fault and the remedy.
     pub message: String,
-    /// Whether it may follow from another fault of the same table, and is not worth a line then.
+    /// Whether it may follow from another fault of the same table, and is then left out.
     pub may_follow: bool,
 }
 
@@ -52,7 +52,7 @@ impl Problem {
         Problem { span, message: message.into(), may_follow: false }
     }
 
-    /// What the reader of TOML found.
+    /// A fault that the TOML parser reported.
     pub fn of_toml(error: &toml::de::Error) -> Self {
         let found = error.message().trim().replace('\n', ", ");
         let message = match found.strip_prefix("missing field ") {
@@ -83,17 +83,17 @@ impl Problems {
         self.0.push(Problem { may_follow: true, ..Problem::new(span, message) });
     }
 
-    /// The value, or else its fault is noted.
+    /// The value; otherwise records its fault.
     pub fn note<T>(&mut self, result: Result<T, Problem>) -> Option<T> {
         result.map_err(|problem| self.0.push(problem)).ok()
     }
 
-    /// The value, or else its fault is noted at that place.
+    /// The value; otherwise records its fault at that place.
     pub fn note_at<T>(&mut self, span: Range<usize>, result: Result<T, String>) -> Option<T> {
         self.note(result.map_err(|message| Problem::new(span, message)))
     }
 
-    /// All that was found so far, if anything was.
+    /// Takes the faults so far, as an error if there are any.
     pub fn check(&mut self) -> Result<(), Vec<Problem>> {
         if self.0.is_empty() { Ok(()) } else { Err(std::mem::take(&mut self.0)) }
     }
@@ -127,8 +127,8 @@ pub fn place(text: &str, byte: usize) -> (usize, usize) {
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }
 
-/// The place of a part of `value`, which stands in the file `text` as a TOML string. Where the string is written with escapes, so
-/// that its bytes are not those of the file, all of the string.
+/// The place of a part of `value`, a string of the TOML file `text`. If the string is written with escapes, so that its
+/// bytes are not those of the file, returns the place of the whole string.
 pub fn within(text: &str, string: Range<usize>, value: &str, part: &Range<usize>) -> Range<usize> {
     let typed = text.get(string.clone()).unwrap_or_default();
     // The first line break after three quotes does not belong to the text.

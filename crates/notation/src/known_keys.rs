@@ -7,8 +7,9 @@ use toml::de::{DeString, DeTable, DeValue};
 use crate::schema::resolved;
 use crate::{Problem, choices, did_you_mean};
 
-/// Every unknown or misplaced key of a TOML file by the schema of such files; an error if the file is no TOML. `special` is what there is to
-/// say of an unknown key that only this kind of files knows, by the key and its table: empty for the top, `[class]` for one of several.
+/// Every unknown or misplaced key of a TOML file by the schema of such files; an error if the file is not TOML.
+/// `special` returns a message for an unknown key of this kind of files, by the key and its table: empty for the top,
+/// `[class]` for one of several.
 pub fn wrong_keys(
     text: &str,
     schema: &Value,
@@ -66,7 +67,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A table whose keys are names and whose values are no tables.
+    /// A table whose keys are names and whose values are not tables.
     fn free_table(&mut self, table: &DeTable<'_>) {
         for (key, value) in table {
             if let DeValue::Table(inner) = value.get_ref() {

@@ -1,9 +1,10 @@
-//! How people write to Plimsoll and how it answers: TOML files with the places of their faults, amounts with units, SQL, and the
-//! word that was meant.
+//! The notation of Plimsoll's input and of its messages: TOML files with the places of their faults, amounts with
+//! units, SQL, and suggestions for misspelled words.
 //!
-//! In reading order: [`At`] is a value with its place in a file, [`Problem`] a fault at such a place, and [`Source`] makes a [`FileError`]
-//! of problems, with lines and columns. [`wrong_keys`] finds the keys that a JSON schema ([`schema`]) does not have. [`quantity`] reads and writes
-//! amounts with units, and [`sql`] cuts SQL into pieces. [`nearest`] and its neighbours word the rest of a message.
+//! In reading order: [`At`] is a value with its place in a file, [`Problem`] a fault at such a place, and [`Source`]
+//! makes a [`FileError`] of problems, with lines and columns. [`wrong_keys`] finds the keys that a JSON schema
+//! ([`schema`]) does not have. [`quantity`] reads and writes amounts with units, and [`sql`] cuts SQL into pieces.
+//! [`nearest`] and the functions beside it make the rest of a message.
 
 mod at;
 mod fault;

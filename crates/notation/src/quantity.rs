@@ -4,8 +4,8 @@
 pub const TIME_UNITS: [(&str, u64); 6] =
     [("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("us", 1)];
 
-/// What a number with its unit comes to, rounded to a whole one. `None` for anything else, also for a bare number, and for what 64 bits do not
-/// hold.
+/// The amount that a number with its unit gives, rounded to a whole number. `None` for any other text, also for a bare
+/// number, and for an amount of more than 64 bits.
 pub fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let text = text.trim();
     let end = text.find(|letter: char| !(letter.is_ascii_digit() || letter == '.'))?;
@@ -21,7 +21,7 @@ pub fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     }
 }
 
-/// An amount in the largest of these units of which it is a whole number; nothing is in the unit `of_nothing`.
+/// An amount in the largest of these units of which it is a whole number; 0 has the unit `of_nothing`.
 pub fn written(amount: u64, units: &[(&str, u64)], of_nothing: &str) -> String {
     let is_whole = |(_, factor): &&(&str, u64)| amount > 0 && amount.is_multiple_of(*factor);
     let (unit, factor) = units.iter().find(is_whole).copied().unwrap_or((of_nothing, 1));

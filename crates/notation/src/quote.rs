@@ -19,7 +19,7 @@ pub fn toml_string(text: &str) -> String {
     quoted
 }
 
-/// A name as it is written in SQL: in quotes if it is not plain.
+/// A name in SQL's notation: in quotes if it is not plain.
 pub fn sql_name(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     if name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_') && name.chars().all(is_plain) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// A schema without null in what it allows: TOML has none, what is not wanted is left out.
+/// A schema that does not allow null: TOML has none; unset keys are left out.
 pub fn without_null(mut schema: Value) -> Value {
     drop_null(&mut schema);
     schema

@@ -1,4 +1,4 @@
-//! SQL as PostgreSQL cuts it into pieces: where words, literals and comments end, by the rules that a session has.
+//! SQL as PostgreSQL cuts it into pieces: where words, literals and comments end, by the rules of a session.
 
 mod lexer;
 mod rules;

@@ -1,28 +1,29 @@
-//! Words in messages: lists of what exists, and suggestions for what was meant.
+//! Words in messages: lists of what exists, and suggestions for misspelled words.
 
 use std::fmt::Display;
 
 /// The most words of a list in a message; the documentation has the rest.
 const SHOWN_MAX: usize = 24;
 
-/// The nearest of some words, if one is near enough to be what was meant.
+/// The nearest of some words, if one is near enough to be the intended one.
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |known: &str| strsim::damerau_levenshtein(&word.to_lowercase(), &known.to_lowercase());
     let best = known.into_iter().min_by_key(|known| distance(known))?;
     (distance(best) <= best.len().div_ceil(3)).then_some(best)
 }
 
-/// The nearest known word as a question to put behind an unknown one, `` (did you mean `dop`?) `` with a space before; nothing if none is near.
+/// The nearest known word as a question to put after an unknown one, `` (did you mean `dop`?) `` with a space before;
+/// empty if none is near.
 pub fn suggestion(nearest: &Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
-/// The same of words of which the nearest is still to be found.
+/// The same, after looking for the nearest of some words.
 pub fn did_you_mean<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     suggestion(&nearest(word, known))
 }
 
-/// What an error says of options that there are: the one that was meant, or all of them, a line each with what it is.
+/// The part of an error that names options: the nearest one, or all of them with their descriptions, one per line.
 pub fn meant_or_all<'a>(nearest: &Option<&str>, options: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     if nearest.is_some() {
         return suggestion(nearest);

@@ -1,9 +1,10 @@
-//! What a database makes of its disk: TPC-C under `durability=sync` against a loop that does nothing but commit.
+//! How well a database uses its disk: TPC-C under `durability=sync` compared with a loop that only commits.
 //!
-//! The loop has as many threads as TPC-C has clients; each commits changes of one row of its own, as long as TPC-C's are on
-//! average, so that the same log writes groups of the same size and nobody waits for a lock. The ratio is that of
-//! transactions that became durable in a second. With few clients it says what the work beside the log costs; with more of
-//! them than warehouses also what it costs that locks are held until the disk has the changes, unless they are given up early.
+//! The loop has as many threads as TPC-C has clients. Each commits changes of one row of its own, as long as TPC-C's on
+//! average, so that the log writes groups of the same size and no thread waits for a lock. The ratio is that of
+//! transactions per second that became durable. With few clients it shows the cost of the work beside the log. With
+//! more clients than warehouses it also shows the cost of holding locks until the changes are on disk, unless they are
+//! released early.
 //!
 //! `cargo bench --bench group_commit` measures in interleaved rounds and prints the median ratio of rounds with its range.
 //! Under `cargo test` it runs for a moment and checks that both sides commit. The log is in the folder that `TMPDIR` names, if
@@ -32,7 +33,7 @@ fn log_options() -> LogOptions {
     LogOptions { durability: Durability::Sync, ..LogOptions::default() }
 }
 
-/// What became durable between two readings.
+/// The transactions that became durable between two readings.
 struct Rate {
     units_per_s: f64,
     unit_bytes: f64,
@@ -48,7 +49,7 @@ fn rate(before: LogStatistics, after: LogStatistics, time: Duration) -> Rate {
     }
 }
 
-/// TPC-C with so many clients.
+/// TPC-C with `clients` clients.
 fn run_tpcc(database: &Embedded, tpcc: &Tpcc, clients: usize, seed: u64, time: Duration) -> Rate {
     let options = ClientOptions { clients, seed, ..ClientOptions::default() };
     let drives = [Drive { name: "tpcc", benchmark: tpcc, database, options: &options }];
@@ -58,7 +59,7 @@ fn run_tpcc(database: &Embedded, tpcc: &Tpcc, clients: usize, seed: u64, time: D
     rate(before, database.log_statistics().unwrap(), began.elapsed())
 }
 
-/// So many threads that commit changes of a row of their own.
+/// `threads` threads, each committing changes of a row of its own.
 fn run_loop(threads: usize, unit_bytes: usize, time: Duration) -> Rate {
     let log = plimsoll_engine::Log::open(&log_options(), EngineOptions::default().clock).unwrap();
     let engine = Engine::with_log(EngineOptions::default(), log);

@@ -1,11 +1,11 @@
-//! What watching costs: TPC-C on the engine with every sensor of the machine read, against TPC-C unwatched.
+//! The cost of sensors: TPC-C on the engine while every sensor of the machine is read, compared with TPC-C alone.
 //!
-//! One reading a second costs less than rounds differ by themselves. So sensors are read twenty times a second here, and what
-//! that takes of the throughput is divided by twenty: each reading costs the same, however soon the next one follows.
+//! The cost of one reading per second is below the noise between rounds. So sensors are read twenty times per second
+//! here, and the loss of throughput is divided by twenty: the cost of a reading does not depend on the interval.
 //!
-//! `cargo bench --bench sensor_cost` measures in interleaved rounds and prints the mean loss with its 95 % interval, and the
-//! processor time that a reading takes. The limits for one reading a second are 1 % of throughput and 0.5 % of a core.
-//! Under `cargo test` it runs for a moment and checks that readings are taken.
+//! `cargo bench --bench sensor_cost` measures in interleaved rounds and prints the mean loss with its 95 % interval,
+//! and the processor time that a reading takes. The limits for one reading per second are 1 % of throughput and 0.5 %
+//! of a core. Under `cargo test` it runs for a moment and checks that readings are taken.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -48,7 +48,7 @@ fn throughput(database: &Embedded, tpcc: &Tpcc, window: Window, seed: u64) -> f6
     drive(&drives, window, &mut (), &AtomicBool::new(false)).unwrap().workloads[0].measured.all.throughput_per_s
 }
 
-/// Reads every sensor once a period until it is told to stop; how many times, and the processor time that took.
+/// Reads every sensor once per period until `stop` is set; returns the number of readings and their processor time.
 fn watch(sensors: &mut [Sensors], stop: &AtomicBool, period: Duration) -> (u32, Duration) {
     let before = thread_times(current_thread_id());
     let (mut count, mut next) = (0, Instant::now());
@@ -77,7 +77,7 @@ fn main() {
     tpcc.load(&database, &LoadProgress { report: &|_, _, _| (), stop: &never }).unwrap();
     let (mut ratios, mut readings, mut used) = (Vec::new(), 0, Duration::ZERO);
     for round in 0..rounds {
-        // The data grow as they are used, so that who goes first takes turns.
+        // The data grow as they are used, so the sides take turns in going first.
         let mut pair = [0.0; 2];
         for side in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
             let stop = AtomicBool::new(false);

@@ -1,12 +1,12 @@
-//! What locks, undo and accounting cost: TPC-C on the engine against the same statements on the same rows and indexes without
-//! any of them ("bare"), one client and two.
+//! The cost of locks, undo and accounting: TPC-C on the engine compared with the same statements on the same rows and
+//! indexes without any of them ("bare"), with one client and with two.
 //!
 //! `cargo bench --bench tpcc_bare` measures in interleaved rounds and prints the median ratio of rounds with its range: of
 //! throughput, and of transactions per second of CPU time, which other programs disturb less. Under `cargo test` it runs
 //! for a moment and checks that both sides really run transactions.
 //!
-//! Bare is not a database: it gives up isolation and atomicity. It is the upper limit that this row format and these indexes
-//! set to the engine.
+//! Bare is not a database: it gives up isolation and atomicity. It is the engine's upper limit with this row format and
+//! these indexes.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -175,7 +175,7 @@ impl RowAccess for BareSession {
     }
 }
 
-/// A loaded database; each side has its own, so that neither works on what the other has left.
+/// A loaded database; each side has its own, so that neither works on data that the other has changed.
 fn loaded(tpcc: &Tpcc) -> Embedded {
     let embedded = Embedded::new(EmbeddedOptions::default()).unwrap();
     let stop = AtomicBool::new(false);
@@ -214,7 +214,7 @@ fn main() {
         warmup: WarmUp::For(Duration::from_secs_f64(seconds / 4.0)),
         measure: Duration::from_secs_f64(seconds),
     };
-    // Clients count what they do in their benchmark value; a value each keeps the sides apart there too.
+    // Clients count their work in their benchmark value; separate values keep the counts of the two sides apart.
     let [engine_tpcc, bare_tpcc] = [2, 2].map(|warehouses| Tpcc::new(warehouses, 7));
     let engine = loaded(&engine_tpcc);
     let bare_tables = loaded(&bare_tpcc);

@@ -1,6 +1,6 @@
-//! What a fresh column copy costs transactions: TPC-C with changes published, and with changes published and brought to the columns, against
-//! neither, one client and two. And how long snapshots, folds and other commits keep a commit waiting while a thread takes one snapshot
-//! after the other.
+//! The cost of a fresh column copy for transactions: TPC-C with changes published, and with changes published and
+//! applied to the columns, compared with neither, with one client and with two. Also how long a commit waits for
+//! snapshots, folds and other commits while a thread takes one snapshot after the other.
 //!
 //! `cargo bench --bench tpcc_publishing` measures in interleaved rounds and prints the median ratio of rounds with its range. Under `cargo
 //! test` it runs for a moment.
@@ -40,7 +40,7 @@ impl Side {
     /// Transactions per second.
     fn rate(&self, clients: usize, window: Window, round: u64) -> f64 {
         if self.database.freshness().unwrap().is_some() {
-            // What a paused propagation has left would make the next round slower.
+            // The backlog of a paused propagation would make the next round slower.
             self.database.refresh(self.tpcc.schema()).unwrap();
         }
         let options = ClientOptions { clients, seed: 11 + round, ..ClientOptions::default() };
@@ -56,7 +56,7 @@ fn middle(mut values: Vec<f64>) -> String {
     format!("{:.2} ({:.2} to {:.2})", values[values.len() / 2], values[0], values[values.len() - 1])
 }
 
-/// Runs clients while a thread takes snapshots, and prints what commits waited.
+/// Runs clients while a thread takes snapshots, and prints the waits of commits.
 fn print_waits(side: &Side, clients: usize, window: Window) {
     let mut watch = side.database.freshness().unwrap().unwrap();
     let before = watch.look().unwrap();

@@ -54,7 +54,8 @@ pub struct EmbeddedOptions {
     pub queries: QueryOptions,
     /// Whether the number of query threads is that of `workers`; otherwise it is the degree of parallelism.
     pub has_own_workers: bool,
-    /// Who decides about queries of high priority, in an engine of their own; `None` if they are like all others.
+    /// The policy of parallelism for queries of high priority, with their own engine; `None` if they are treated like
+    /// all others.
     pub high_queries: Option<HighParallelism>,
     /// Whether operators of queries run on threads of their cache class.
     pub cache_classes: bool,
@@ -64,9 +65,9 @@ pub struct EmbeddedOptions {
     pub columns_in_files: bool,
     /// Where these files are.
     pub column_folder: PathBuf,
-    /// What a commit waits for, where the log is, and whether the database outlives the process.
+    /// The durability of commits, the place of the log, and whether the database outlives the process.
     pub log: LogOptions,
-    /// How what transactions change gets to the columns.
+    /// How transactions' changes reach the columns.
     pub delta: DeltaOptions,
     /// Whether there may be more threads of propagation than cores.
     pub propagation_oversubscribe: bool,
@@ -118,10 +119,10 @@ pub enum OpenError {
     /// The folder of its columns.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// Its log, or what its data folder holds.
+    /// Its log, or the contents of its data folder.
     #[error(transparent)]
     Engine(#[from] plimsoll_engine::OpenError),
-    /// This machine does not have what the options ask for.
+    /// This machine lacks something that the options require.
     #[error("{0}")]
     Lacking(String),
 }
@@ -133,14 +134,14 @@ pub struct Embedded {
     /// The options as they are now.
     options: RwLock<EmbeddedOptions>,
     queries: RwLock<QueryEngines>,
-    /// What binds threads of queries to their cache class; `None` if they have none.
+    /// The binding of query threads to their cache class; `None` if they have none.
     cache: RwLock<Option<Arc<CacheBinding>>>,
     /// Where the column copy is kept; `None` for in memory.
     column_folder: Option<DiskFolder>,
     schemas: RwLock<HashMap<String, Arc<TableSet>>>,
     /// The tables of schemas that list none themselves.
     declared: RwLock<HashMap<String, Vec<DeclaredTable>>>,
-    /// Whether threads were ever placed: then they are at every session.
+    /// Whether threads were ever placed: every session then places its own.
     is_placed: AtomicBool,
 }
 
@@ -154,7 +155,7 @@ impl Embedded {
         let queries = RwLock::new(QueryEngines::start(&options, cache.as_ref())?);
         let column_folder = options.columns_in_files.then(|| DiskFolder::open(&options.column_folder)).transpose()?;
         let engine = Engine::open(options.engine.clone(), &options.log)?;
-        // Where loading was interrupted, tables are left that nobody knows of.
+        // An interrupted load leaves tables that belong to no set.
         if engine.is_durable() {
             engine.drop_tables_outside_sets();
         }
@@ -164,22 +165,22 @@ impl Embedded {
         Ok(Embedded { engine, options, queries, cache, column_folder, schemas, declared, is_placed })
     }
 
-    /// What became of the jobs of queries since the last change of an option; `None` without `cache_classes`.
+    /// The figures of queries' jobs since the last change of an option; `None` without `cache_classes`.
     pub fn cache_jobs(&self) -> Option<JobFigures> {
         self.queries.read().common.jobs()
     }
 
-    /// What the log has done so far; `None` without a log.
+    /// The work of the log so far; `None` without a log.
     pub fn log_statistics(&self) -> Option<LogStatistics> {
         self.engine.log_statistics()
     }
 
-    /// What was recovered when it was opened; `None` without a data folder.
+    /// The result of recovery when it was opened; `None` without a data folder.
     pub fn recovery(&self) -> Option<&RecoveryReport> {
         self.engine.recovery()
     }
 
-    /// The tables of a schema, for whoever wants to look beneath.
+    /// The tables of a schema, for direct access to the engine.
     pub fn tables(&self, schema: &Schema) -> Result<Arc<TableSet>, DatabaseError> {
         if let Some(set) = self.schemas.read().get(&*schema.name) {
             return Ok(Arc::clone(set));
@@ -251,7 +252,7 @@ impl Database for Embedded {
         if let Some(cache) = &*self.cache.read() {
             cache.follow();
         }
-        // Relaxed: what is placed is read under the lock of the options.
+        // Relaxed: the placement is read under the lock of the options.
         let placement = self.is_placed.load(Ordering::Relaxed).then(|| self.options.read().placement.clone());
         if let Some(placement) = &placement {
             placement.place_workers(&queries, self.schemas.read().values())?;
@@ -280,8 +281,8 @@ impl Database for Embedded {
         let mut changed = options.clone();
         set(&mut changed, name, value).map_err(|error| DatabaseError::Failed(error.to_string()))?;
         let columns = |options: &EmbeddedOptions| (options.columns_in_files, options.column_folder.clone());
-        // Locks are queued in their order from the first one on, and a log that began in the middle would hold changes of
-        // rows whose insertions it lacks.
+        // The lock scheduler must order each queue from its first request on, and a log that began later would hold
+        // changes of rows whose insertions it lacks.
         if locking(&changed.engine) != locking(&options.engine)
             || columns(&changed) != columns(&options)
             || changed.log != options.log
@@ -349,7 +350,7 @@ impl Database for Embedded {
     }
 }
 
-/// What decides how transactions wait for each other, to be compared.
+/// The options that decide how transactions wait for each other, for comparison.
 fn locking(options: &EngineOptions) -> (String, &'static str, StarvationBound, bool, Duration) {
     let EngineOptions { lock_scheduler, cpu_scheduler, starvation_bound, early_lock_release, undo_delay, .. } = options;
     (lock_scheduler.name().into_owned(), cpu_scheduler.name(), *starvation_bound, *early_lock_release, *undo_delay)

@@ -13,13 +13,13 @@ use serde_json::Value;
 
 use crate::embedded::{self, Embedded, EmbeddedOptions, option_checks, options};
 
-/// The target that is meant when none is named.
+/// The default target.
 pub const DEFAULT_URL: &str = "embedded:";
 
-/// A PostgreSQL server that is started for the purpose.
+/// A PostgreSQL server that is started for the run.
 pub const PRIVATE_URL: &str = "postgres:";
 
-/// What target is wanted, understood but not opened.
+/// A target that was parsed but not opened.
 #[derive(Debug, Clone)]
 pub struct Target {
     kind: TargetKind,
@@ -32,11 +32,11 @@ enum TargetKind {
     Embedded(Box<EmbeddedOptions>),
     /// A PostgreSQL server of our own.
     Private(ServerSettings),
-    /// A PostgreSQL server of somebody else.
+    /// A PostgreSQL server that was not started by us.
     Server(Box<ServerUrl>, ServerSettings),
 }
 
-/// A target or an option that cannot be had.
+/// An invalid target or option.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "the messages say it")]
@@ -84,8 +84,8 @@ pub enum OpenError {
     Server(#[from] DatabaseError),
 }
 
-/// A URL without the options that may stand behind it, and these: `postgres:?standby=1&fsync=off`. What stands behind the URL of
-/// a server that is there already is that URL's own, as `sslmode`.
+/// A URL without the options after it, and these: `postgres:?standby=1&fsync=off`. Options in the URL of a server that
+/// is already running, such as `sslmode`, stay part of that URL.
 fn without_options(url: &str) -> (&str, impl Iterator<Item = &str>) {
     let (url, options) = match url.split_once('?') {
         Some((kind @ (DEFAULT_URL | PRIVATE_URL), options)) => (kind, options),
@@ -94,13 +94,13 @@ fn without_options(url: &str) -> (&str, impl Iterator<Item = &str>) {
     (url, options.split('&').filter(|option| !option.is_empty()))
 }
 
-/// Whether a URL is that of a server which is there already.
+/// Whether a URL is that of a server that is already running.
 fn is_server(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
 impl Target {
-    /// Understands a URL and `KEY=VALUE` options, which go before those behind the URL.
+    /// Parses a URL and `KEY=VALUE` options, which override those in the URL.
     pub fn parse<'a>(url: &str, options: impl IntoIterator<Item = &'a str>) -> Result<Self, TargetError> {
         let (url, mut behind) = without_options(url);
         let kind = match url {
@@ -158,7 +158,7 @@ impl Target {
         }
     }
 
-    /// Whether clients can log in as different users: to any server, and to no engine in this process.
+    /// Whether clients can log in as different users: on any server, but not on the engine in this process.
     pub fn has_users(url: &str) -> bool {
         without_options(url).0 == PRIVATE_URL || is_server(url)
     }
@@ -172,7 +172,7 @@ impl Target {
         }
     }
 
-    /// Every setting by name, for the record. What is left to a server of somebody else is null.
+    /// Every setting by name, for the record. A setting that is left to a server not started by us is null.
     pub fn settings(&self) -> BTreeMap<String, Value> {
         let options: BTreeMap<String, Value> = match &self.kind {
             TargetKind::Embedded(known) => options::settings(known),
@@ -193,7 +193,7 @@ impl Target {
         options.chain([("target.url".to_owned(), self.url().into())]).collect()
     }
 
-    /// Where its data will lie and how much can; `None` for a server of somebody else.
+    /// Where its data will lie and how much fits; `None` for a server not started by us.
     pub fn room(&self) -> Option<Room> {
         match &self.kind {
             TargetKind::Embedded(_) => Some(Room { place: "memory".to_owned(), free_bytes: available_memory()? }),
@@ -202,7 +202,7 @@ impl Target {
         }
     }
 
-    /// Refuses what this machine does not have of what the options ask for; [`open`](Self::open) does so, too.
+    /// Fails if this machine lacks something that the options require; [`open`](Self::open) does so, too.
     pub fn check_machine(&self) -> Result<(), OpenError> {
         let TargetKind::Embedded(known) = &self.kind else { return Ok(()) };
         option_checks::lacking(known).map_or(Ok(()), |lacking| Err(embedded::OpenError::Lacking(lacking).into()))
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// What is said of the embedded engine is in its record as it was said.
+    /// Options of the embedded engine are recorded as they were given.
     fn assert_recorded(said: &[&str]) {
         let settings = Target::parse("embedded:", said.iter().copied()).expect("good").settings();
         for setting in said {
@@ -289,7 +289,7 @@ mod tests {
         let yours = Target::parse("postgres://shop:secret@db.example:5433/shop", ["work_mem=64MB"]).expect("good");
         let settings = yours.settings();
         assert_eq!(settings["target.work_mem"], "64MB");
-        // What was not said is that server's own.
+        // An option that was not given keeps that server's value.
         assert_eq!(settings["target.jit"], Value::Null);
         assert!(!format!("{settings:?} {yours:?}").contains("secret"));
         assert!(Target::option_names("postgres://db.example/shop").contains(&"dop"));

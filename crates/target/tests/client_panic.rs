@@ -1,4 +1,4 @@
-//! A client that dies in the middle of a transaction: its locks are free again, and the run says who it was.
+//! A client that panics in the middle of a transaction: its locks are released, and the error names the client.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -80,7 +80,7 @@ impl Client for MortalClient {
     }
 }
 
-/// The session of somebody's last transaction.
+/// The session of the client's last transaction.
 struct LastSession<'a>(&'a mut dyn Session);
 
 impl Session for LastSession<'_> {
@@ -138,8 +138,8 @@ fn locks_of_a_client_that_panics_are_released_and_the_run_says_so() {
         let count = |done, _, _: &str| loaded.store(done, Ordering::Relaxed);
         tpcc.load(&database, &LoadProgress { report: &count, stop: &AtomicBool::new(false) }).unwrap();
 
-        // It would last ten minutes, did the panic not end it. That it ends shows that nobody waits for the dead: requests
-        // in flight run to their end, and most of them need the row of the warehouse.
+        // The run would last ten minutes if the panic did not end it. Its end shows that no request waits for the dead
+        // client: requests in flight run to their end, and most of them need the row of the warehouse.
         let minutes = Duration::from_secs(600);
         let error =
             run(&Mortal(&tpcc), &database, Window { warmup: WarmUp::For(minutes), measure: minutes }).unwrap_err();

@@ -1,4 +1,4 @@
-//! What the log of a TPC-C run says, done again on the same initial population, gives the tables that the run has left.
+//! Replaying the log of a TPC-C run on the same initial population gives the tables that the run has left.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! TPC-C beside queries that read what it has just committed: its consistency conditions hold on live snapshots.
+//! TPC-C beside queries that read just committed changes: its consistency conditions hold on live snapshots.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,4 @@
-//! Degrees of parallelism as options of the embedded engine: what they do, and what is said when they are wrong.
+//! Degrees of parallelism as options of the embedded engine: their effects, and the errors for wrong values.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -95,6 +95,6 @@ fn queries_of_high_priority_can_have_an_engine_and_a_policy_of_their_own() {
     (1..4).for_each(|from| ask(session.as_mut(), from));
     let learned = database.parallelism().unwrap();
     assert_eq!((learned.policy.as_str(), learned.templates.len()), ("adaptive", 1));
-    // What else runs on the machine decides at which level of load each run was.
+    // Other load on the machine decides the level of load of each run.
     assert_eq!(learned.templates[0].searches.iter().map(|search| search.runs).sum::<u64>(), 2);
 }

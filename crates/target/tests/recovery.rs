@@ -1,7 +1,7 @@
-//! A TPC-C run on a database with a data folder is killed, and the database opened again: the consistency conditions hold,
-//! queries see the recovered rows, and the next run goes on from there.
+//! A TPC-C run on a database with a data folder is killed, and the database opened again: the consistency conditions
+//! hold, queries see the recovered rows, and the next run continues from there.
 //!
-//! The child is this very test binary, run again on the same folder.
+//! The child is this test binary, run again on the same folder.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -23,7 +23,7 @@ use plimsoll_workload::tpch::tables::SCHEMA as TPCH;
 /// The folder of the database; its presence makes the child.
 const FOLDER: &str = "PLIMSOLL_TPCC_RECOVERY_FOLDER";
 const RUNNING: &str = "the run is on its way";
-/// Few enough for the slowest disk, and enough that some are newer than the last checkpoint.
+/// Few enough for the slowest disk, but enough that some are newer than the last checkpoint.
 const TRANSACTIONS: u64 = 200;
 /// Longer than loading and these transactions take, also on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -43,7 +43,7 @@ fn load(tpcc: &Tpcc, database: &Embedded) {
     tpcc.load(database, &LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) }).unwrap();
 }
 
-/// Runs for ten minutes beside queries, and says so once that many transactions are on disk.
+/// Runs for ten minutes beside queries, and prints a line once that many transactions are on disk.
 fn run(tpcc: &Tpcc, database: &Embedded, seed: u64) {
     let options = ClientOptions { clients: 4, seed, ..ClientOptions::default() };
     let drives = [Drive { name: "tpcc", benchmark: tpcc, database, options: &options }];
@@ -71,7 +71,7 @@ fn count(database: &Embedded, tpcc: &Tpcc, table: &str) -> u64 {
     answer.batches.iter().map(|batch| batch.num_rows() as u64).sum()
 }
 
-/// Loads what is not there and runs until it is killed.
+/// Loads missing tables and runs until it is killed.
 #[test]
 fn child() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
@@ -97,7 +97,7 @@ fn run_and_kill(folder: &Path, life: Duration) {
         child.kill().unwrap();
     }
     assert_eq!(is_running, Ok(true), "the child hangs, or ended by itself");
-    // Killed at one moment or another; what must have happened before has.
+    // The kill comes at an arbitrary moment; the required work has been done before.
     thread::sleep(life);
     assert!(child.try_wait().unwrap().is_none(), "the child ended by itself");
     child.kill().unwrap();
@@ -125,7 +125,7 @@ fn the_conditions_of_tpcc_hold_after_a_kill_and_the_next_run_goes_on() {
         assert!(now > orders.max(30_000), "{now} orders after {orders}");
         orders = now;
     }
-    // Closed in peace, it has nothing to replay; tables that are dropped stay away, and can be loaded again.
+    // After a clean close there is nothing to replay; dropped tables stay away, and can be loaded again.
     let database = open(&parent);
     assert_eq!(database.recovery().unwrap().transactions, 0);
     assert_eq!(count(&database, &tpcc, "orders"), orders);
@@ -137,7 +137,7 @@ fn the_conditions_of_tpcc_hold_after_a_kill_and_the_next_run_goes_on() {
     assert!(database.tables(tpcc.schema()).is_err());
     load(&tpcc, &database);
     assert_eq!(count(&database, &tpcc, "orders"), 30_000);
-    // Tables that are kept as columns only go with the process, and are not in the way.
+    // Tables that are kept only as columns do not outlive the process, and do not prevent the next opening.
     database.create(&TPCH).unwrap();
     database.finish_load(&TPCH).unwrap();
     drop(database);
@@ -157,14 +157,14 @@ fn run_until(tpcc: &Tpcc, database: &Embedded, is_expected: impl Fn(&[String]) -
     }
 }
 
-/// Transactions go on meanwhile, so that without a warning nobody would notice until the disk is full.
+/// Transactions continue, so that without a warning the failure would go unnoticed until the disk is full.
 #[test]
 fn a_checkpoint_that_fails_is_warned_of_until_one_succeeds() {
     let parent = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("recovery-warned-{}", std::process::id()));
     let (database, tpcc) = (open(&parent), tpcc());
     load(&tpcc, &database);
     run_until(&tpcc, &database, <[String]>::is_empty);
-    // A folder is where the next checkpoints want to make their file.
+    // A folder occupies the path at which the next checkpoints create their file.
     let in_the_way: Vec<_> = (1..1000).map(|number| parent.join(format!("checkpoint-{number:010}.draft"))).collect();
     in_the_way.iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
     run_until(&tpcc, &database, |warnings| {

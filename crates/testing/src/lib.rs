@@ -1,8 +1,8 @@
-//! What tests of all crates share: how a test leaves something out that this machine cannot do, how it waits, and how it
-//! checks what somebody is told or what the code makes.
+//! Helpers for the tests of all crates: how a test skips work that this machine does not support, how it waits, and how
+//! it checks messages and generated files.
 //!
-//! A test that returns early looks like one that passed. So it calls [`skip`] first, which says why on standard error, adds a
-//! line to the file that [`SKIPS`] names, and fails if [`REQUIRE`] says that the machine has what is needed:
+//! A test that returns early looks like one that passed. So it calls [`skip`] first, which writes the reason to
+//! standard error, adds a line to the file that [`SKIPS`] names, and fails if [`REQUIRE`] lists the need:
 //!
 //! ```no_run
 //! # fn control_group() -> std::io::Result<()> { Ok(()) }
@@ -24,15 +24,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The environment variable that lists what this machine has, by [`Need::name`] and with commas between: tests that would be
-/// skipped for want of one of these fail.
+/// The environment variable that lists the needs that this machine fulfils, by [`Need::name`], separated by commas: a
+/// test that skips itself for want of one of these fails.
 pub const REQUIRE: &str = "PLIMSOLL_REQUIRE";
 
-/// The environment variable that names the file to which every skip adds a line: need, crate, test and reason, with tabs
-/// between.
+/// The environment variable that names the file to which every skip adds a line: need, crate, test and reason,
+/// separated by tabs.
 pub const SKIPS: &str = "PLIMSOLL_SKIPS";
 
-/// What a machine may lack that tests need.
+/// Something that tests need and a machine may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Need {
     /// Control groups that this process may make, and limits of cores and memory by them.
@@ -113,7 +113,7 @@ impl Need {
     }
 }
 
-/// Notes that the test which calls it, or a part of that test, is left out because this machine lacks something.
+/// Records that the calling test, or a part of it, is left out because this machine lacks something.
 ///
 /// # Panics
 /// If [`REQUIRE`] lists the need, or lists something that is not a need.
@@ -135,14 +135,15 @@ pub fn skip(need: Need, why: impl Display) {
     written.unwrap_or_else(|error| panic!("{SKIPS} is {}, to which nothing can be added: {error}", file.display()));
 }
 
-/// The folder of the programs of a major version of PostgreSQL, from `tools/postgresql-versions`, which fetches all versions the first
-/// time. `None`, after a [`skip`], where they cannot be had.
+/// The folder of the programs of a major version of PostgreSQL, from `tools/postgresql-versions`, which fetches all
+/// versions the first time. `None`, after a [`skip`], if they are not available.
 ///
 /// # Panics
 /// If the tool knows no such version.
 #[track_caller]
 pub fn postgres_version(major: u32) -> Option<PathBuf> {
-    // Tests run in their crate's folder. A path from when this was compiled may be that of another checkout with the same folder of builds.
+    // Tests run in their crate's folder. A path fixed at compile time may be that of another checkout that shares the
+    // build folder.
     let tool = "../../tools/postgresql-versions";
     let said = match Command::new(tool).output() {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
@@ -161,10 +162,10 @@ pub fn postgres_version(major: u32) -> Option<PathBuf> {
     Some(PathBuf::from(folder))
 }
 
-/// Longer than anything takes that a test waits for, also on a busy machine; only what is broken waits that long.
+/// Longer than anything that a test waits for, also on a busy machine; only a broken test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something holds that must come to hold.
+/// Waits until a condition holds.
 ///
 /// # Panics
 /// If it does not within [`PATIENCE`].
@@ -177,7 +178,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Checks that a message says what it should; `of` is what it is a message of, such as the text that was refused.
+/// Checks that a message contains the expected text; `of` is the subject of the message, such as the refused input.
 ///
 /// # Panics
 /// If it does not.
@@ -186,11 +187,11 @@ pub fn says(of: &str, message: &str, expect: &str) {
     assert!(message.contains(expect), "{of}\nexpected {expect}\nfound    {message}");
 }
 
-/// The environment variable with which [`check_made`] writes files anew.
+/// The environment variable with which [`check_made`] rewrites files.
 pub const BLESS: &str = "PLIMSOLL_BLESS";
 
-/// Checks that a file of the repository that is made by the code, or in part, has the text that the code makes now. With [`BLESS`] it is
-/// written first.
+/// Checks that a file of the repository which the code generates, wholly or in part, has the text that the code
+/// generates now. With [`BLESS`] it is written first.
 ///
 /// # Panics
 /// If it has another text, with the command that writes it.
@@ -209,7 +210,8 @@ pub fn check_made(path: impl AsRef<Path>, text: &str) {
     );
 }
 
-/// Whether a list of needs has this one; an entry that is no need, if there is one, since a wrong name would require nothing.
+/// Whether a list of needs has this one; fails with an entry that is not a need, since a wrong name would require
+/// nothing.
 fn is_required(list: &str, need: Need) -> Result<bool, String> {
     let entries = || list.split(',').map(str::trim).filter(|entry| !entry.is_empty());
     match entries().find(|entry| !names().contains(entry)) {
@@ -226,12 +228,13 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The crate whose tests run; cargo tells them.
+/// The crate whose tests run, from cargo's environment.
 fn of_crate() -> String {
     std::env::var("CARGO_PKG_NAME").unwrap_or_else(|_| "?".to_owned())
 }
 
-/// The running test: its thread has its name, unless tests run one by one on the main thread; then the place in its source.
+/// The name of the running test's thread, which is that of the test. If tests run one by one on the main thread, the
+/// place in the source.
 fn test(place: &Location<'_>) -> String {
     match std::thread::current().name() {
         Some(name) if name != "main" => name.to_owned(),

@@ -1,7 +1,7 @@
-//! What the driver itself costs: processor time of a request whose benchmark and database do nothing.
+//! The cost of the driver itself: processor time of a request whose benchmark and database do nothing.
 //!
-//! The limit is 1 µs a request. Processor time of the client threads is taken, not elapsed time, so that a busy machine
-//! does not look like a slow driver.
+//! The limit is 1 µs per request. Processor time of the client threads is measured, not elapsed time, so that a busy
+//! machine does not look like a slow driver.
 
 use std::borrow::Cow;
 use std::fs;

@@ -1,15 +1,15 @@
-//! What the processes of a server are doing at a moment, for those who sample it, and what it has counted by itself.
+//! The activity of a server's processes, for sampling, and the server's own counts.
 
 use std::time::Duration;
 
 use crate::database::DatabaseError;
 
-/// Looks at a server's processes, as often as it is asked to.
+/// Samples the activity of a server's processes.
 ///
-/// After an error the watch is of no more use: the server, or the connection to it, is gone.
+/// After an error the watch cannot be used again: the server, or the connection to it, is gone.
 pub trait ActivityWatch: Send {
-    /// Adds what each process that serves a session, or helps one that does, is doing now. Processes that serve nobody are
-    /// left out, and so is the one that serves the watch itself.
+    /// Adds the current activity of each process that serves a session, and of each parallel worker. Processes without
+    /// a session are left out, and so is the one that serves the watch itself.
     fn look(&mut self, seen: &mut Vec<Activity>) -> Result<(), DatabaseError>;
 
     /// The server's process that serves the watch itself, so that its cost is known; `None` if that cannot be seen.
@@ -17,30 +17,30 @@ pub trait ActivityWatch: Send {
         None
     }
 
-    /// What the server has done in the background so far, for its own upkeep.
+    /// The server's background work for its own upkeep so far.
     fn upkeep(&mut self) -> Result<Upkeep, DatabaseError> {
         Ok(Upkeep::default())
     }
 
-    /// What the server has counted of each statement so far. `with_text` asks for the statements' texts, which cost more.
+    /// The server's counts for each statement so far. `with_text` asks for the statements' texts, which cost more.
     fn statements(&mut self, with_text: bool) -> Result<Statements, DatabaseError> {
         let _ = with_text;
         Ok(Statements::NotKept("this target keeps no statistics of statements".to_owned()))
     }
 }
 
-/// What one process was doing when it was looked at.
+/// The activity of one process when it was sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Activity {
     /// Its id.
     pub process: i32,
-    /// The process of the session that it helps, for a parallel worker.
+    /// For a parallel worker, the process of the session that it helps.
     pub leader: Option<i32>,
-    /// What it was doing.
+    /// Its activity.
     pub doing: Doing,
 }
 
-/// What a process can be doing (MW 2.6).
+/// The possible activities of a process (MW 2.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doing {
     /// It waits for nothing: it is on a core or waits for one.
@@ -60,28 +60,28 @@ pub enum Doing {
     Idle,
 }
 
-/// What a server has done for its own upkeep since it began to count.
+/// A server's work for its own upkeep since it began to count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Upkeep {
-    /// Checkpoints that have begun, or, of short ones, ended. A count; `None` if the server does not tell.
+    /// Checkpoints that have begun or, for short ones, ended. A count; `None` if the server does not report it.
     pub checkpoints_begun: Option<u64>,
-    /// Time spent on writing pages in checkpoints that have ended; `None` if the server does not tell.
+    /// Time spent on writing pages in checkpoints that have ended; `None` if the server does not report it.
     pub checkpoint_write: Option<Duration>,
     /// The tables that are being vacuumed now, sorted.
     pub vacuums: Vec<String>,
 }
 
-/// What a server has counted of each statement.
+/// A server's counts for each statement.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Statements {
     /// One entry for each kind of statement.
     Kept(Vec<StatementTotals>),
-    /// It counts nothing, for this reason; with what to do about it.
+    /// The server keeps no counts; the text gives the reason and the remedy.
     NotKept(String),
 }
 
-/// What a server has counted of one kind of statement since it began to count. Statements that differ in constants only are
-/// of one kind.
+/// A server's counts for one kind of statement since it began to count. Statements that differ only in constants are of
+/// one kind.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StatementTotals {
     /// Tells kinds apart.

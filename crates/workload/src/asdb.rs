@@ -1,10 +1,10 @@
 //! A benchmark like ASDB, the one by which Microsoft rates the sizes of its cloud databases (DTU benchmark): six tables
 //! and nine transactions of high contrast, from reads of one row in memory to reads and writes all over a table.
 //!
-//! Only a description is public, no schema and no statement; those here are ours. In reading order: `schema` are the six
-//! tables, `population` is what is in them at first, in `words`; `request` is what clients draw, `reads`, `updates` and
-//! `inserts` are the transactions, `client` joins these; `audit` and `check` say whether what clients have done is what
-//! the data tell.
+//! Only a description is public, without schema and statements; those here are ours. In reading order: `schema` defines
+//! the six tables, and `population` their initial rows, with text from `words`; `request` is the input that clients
+//! draw; `reads`, `updates` and `inserts` are the transactions; `client` joins these; `audit` and `check` compare the
+//! data with the clients' work.
 
 mod audit;
 mod check;
@@ -58,7 +58,7 @@ pub struct Asdb {
 }
 
 impl Asdb {
-    /// The benchmark of so many units of scale. The data follow from the seed.
+    /// The benchmark at a scale. The data follow from the seed.
     ///
     /// # Panics
     /// If the scale is 0.

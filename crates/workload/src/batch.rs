@@ -28,7 +28,7 @@ enum Builder {
 }
 
 impl Batch {
-    /// An empty batch with room for so many rows.
+    /// An empty batch with room for `rows` rows.
     pub(crate) fn new(table: &Table, rows: usize) -> Self {
         Batch::of(&DeclaredTable::from(table), rows)
     }

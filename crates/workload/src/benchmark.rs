@@ -1,4 +1,4 @@
-//! What a benchmark must provide to be loaded, driven and checked.
+//! The trait of benchmarks, by which they are loaded, driven and checked.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +9,7 @@ use crate::file::WorkloadFile;
 use crate::schema::Schema;
 
 /// A benchmark at a scale. One value serves loading, running and checking, so that constants which must agree between
-/// them (NURand's C, for one) are drawn once, from the seed it was made with.
+/// them, such as NURand's C, are drawn once, from the seed it was made with.
 pub trait Benchmark: Send + Sync {
     /// Its name on the command line: `tpcc`, `tpch`. By default that of its schema.
     fn name(&self) -> &str {
@@ -19,22 +19,23 @@ pub trait Benchmark: Send + Sync {
     /// Its tables.
     fn schema(&self) -> &Schema;
 
-    /// Which data [`load`](Benchmark::load) makes: the schema's name and whatever else the data depend on, as in `tpch:0.1`
-    /// or `tpcc:2:seed=7`. Benchmarks with equal strings load equal data and may share it, loaded once; those with the
-    /// same schema and other strings cannot be in one database. What only changes what clients do is not in it.
+    /// Identifies the data that [`load`](Benchmark::load) makes: the schema's name and everything else that the data
+    /// depend on, as in `tpch:0.1` or `tpcc:2:seed=7`. Benchmarks with equal strings load equal data and may share
+    /// them. Those with the same schema and different strings cannot be in one database. Settings that only change the
+    /// clients' behaviour are left out.
     fn data(&self) -> String;
 
     /// Whether a run changes the data.
     fn writes(&self) -> Writes;
 
-    /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list. By default it
-    /// has one kind, which is called as it is.
+    /// The names of its kinds of transaction or query; a client's [`Client::draw`] returns positions in this list. By
+    /// default it has one kind, with the benchmark's name.
     fn transactions(&self) -> Vec<&str> {
         vec![self.name()]
     }
 
-    /// The priority that each of [`transactions`](Benchmark::transactions) has by the benchmark's own definition; empty if
-    /// none has one. A rule that names a transaction goes before it, a rule for all of them does not.
+    /// The priority that each of [`transactions`](Benchmark::transactions) has by the benchmark's own definition; empty
+    /// if none has one. A user's rule overrides it only if that rule names the transaction.
     fn priorities(&self) -> Vec<Option<PriorityRule>> {
         Vec::new()
     }
@@ -55,8 +56,8 @@ pub trait Benchmark: Send + Sync {
     /// Creates the tables and fills them.
     fn load(&self, database: &dyn Database, progress: &LoadProgress<'_>) -> Result<(), LoadError>;
 
-    /// Called before the clients of a run are made, once their data are there: a benchmark whose input comes from the data, or
-    /// that can be wrong, looks at them here.
+    /// Called after loading, before the clients of a run are made: a benchmark whose input comes from the data, or that
+    /// can be wrong, reads the data here.
     fn prepare(&self, database: &dyn Database) -> Result<(), DatabaseError> {
         let _ = database;
         Ok(())
@@ -66,8 +67,8 @@ pub trait Benchmark: Send + Sync {
     /// follow from the seed that the benchmark was made with, so that the input can change while the data stay.
     fn client(&self, number: usize, seed: u64) -> Box<dyn Client>;
 
-    /// Queries whose plans tell settings of a database apart, with their names: one that runs at other settings by another
-    /// plan has another reason to be faster or slower. None unless the benchmark has some.
+    /// Queries whose plans distinguish settings of a database, with their names: if a query has another plan at another
+    /// setting, that is another reason for a different speed. None by default.
     fn queries(&self) -> Vec<(String, String)> {
         Vec::new()
     }
@@ -77,16 +78,16 @@ pub trait Benchmark: Send + Sync {
         Vec::new()
     }
 
-    /// Checks what must hold of the data and, where clients of this value have run, of their input.
+    /// Checks the invariants of the data and, if clients of this value have run, their input.
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError>;
 }
 
-/// What a run does to the data that was loaded, the least change first.
+/// The effect of a run on the loaded data, the least change first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Writes {
     /// Nothing: any number of runs find the same data.
     Nothing,
-    /// It changes values only: data keep their size and distribution, so runs can be compared without loading anew.
+    /// It changes only values: data keep their size and distribution, so runs can be compared without reloading.
     InPlace,
     /// It adds or removes rows: a later run finds other data than an earlier one.
     Grows,
@@ -96,7 +97,7 @@ impl Writes {
     /// Each of them.
     pub const ALL: [Writes; 3] = [Writes::Nothing, Writes::InPlace, Writes::Grows];
 
-    /// A word for it.
+    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Writes::Nothing => "nothing",
@@ -108,7 +109,7 @@ impl Writes {
 
 /// One simulated user: draws a request, then runs it, perhaps several times.
 pub trait Client: Send {
-    /// Draws the next request with all of its input, and says which of [`Benchmark::transactions`] it is.
+    /// Draws the next request with all of its input, and returns its position in [`Benchmark::transactions`].
     fn draw(&mut self) -> usize;
 
     /// Runs the request drawn last, from `begin` to `commit`. Called again with the same input after a retryable error.
@@ -127,17 +128,17 @@ pub enum Outcome {
 /// One thing that was checked.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct CheckLine {
-    /// What must hold, in a few words.
+    /// The condition, in a few words.
     pub what: String,
-    /// Whether it does; `None` where it could not be judged.
+    /// Whether it holds; `None` if that could not be judged.
     pub holds: Option<bool>,
-    /// What was found: the numbers compared, the first rows that differ, or why it could not be judged.
+    /// The finding: the numbers compared, the first rows that differ, or why it could not be judged.
     pub found: String,
 }
 
-/// Where loading says how far it is and learns whether to stop.
+/// Reports the progress of loading, and signals it to stop.
 pub struct LoadProgress<'a> {
-    /// Called with the rows loaded so far, the rows expected in all, and the table at hand.
+    /// Called with the rows loaded so far, the rows expected in all, and the current table.
     pub report: &'a (dyn Fn(u64, u64, &str) + Sync),
     /// Set by Ctrl-C.
     pub stop: &'a AtomicBool,
@@ -160,7 +161,7 @@ impl fmt::Debug for LoadProgress<'_> {
     }
 }
 
-/// Replaces what a database holds in a benchmark's tables by its data, and keeps with it which data that is.
+/// Replaces the data in a benchmark's tables by the benchmark's own, and records which data these are.
 pub fn load_anew(
     benchmark: &dyn Benchmark,
     database: &dyn Database,

@@ -1,8 +1,8 @@
 //! CH-benCHmark: TPC-C's transactions and 22 queries in the manner of TPC-H, over the same tables at once.
 //!
-//! In reading order: `schema` are TPC-C's nine tables and three more, `population` is what is in those three, `queries`
-//! are the 22 queries and why each returns something, `client` is a stream of them, `check` says whether data and answers
-//! are what they must be. Everything else is [`tpcc`](crate::tpcc)'s.
+//! In reading order: `schema` defines TPC-C's nine tables and three more, and `population` the rows of those three;
+//! `queries` are the 22 queries and why each returns rows; `client` is a stream of them; `check` tests whether data and
+//! answers are correct. Everything else comes from [`tpcc`](crate::tpcc).
 //!
 //! A value is one side of the mix, transactions or queries; both sides of an experiment load equal data and share them.
 
@@ -58,7 +58,7 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// What clients run.
+/// The side of the mix that clients run.
 #[derive(Debug, Clone)]
 enum Mix {
     /// Queries, as positions in [`QUERIES`].

@@ -1,11 +1,12 @@
 //! One column operator at a time over integers made for it: the three queries of NO fig. 2.
 //!
-//! In reading order: [`numbers`] makes the data, [`scan`] is query 1, [`group`] query 2, [`key_join`] query 3; each declares
-//! its table or tables (NO fig. 3, under names that no SQL reserves), its query, and the check of its answer against one reckoned from the same numbers.
+//! In reading order: [`numbers`] makes the data, [`scan`] is query 1, [`group`] query 2, [`key_join`] query 3; each
+//! declares its table or tables (NO fig. 3, under names that no SQL reserves), its query, and the check of its answer,
+//! which is computed from the same numbers.
 //!
-//! The study's system keeps each column as codes into an ordered dictionary, so that the number of distinct values decides
-//! how large the dictionary is which the query visits at random. A target that keeps integers as they are has no such
-//! dictionary: for it the number of groups or keys is what matters.
+//! The study's system keeps each column as codes into an ordered dictionary, so that the number of distinct values
+//! determines the size of the dictionary, which the query reads at random. A target that stores plain integers has no
+//! such dictionary: there, the number of groups or keys matters.
 
 pub(crate) mod group;
 pub(crate) mod key_join;

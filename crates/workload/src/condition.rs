@@ -1,5 +1,5 @@
-//! A condition on data: a query for the rows that violate it, so an empty answer is the proof and any other names the
-//! culprits.
+//! A condition on data: a query for the rows that violate it, so an empty answer proves that it holds, and any other
+//! shows the violations.
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
@@ -8,10 +8,10 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use crate::benchmark::CheckLine;
 use crate::database::{DatabaseError, Session};
 
-/// A check: what must hold, and a query for rows of which it does not.
+/// A check: a condition, and a query for the rows that violate it.
 #[derive(Debug, Clone)]
 pub(crate) struct Condition {
-    /// What must hold.
+    /// The condition, in words.
     pub(crate) what: &'static str,
     /// The query, in SQL that PostgreSQL and DataFusion read alike.
     pub(crate) violations: String,

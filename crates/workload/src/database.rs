@@ -21,8 +21,8 @@ pub trait Database: Send + Sync {
         false
     }
 
-    /// Says which tables a schema has that lists none itself, because they were read from a file: wherever the schema is named
-    /// from now on, it has these.
+    /// Declares the tables of a schema that lists none itself, because they were read from a file: the schema has these
+    /// tables from now on.
     fn declare(&self, schema: &Schema, tables: &[DeclaredTable]) -> Result<(), DatabaseError> {
         let (_, _) = (schema, tables);
         Err(DatabaseError::Unsupported(
@@ -45,14 +45,15 @@ pub trait Database: Send + Sync {
     /// Opens a client's connection to the tables of a schema.
     fn session(&self, schema: &Schema) -> Result<Box<dyn Session>, DatabaseError>;
 
-    /// The same as a user of the database who may do what the database was opened for; one of our own makes the user.
+    /// The same as a user of the database with the rights for which the database was opened. A server that we started
+    /// creates the user.
     fn session_as(&self, schema: &Schema, user: &str) -> Result<Box<dyn Session>, DatabaseError> {
         let _ = schema;
         Err(DatabaseError::Unsupported(format!("this target has no users, so nobody can log in as `{user}`")))
     }
 
-    /// Opens the connection of a client that runs queries and nothing else ([`Session::query`]), as a user if one is named. A target
-    /// with a second copy for queries opens it there.
+    /// Opens the connection of a client that only runs queries ([`Session::query`]), as `user` if given. A target with
+    /// a second copy for queries opens it there.
     fn query_session(&self, schema: &Schema, user: Option<&str>) -> Result<Box<dyn Session>, DatabaseError> {
         match user {
             None => self.session(schema),
@@ -60,8 +61,9 @@ pub trait Database: Send + Sync {
         }
     }
 
-    /// Makes every change committed so far visible to [`Session::query`], also of a [`query_session`](Database::query_session). A
-    /// server's queries always see them; a standby's do once it has replayed them.
+    /// Makes every change committed so far visible to [`Session::query`], also of a
+    /// [`query_session`](Database::query_session). On a server, queries always see them; on a standby, they do once it
+    /// has replayed them.
     fn refresh(&self, schema: &Schema) -> Result<(), DatabaseError>;
 
     /// The kernel's ids of the threads of this process that run queries on behalf of sessions; none for a server.
@@ -69,31 +71,31 @@ pub trait Database: Send + Sync {
         Vec::new()
     }
 
-    /// What of this machine it uses, for those who limit or watch it. Without an implementation of its own, a database is in
-    /// this process and keeps nothing on disk.
+    /// The processes and files on this machine that it uses, so that they can be limited and watched. By default, a
+    /// database runs in this process and keeps nothing on disk.
     fn footprint(&self) -> Footprint {
         Footprint { processes: vec![std::process::id().cast_signed()], folder: None }
     }
 
-    /// The process on this machine through which clients come to the server, if there is one between them. It is not part of
-    /// the footprint, for it is no more limited than clients are; but what it takes of the processors is told.
+    /// The process on this machine through which clients connect to the server, if one lies between them. It is not
+    /// part of the footprint, because it is limited no more than clients are; but its CPU time is reported.
     fn proxy(&self) -> Option<i32> {
         None
     }
 
-    /// What that process has counted of each class of transactions since it began; empty if there is none.
+    /// That process's counts of each class of transactions since it began; empty if there is no such process.
     fn proxy_counts(&self) -> Result<Vec<ProxyCounts>, DatabaseError> {
         Ok(Vec::new())
     }
 
-    /// Which data the tables of a schema hold, as [`note_data`](Database::note_data) was told, perhaps by another process. `None`
-    /// where nothing is known, or where data do not outlive the database's value.
+    /// The data that the tables of a schema hold, as recorded by [`note_data`](Database::note_data), perhaps by another
+    /// process. `None` if nothing is recorded, or if data do not outlive the database's value.
     fn data(&self, schema: &Schema) -> Result<Option<LoadedData>, DatabaseError> {
         let _ = schema;
         Ok(None)
     }
 
-    /// Keeps beside the tables of a schema which data they hold, while no client is connected.
+    /// Records which data the tables of a schema hold, while no client is connected.
     fn note_data(&self, schema: &Schema, data: &LoadedData) -> Result<(), DatabaseError> {
         let (_, _) = (schema, data);
         Ok(())
@@ -106,8 +108,8 @@ pub trait Database: Send + Sync {
         Err(DatabaseError::Unsupported("this target makes no tables by SQL; use `--target postgres:`".to_owned()))
     }
 
-    /// Opens a watch on what the server's processes are doing; `None` if the database is in this process, where that is seen
-    /// from its threads.
+    /// Opens a watch on the activity of the server's processes; `None` if the database is in this process, whose
+    /// threads show it.
     fn activity(&self) -> Result<Option<Box<dyn ActivityWatch>>, DatabaseError> {
         Ok(None)
     }
@@ -117,7 +119,7 @@ pub trait Database: Send + Sync {
         Ok(None)
     }
 
-    /// What it has learned about degrees of parallelism; `None` if it does not choose them itself.
+    /// What the database has learned about degrees of parallelism; `None` if it does not choose them itself.
     fn parallelism(&self) -> Option<Parallelism> {
         None
     }
@@ -127,7 +129,8 @@ pub trait Database: Send + Sync {
         None
     }
 
-    /// What could not be had or seen so far, and what would help; empty if all is well. For those who read the figures of runs.
+    /// What could not be obtained or observed so far, with remedies; empty if all is well. For readers of the figures
+    /// of runs.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
     }
@@ -142,16 +145,16 @@ pub trait Database: Send + Sync {
     }
 }
 
-/// What a governor between clients and a server has counted of one of its classes.
+/// The counts of a governor between clients and a server for one of its classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProxyCounts {
     /// The class, by its name in the governor's settings.
     pub class: String,
     /// Transactions that ended.
     pub transactions: u64,
-    /// The time that they took, waiting to be let in included.
+    /// The time that they took, including the wait for admission.
     pub transaction_time: Duration,
-    /// The time that transactions waited to be let in.
+    /// The time that transactions waited for admission.
     pub admission_wait: Duration,
     /// Transactions rolled back for more important ones, those that were replayed included.
     pub rolled_back: u64,
@@ -169,13 +172,13 @@ pub struct CacheSwitches {
 /// Which data tables hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoadedData {
-    /// [`Benchmark::data`](crate::benchmark::Benchmark::data) of what was loaded.
+    /// [`Benchmark::data`](crate::benchmark::Benchmark::data) of the loaded data.
     pub data: String,
-    /// What clients may have done to it since.
+    /// Which writes clients may have made since.
     pub written: Writes,
 }
 
-/// Where data will lie, and how much can.
+/// Where data will lie, and how much fits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Room {
     /// Where, for people: `memory`, `disk (/var/tmp)`.
@@ -184,21 +187,21 @@ pub struct Room {
     pub free_bytes: u64,
 }
 
-/// What of this machine a database uses.
+/// The processes and files of this machine that a database uses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// The processes that do its work; those that they start belong to it too. None for a server on another machine.
+    /// The processes that do its work, including those that they start. None for a server on another machine.
     pub processes: Vec<i32>,
     /// The folder of its files; `None` if it has none here.
     pub folder: Option<PathBuf>,
 }
 
-/// What became of a request to change an option of an open database.
+/// The outcome of a request to change an option of an open database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionChange {
     /// Everything that begins from now on has the new value.
     Applied,
-    /// Nothing has changed: the database has to be opened anew with the new value.
+    /// Nothing has changed: the database has to be reopened with the new value.
     NeedsReopening,
 }
 
@@ -231,7 +234,7 @@ pub trait Session: Send {
     /// Runs a query, outside any transaction, and returns all of its rows.
     fn query(&mut self, sql: &str) -> Result<QueryAnswer, DatabaseError>;
 
-    /// How the database would run a query now; `None` where it does not tell.
+    /// How the database would run a query now; `None` if it does not report plans.
     fn plan(&mut self, sql: &str) -> Result<Option<QueryPlan>, DatabaseError> {
         let _ = sql;
         Ok(None)
@@ -242,12 +245,13 @@ pub trait Session: Send {
         None
     }
 
-    /// What this session has cost so far.
+    /// The time that this session has spent waiting so far.
     fn usage(&self) -> SessionUsage {
         SessionUsage::default()
     }
 
-    /// Adds every lock wait that has ended since the last call. Adds nothing where the target cannot tell them apart.
+    /// Adds every lock wait that has ended since the last call. Adds nothing if the target does not report single
+    /// waits.
     fn take_lock_waits(&mut self, waits: &mut Vec<LockWait>) {
         let _ = waits;
     }
@@ -258,9 +262,9 @@ pub trait Session: Send {
 pub struct LockWait {
     /// QueueTime: from the request until it was granted or refused.
     pub queue_time: Duration,
-    /// WaitExcess: from the request until the lock was granted to the first of its waiters, the time spent on those who held
-    /// it then. All of the queue time if the request was refused before. The rest of the queue time is WaitRemainder, the time
-    /// spent on other waiters.
+    /// WaitExcess: the time spent on the transactions that held the lock at the request, until it was granted to the
+    /// first of its waiters. All of the queue time if the request was refused before. The rest of the queue time is
+    /// WaitRemainder, the time spent on other waiters.
     pub excess: Duration,
 }
 
@@ -274,7 +278,7 @@ pub struct QueryPlan {
     pub shape: String,
 }
 
-/// The rows of a query and what they were read from.
+/// The rows of a query and the state of the data that it read.
 #[derive(Debug, Clone)]
 pub struct QueryAnswer {
     /// The rows.
@@ -283,16 +287,16 @@ pub struct QueryAnswer {
     pub snapshot: String,
 }
 
-/// What a session has spent waiting since it was opened.
+/// The time that a session has spent waiting since it was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SessionUsage {
-    /// Time spent waiting for locks; `None` where the target cannot tell.
+    /// Time spent waiting for locks; `None` if the target does not report it.
     pub lock_wait: Option<Duration>,
     /// How many lock requests had to wait.
     pub lock_waits: u64,
-    /// Time spent waiting for devices, as a commit waits for the log; `None` where the target cannot tell.
+    /// Time spent waiting for devices, as a commit waits for the log; `None` if the target does not report it.
     pub io_wait: Option<Duration>,
-    /// Time spent on taking back the changes of attempts that were rolled back; `None` where the target cannot tell.
+    /// Time spent on undoing the changes of attempts that were rolled back; `None` if the target does not report it.
     pub rollback_time: Option<Duration>,
 }
 
@@ -309,10 +313,10 @@ pub enum DatabaseError {
     /// Another transaction changed what this one has read: run it again.
     #[error("conflict with a concurrent transaction")]
     Conflict,
-    /// The server cannot be reached, or lets nobody in now. The text says which one.
+    /// The server cannot be reached, or accepts no connections now. The text says which one.
     #[error("{0}")]
     Unreachable(String),
-    /// The connection to the server is gone: it was shut down, it crashed, or somebody ended this session.
+    /// The connection to the server is gone: it was shut down, it crashed, or this session was terminated.
     #[error("the connection was lost: {0}")]
     ConnectionLost(String),
     /// A row with that key exists already.
@@ -332,7 +336,7 @@ pub enum DatabaseError {
     Failed(String),
 }
 
-/// What a server says of a statement that it refuses.
+/// A server's reason for refusing a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Everything that is known: which statement it was, where the mistake is, with which parameters.
@@ -355,8 +359,8 @@ impl DatabaseError {
     }
 }
 
-/// Runs a statement that must find its row. Where it does not, the data are not the benchmark's: the transaction is rolled back
-/// and fails.
+/// Runs a statement that must find its row. If it does not, the data are not the benchmark's: the transaction is rolled
+/// back and fails.
 #[inline]
 pub(crate) fn execute_one(
     session: &mut dyn Session,
@@ -372,7 +376,7 @@ pub(crate) fn execute_one(
     Ok(())
 }
 
-/// Rolls a benchmark's transaction back for want of a row, and says which statement wanted it.
+/// Rolls a benchmark's transaction back because a row is missing; the error names the statement that needed it.
 pub(crate) fn missing_row(
     session: &mut dyn Session,
     benchmark: &str,

@@ -1,9 +1,10 @@
-//! Clients that run benchmarks against a database, and what they measure.
+//! Clients that run benchmarks against a database, and their measurements.
 //!
 //! [`drive`] runs several workloads at once. Each client is a thread with a session of its own; its requests begin
-//! either a think time after the previous one ended (closed loop, [`Delay`]) or at the arrivals of a Poisson process that all
-//! clients of a workload share (open loop, [`ClientOptions::rate`]). Latency runs from the *intended* start of a request: a client that is woken
-//! late, or is still busy when its next request is due, does not thereby make the database look fast.
+//! either a think time after the previous one ended (closed loop, [`Delay`]) or at the arrivals of a Poisson process
+//! that all clients of a workload share (open loop, [`ClientOptions::rate`]). Latency runs from the *intended* start of
+//! a request: a client that is woken late, or is still busy when its next request is due, does not make the database
+//! look fast.
 //!
 //! There is one clock and one measurement window. The window opens after the warm-up, whose length is given or found
 //! ([`WarmUp`]; `warm_up` has the rule by which throughput counts as steady), once the [`WindowObserver`] has
@@ -17,23 +18,24 @@
 //! - **throughput** is work done per second of window for an analytical benchmark, completed requests per second for
 //!   all others.
 //!
-//! Requests that are in flight when the window ends run to their end, and until the last of them has ended every client
-//! of every workload goes on working, uncounted: were the others to stop, the last query would finish in peace and its
-//! share inside the window would look too large.
+//! Requests that are in flight when the window ends run to their end. Until the last of them has ended, every client of
+//! every workload keeps working, uncounted: if the others stopped, the last query would finish without interference,
+//! and its share inside the window would look too large.
 //!
 //! Whether a window shows a steady state is judged for each workload ([`Doubt`]): by its throughput before, by its length
 //! relative to think times and responses, and by Little's law.
 //!
-//! Clients can be interactive ([`ClientOptions::round_trip`]): a round trip lies between the statements of a transaction, in
-//! which it keeps its locks. What requests met at locks is kept by class ([`LockStatistics`]).
+//! Clients can be interactive ([`ClientOptions::round_trip`]): a round trip lies between the statements of a
+//! transaction, in which it keeps its locks. Lock waits and rollbacks are recorded by class ([`LockStatistics`]).
 //!
 //! Equal seeds give equal requests: a client's input comes from [`Benchmark::client`], its think times, round trips and
-//! priorities from streams of their own, and so do the arrivals of a workload, so that no sequence depends on timing. Every run
-//! with the same seed therefore replays each client's sequence from its beginning. A slower arm gets less far in it; where requests differ in cost
-//! (the queries of TPC-H do), compare arms kind by kind, by [`WorkloadMeasurement::transactions`], not by the total.
+//! priorities from streams of their own, and so do the arrivals of a workload, so that no sequence depends on timing.
+//! Every run with the same seed therefore replays each client's sequence from its beginning. A slower arm completes
+//! less of it. If requests differ in cost, as the queries of TPC-H do, compare arms kind by kind, by
+//! [`WorkloadMeasurement::transactions`], not by the total.
 //!
-//! In reading order: [`Drive`] and [`ClientOptions`] say what to run, [`drive`] runs it, [`DriveMeasurement`] is what
-//! comes back; `coordinator` owns the phases, `client_loop` is the life of one client, `recorder` what it notes down.
+//! In reading order: [`Drive`] and [`ClientOptions`] say what to run, [`drive`] runs it, [`DriveMeasurement`] is the
+//! result; `coordinator` owns the phases, `client_loop` is the loop of one client, `recorder` keeps its measurements.
 
 mod board;
 mod client_loop;
@@ -87,9 +89,9 @@ use crate::database::{Database, DatabaseError};
 pub struct Drive<'a> {
     /// Its name in the experiment; part of its clients' seeds.
     pub name: &'a str,
-    /// What its clients run. Its tables are loaded.
+    /// The benchmark that its clients run, with its tables loaded.
     pub benchmark: &'a dyn Benchmark,
-    /// What they run it against.
+    /// The database that they use.
     pub database: &'a dyn Database,
     /// How many clients there are and how they behave.
     pub options: &'a ClientOptions,
@@ -98,7 +100,7 @@ pub struct Drive<'a> {
 /// How long to run before measuring, and how long to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Run so long first. Opening the observer's sensors comes on top.
+    /// The warm-up that runs first. Opening the observer's sensors takes additional time.
     pub warmup: WarmUp,
     /// Then measure this long.
     pub measure: Duration,
@@ -117,11 +119,11 @@ pub struct WorkloadThreads {
     /// The server's process that serves each client, in order of client number; `None` where the database is in this process
     /// or on another machine.
     pub servers: Vec<Option<i32>>,
-    /// What each client is doing.
+    /// The current activity of each client.
     pub board: Board,
 }
 
-/// What a run is doing.
+/// The phases of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// Clients run, nothing is counted.
@@ -135,15 +137,15 @@ pub enum Phase {
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// What it is doing.
+    /// The current phase.
     pub phase: Phase,
-    /// For how long it has been doing so.
+    /// The time since it began.
     pub elapsed: Duration,
-    /// How long the phase takes, or may take at most; `None` where nobody knows.
+    /// The phase's length or longest length; `None` if unknown.
     pub length: Option<Duration>,
 }
 
-/// Is told when the measurement window opens and closes, so that sensors measure what the clients measure.
+/// Notified when the measurement window opens and closes, so that sensors cover the same window as the clients.
 ///
 /// All methods run on the thread that called [`drive`], while the clients work.
 pub trait WindowObserver {
@@ -156,11 +158,11 @@ pub trait WindowObserver {
     /// A whole second of the window has passed, and more of it is left: the end of every [`Sample`] but the last, whose
     /// end is [`closed`](Self::closed).
     ///
-    /// Called within some 20 ms of it where a processor is free, before any further `tick`; a coordinator that was late
-    /// by seconds calls it once for each of them.
+    /// Called about 20 ms after it at most if a processor is free, before any further `tick`; a coordinator that is
+    /// seconds late calls it once for each of them.
     fn second(&mut self) {}
 
-    /// Called a few times a second.
+    /// Called a few times per second.
     fn tick(&mut self, progress: Progress) {
         let _ = progress;
     }
@@ -185,10 +187,10 @@ pub enum DriveError {
     Options {
         /// The workload; empty if it concerns the whole run.
         workload: String,
-        /// What is wrong and what to do.
+        /// The fault and the remedy.
         what: String,
     },
-    /// No thread could be had for a client.
+    /// No thread could be started for a client.
     #[error(
         "workload {workload}: no thread for client {client}: {reason}; lower the number of clients or raise the process limit"
     )]
@@ -210,12 +212,12 @@ pub enum DriveError {
         /// The database's words.
         error: DatabaseError,
     },
-    /// The benchmark did not find what its clients need.
+    /// The data that the benchmark's clients need are missing or wrong.
     #[error("workload {workload}: {error}")]
     NotPrepared {
         /// The workload.
         workload: String,
-        /// What is missing or wrong.
+        /// The missing or wrong data.
         error: DatabaseError,
     },
     /// Every client's very first request failed, so there is nothing to measure.
@@ -223,7 +225,7 @@ pub enum DriveError {
     NothingWorks {
         /// The workload.
         workload: String,
-        /// What the last of them met.
+        /// The error of the last one.
         error: DatabaseError,
     },
     /// The server went away, or ended a client's session.
@@ -245,7 +247,7 @@ pub enum DriveError {
         client: usize,
         /// How many failed in a row.
         count: u32,
-        /// What the last of them met.
+        /// The error of the last one.
         error: DatabaseError,
     },
     /// A client's thread panicked: an error in the benchmark or the database.
@@ -261,7 +263,7 @@ pub enum DriveError {
 }
 
 impl DriveError {
-    /// Whether the server is gone or has ended a session, for which the run is not to blame.
+    /// Whether the server is gone or has ended a session, which is not the fault of the run.
     pub fn is_server_lost(&self) -> bool {
         match self {
             DriveError::ServerLost { .. } => true,
@@ -271,10 +273,10 @@ impl DriveError {
     }
 }
 
-/// Runs all workloads at once and returns what their clients measured.
+/// Runs all workloads at once and returns their clients' measurements.
 ///
-/// Returns early with [`DriveError::Stopped`] when `stop` is set before the window has ended: it is looked at at least
-/// every 50 ms, but a request in flight is waited for. Set later, it does not spoil the measurement.
+/// Returns early with [`DriveError::Stopped`] if `stop` is set before the window has ended: it is checked at least
+/// every 50 ms, but requests in flight run to their end. If set later, it does not spoil the measurement.
 pub fn drive(
     drives: &[Drive<'_>],
     window: Window,

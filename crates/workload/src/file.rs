@@ -1,10 +1,10 @@
-//! Workloads of the user's own, read from files: a TOML file with transactions and what their parameters are drawn from, or
-//! pgbench scripts as they are.
+//! Users' own workloads, read from files: a TOML file with transactions and the generators of their parameters, or
+//! unchanged pgbench scripts.
 //!
-//! Both forms become the same `Definition`: `program` says what clients do step by step, `client` does
-//! it. In reading order: `lexer` and `sql` know as much of SQL as is needed without a server, `expression` is pgbench's,
-//! `generator` draws parameters, `typed` and `toml_form` read TOML, `script` reads scripts, `load` makes tables, `check` looks
-//! at data, `native` is what all this becomes on the embedded engine. `docs/own-workload.md` is the user's guide.
+//! Both forms become the same `Definition`: `program` has the steps of clients, `client` runs them. In reading order:
+//! `lexer` and `sql` analyse SQL as far as needed without a server, `expression` has pgbench's expressions, `generator`
+//! draws parameters, `typed` and `toml_form` read TOML, `script` reads scripts, `load` makes tables, `check` checks
+//! data, `native` compiles workloads for the embedded engine. `docs/own-workload.md` is the user's guide.
 
 mod benchmark;
 mod check;
@@ -43,13 +43,13 @@ use problem::{Problem, Source};
 use program::{Definition, Execute, Keep, Written};
 use sql::Uses;
 
-/// What the kind of such a workload begins with; the rest is the path of its file.
+/// The prefix of the kind of such a workload; the rest is the path of its file.
 pub const PREFIX: &str = "file:";
 
-/// What it is, for the list of workloads.
+/// The description for the list of workloads.
 pub const ABOUT: &str = "your own: transactions in SQL from a TOML file, or pgbench scripts";
 
-/// A larger file is none that a person wrote. In bytes.
+/// The largest file that is read, larger than any written by hand. In bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
 
 /// Workloads that were read from files, each once, by their paths.
@@ -57,8 +57,8 @@ const FILE_BYTES_MAX: u64 = 4 << 20;
 pub(crate) struct Definitions(Mutex<BTreeMap<String, Arc<Definition>>>);
 
 impl Definitions {
-    /// Makes the workload that a kind names: its path, or the paths of several scripts with weights, as in `a.sql@3,b.sql@1`.
-    /// Also returns its scale, the file's own if none is given.
+    /// Makes the workload of a kind that is a path, or the paths of several scripts with weights, as in
+    /// `a.sql@3,b.sql@1`. Also returns its scale, the file's own if none is given.
     pub(crate) fn make(
         &self,
         paths: &str,
@@ -86,11 +86,11 @@ impl Definitions {
 pub struct WorkloadFile {
     /// Its path, as the kind or another file names it.
     pub path: PathBuf,
-    /// What it says.
+    /// Its contents.
     pub text: String,
 }
 
-/// The files behind a kind that begins with [`PREFIX`], whether or not what they say makes a workload; `None` for another kind.
+/// The files of a kind that begins with [`PREFIX`], even if they do not form a valid workload; `None` for another kind.
 pub fn files(kind: &str) -> Option<Result<Vec<WorkloadFile>, FileError>> {
     let paths = kind.strip_prefix(PREFIX)?;
     Some(sources(paths).and_then(|scripts| {
@@ -99,8 +99,8 @@ pub fn files(kind: &str) -> Option<Result<Vec<WorkloadFile>, FileError>> {
     }))
 }
 
-/// What tells a workload from files from others, wherever the files are: the kind without folders, and a hash of what the files
-/// say; `None` for another kind.
+/// Identifies a workload from files, independently of their location: the kind without folders, and a hash of the
+/// files' contents; `None` for another kind.
 pub fn identity(kind: &str, files: &[WorkloadFile]) -> Option<(String, String)> {
     let paths = kind.strip_prefix(PREFIX)?;
     let hash = hash(files.iter().map(|file| file.text.as_str()));
@@ -112,8 +112,8 @@ pub fn identity(kind: &str, files: &[WorkloadFile]) -> Option<(String, String)> 
     Some((format!("{PREFIX}{}", names.join(",")), hash))
 }
 
-/// The files behind a kind that are told relative to a folder, with their paths as seen from it. `kind` is as it was typed,
-/// and [`anchored`] in the folder it names the files. Those outside of the folder are left out.
+/// The files of a kind that lie in a folder, with paths relative to it. `kind` is as it was typed, and [`anchored`]
+/// makes its paths relative to that folder. Files outside of the folder are left out.
 pub fn files_within(kind: &str, folder: &Path) -> Vec<WorkloadFile> {
     let found = files(&anchored(kind, folder)).and_then(Result::ok).unwrap_or_default();
     let within = |file: WorkloadFile| {
@@ -196,7 +196,7 @@ fn read_text(path: &Path) -> Result<String, FileError> {
     })
 }
 
-/// A name made of the file's: a letter, then letters, digits, `_` and `-`.
+/// A name derived from the file's: a letter, then letters, digits, `_` and `-`.
 fn name_of(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let is_good = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -233,9 +233,10 @@ fn check_bounds(definition: &Definition, source: &Source, scale: f64) -> Result<
     if problems.is_empty() { Ok(()) } else { Err(source.error(problems)) }
 }
 
-/// 16 hexadecimal digits: FNV-1a, 64 bits, not for keeping secrets but for telling things apart, alike on every machine and in every version.
+/// 16 hexadecimal digits: FNV-1a, 64 bits, which identifies files but is not cryptographic, equal on every machine and
+/// in every version.
 fn hash<'a>(texts: impl Iterator<Item = &'a str>) -> String {
-    // A byte that no text has stands between them.
+    // A byte that occurs in no text separates them.
     let bytes = texts.flat_map(|text| text.bytes().chain([0xFF]));
     let hash =
         bytes.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));

@@ -1,5 +1,5 @@
-//! What the tests of several benchmarks need: loading, clients that run at once, a session that fails, and what must be so of every
-//! benchmark's statements.
+//! Helpers for the tests of several benchmarks: loading, clients that run at once, a session that fails, and the rules
+//! for every benchmark's statements.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,7 @@ use crate::memory::MemoryDatabase;
 use crate::schema::Schema;
 use crate::statement::{Rows, Statement, Value};
 
-/// Loads a benchmark's data and looks at no progress.
+/// Loads a benchmark's data and ignores progress.
 pub(crate) fn load_into(benchmark: &dyn Benchmark, database: &dyn Database) {
     benchmark.load(database, &LoadProgress { report: &|_, _, _| (), stop: &AtomicBool::new(false) }).unwrap();
 }
@@ -25,7 +25,7 @@ pub(crate) fn loaded(benchmark: &dyn Benchmark) -> MemoryDatabase {
     database
 }
 
-/// What the first tables of a schema hold, as one number, whatever the order of their rows: loading threads race for it.
+/// A digest of the first tables of a schema, independent of the order of rows, because loading threads race.
 pub(crate) fn digest(database: &MemoryDatabase, schema: &Schema, tables: usize) -> u64 {
     let mut hasher = DefaultHasher::new();
     for table in 0..tables {
@@ -37,7 +37,8 @@ pub(crate) fn digest(database: &MemoryDatabase, schema: &Schema, tables: usize) 
     hasher.finish()
 }
 
-/// Runs clients at the same time, so many transactions each, and returns how many of these rolled themselves back.
+/// Runs clients at the same time, with a given number of transactions each; returns how many transactions rolled
+/// themselves back.
 pub(crate) fn run_clients(
     benchmark: &dyn Benchmark,
     database: &dyn Database,
@@ -106,7 +107,8 @@ impl Session for Interrupted<'_> {
     }
 }
 
-/// Fails unless there are so many statements, each with a name of its own and with parameters `$1`, `$2`, … that it mentions.
+/// Fails unless there are `expected` statements, each with a unique name and with parameters `$1`, `$2`, … that it
+/// mentions.
 pub(crate) fn check_statements(statements: impl Iterator<Item = &'static Statement<'static>>, expected: usize) {
     let mut names = BTreeSet::new();
     for statement in statements {

@@ -1,4 +1,4 @@
-//! How many bytes rows, columns and indexes take in an embedded database, reckoned from a table's declaration.
+//! How many bytes rows, columns and indexes take in an embedded database, computed from a table's declaration.
 
 use crate::schema::{ColumnId, ColumnKind, Storage, Table};
 
@@ -17,8 +17,8 @@ const TEXT_VIEW: f64 = 16.0;
 /// The longest text that its view holds.
 const TEXT_IN_VIEW_MAX: f64 = 12.0;
 
-/// Bytes that one row of a table takes in all of the forms in which it is kept; `text_bytes` says how long the texts of a
-/// column are on average, given the most that the column allows.
+/// Bytes that one row of a table takes in all of the forms in which it is kept; `text_bytes` returns the mean length of
+/// a column's texts, given the longest that the column allows.
 pub(crate) fn bytes_per_row(table: &Table, text_bytes: impl Fn(ColumnId, usize) -> f64) -> f64 {
     let in_row = |column: ColumnId| match table.columns[column].kind {
         ColumnKind::Int | ColumnKind::Date => 4.0,

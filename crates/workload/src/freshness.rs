@@ -1,17 +1,17 @@
-//! How fresh the data are that queries read, where a database keeps a second copy of them: a column copy of the embedded
-//! engine, a standby of a server.
+//! How fresh the data are that queries read in a database that keeps a second copy for them: a column copy of the
+//! embedded engine, a standby of a server.
 //!
-//! A [`CopyWatch`] tells at each look how far changes and copy are ([`CopyState`]); [`CopyHistory`] collects looks and works
-//! out the figures of a window ([`Freshness`]), for every target in the same way:
+//! A [`CopyWatch`] samples how far changes and copy are ([`CopyState`]); [`CopyHistory`] collects samples and computes
+//! the figures of a window ([`Freshness`]), for every target in the same way:
 //!
 //! - `lambda` is the rate at which transactions publish changes, `mu` the rate at which they are applied to the copy while
 //!   that is being done, `mu_merge` the rate at which queries merge those that are not applied yet. The names are those of
 //!   Sirin, *Micro-architectural Analysis of Database Workloads*, 6.5.2.
-//! - The **staleness** of an answer that begins at a moment is the age of the oldest change that it would lack. It is the lag where
-//!   queries read what was applied and nothing else, and 0 where they merge the rest.
-//! - The **lag** of the copy at a moment is the age of the oldest change that it does not hold: 0 if it holds all. The moment at
-//!   which that change was published is read from the looks before, between two of them by interpolation. No clocks are
-//!   compared and nothing is written for it; a database without new changes has no lag.
+//! - The **staleness** of an answer that begins at a moment is the age of the oldest change that it would lack. It is
+//!   the lag if queries read only applied changes, and 0 if they merge the rest.
+//! - The **lag** of the copy at a moment is the age of the oldest change that it does not hold: 0 if it holds all. The
+//!   moment at which that change was published is interpolated between earlier samples. No clocks are compared and
+//!   nothing is written to the database; a database without new changes has no lag.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use crate::database::DatabaseError;
 
 /// Looks at the copy that queries read.
 ///
-/// After an error the watch is of no more use: the copy, or the connection to it, is gone.
+/// After an error the watch cannot be used again: the copy, or the connection to it, is gone.
 pub trait CopyWatch: Send {
     /// How far changes and copy are now.
     fn look(&mut self) -> Result<CopyState, DatabaseError>;
 }
 
-/// In what changes are counted.
+/// The unit of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeUnit {
@@ -41,7 +41,7 @@ pub enum ChangeUnit {
 /// How far changes and copy are at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CopyState {
-    /// In what changes are counted.
+    /// The unit of changes.
     pub unit: ChangeUnit,
     /// Changes that transactions have published so far; a count that never falls.
     pub published: u64,
@@ -49,20 +49,20 @@ pub struct CopyState {
     pub applied: u64,
     /// How many of the published changes a query reads that begins now, in the same order.
     pub readable: u64,
-    /// Time so far in which changes were being applied, by however many threads; `None` if that is not known.
+    /// Time so far in which changes were being applied, by any number of threads; `None` if unknown.
     pub applying: Option<Duration>,
-    /// What queries have merged so far; `None` if they read what was applied and nothing else.
+    /// The changes that queries have merged so far; `None` if they read only applied changes.
     pub merged: Option<Merged>,
-    /// Memory that the changes which are not applied take now, bytes; `None` if that is not known.
+    /// Memory that unapplied changes take now, bytes; `None` if unknown.
     pub delta_bytes: Option<u64>,
-    /// Versions of the copy that are alive now. A count; `None` where there are no versions.
+    /// Versions of the copy that are alive now. A count; `None` if the copy has no versions.
     pub versions: Option<u64>,
-    /// How long commits so far were kept waiting by readers, by the application of changes, and by each other meanwhile; `None` if that
-    /// is not known.
+    /// How long commits so far waited to publish their changes, for readers, for the application of changes, or for
+    /// other commits; `None` if unknown.
     pub blocked: Option<WaitCounts>,
 }
 
-/// What queries have merged.
+/// The changes that queries have merged.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Merged {
     /// Changes, each as often as a query has merged it. A count.
@@ -71,14 +71,14 @@ pub struct Merged {
     pub time: Duration,
 }
 
-/// What the copy did within a window. What was not measured is `None`.
+/// The activity of the copy within a window. Figures that were not measured are `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Freshness {
-    /// In what changes are counted.
+    /// The unit of changes.
     pub unit: ChangeUnit,
     /// Changes published per second.
     pub lambda: Option<f64>,
-    /// Changes applied per second in which they were being applied. `None` also if that was seen in too few looks.
+    /// Changes applied per second in which they were being applied. `None` also if too few samples saw that.
     pub mu: Option<f64>,
     /// Changes that queries merged per second of merging. `None` if they merged none.
     pub mu_merge: Option<f64>,
@@ -88,47 +88,49 @@ pub struct Freshness {
     pub lag_us: Option<Spread>,
     /// Changes that were published and not applied.
     pub lag_changes: Option<Spread>,
-    /// The most memory that changes which were not applied took, bytes.
+    /// The most memory that unapplied changes took, bytes.
     pub delta_bytes: Option<f64>,
     /// The most versions of the copy that were alive.
     pub versions: Option<f64>,
-    /// Age of the oldest published change that a query would not have read which began then, microseconds; 0 if it would have
-    /// read all. This is the freshness score of Milkai and others, *How Good is My HTAP System?* (SIGMOD 2022), evenly over time
-    /// instead of at the beginning of each query.
+    /// Age of the oldest published change that a query beginning at a moment would not have read, microseconds; 0 if it
+    /// would have read all. This is the freshness score of Milkai and others, *How Good is My HTAP System?* (SIGMOD
+    /// 2022), evenly over time instead of at the beginning of each query.
     #[serde(default)]
     pub staleness_us: Option<Spread>,
-    /// How long commits were kept waiting by readers, by the application of changes, and by each other meanwhile, microseconds.
+    /// How long commits waited to publish their changes, for readers, for the application of changes, or for other
+    /// commits, microseconds.
     #[serde(default)]
     pub blocked_us: Option<Tail>,
 }
 
-/// The long end of what commits waited.
+/// The upper end of the distribution of commits' waits.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Tail {
-    /// 99.9 % of the commits waited at most so long. `None` of fewer than 10,000, which have not ten beyond.
+    /// 99.9 % of the commits waited at most this long. `None` for fewer than 10,000 commits, which have fewer than ten
+    /// beyond.
     pub p999: Option<f64>,
     /// None waited longer.
     pub max: Option<f64>,
 }
 
-/// What a figure that changes with time did not exceed for half of the time, for 95 % of it, and at all.
+/// The values that a figure did not exceed for half of the time, for 95 % of it, and at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// For half of the time.
     pub p50: Option<f64>,
-    /// For 95 % of the time. `None` from few looks.
+    /// For 95 % of the time. `None` with few samples.
     pub p95: Option<f64>,
-    /// At all.
+    /// At any time.
     pub max: Option<f64>,
 }
 
-/// Looks in which changes were being applied: fewer do not tell how fast that goes.
+/// Samples in which changes were being applied that are needed to compute their rate.
 const LOOKS_BUSY_MIN: usize = 10;
 
-/// Looks of which one lies beyond the 95th percentile.
+/// Samples needed for one of them to lie beyond the 95th percentile.
 const LOOKS_P95_MIN: usize = 20;
 
-/// Commits of which ten lie beyond the 99.9th percentile.
+/// Commits needed for ten of them to lie beyond the 99.9th percentile.
 const COMMITS_P999_MIN: u64 = 10_000;
 
 /// Looks at a copy, in the order of time.
@@ -146,8 +148,8 @@ struct Look {
 }
 
 impl CopyHistory {
-    /// Adds what a look found at a moment of the watch's own clock, which is not before that of the look before. A copy that was
-    /// behind already at the first look has a lag that is too small until it has caught up with that moment.
+    /// Adds a sample, taken at a moment of the watch's own clock that is not before the previous sample's. If the copy
+    /// was behind already at the first sample, its lag is too small until it has caught up with that moment.
     pub fn add(&mut self, at: Duration, state: CopyState) {
         self.looks.push(Look { at, state, lag: Duration::ZERO, staleness: Duration::ZERO });
         let age = |known: u64| at.saturating_sub(self.published_at(known));
@@ -156,7 +158,7 @@ impl CopyHistory {
         (look.lag, look.staleness) = (lag, staleness);
     }
 
-    /// When the change behind the first `count` was published; now, if none was.
+    /// When the change after the first `count` was published; now, if none was.
     fn published_at(&self, count: u64) -> Duration {
         let next = self.looks.partition_point(|look| look.state.published <= count);
         let Some(after) = self.looks.get(next) else { return self.looks.last().map_or(Duration::ZERO, |look| look.at) };
@@ -165,7 +167,7 @@ impl CopyHistory {
         before.at + (after.at - before.at).mul_f64(part)
     }
 
-    /// What the copy did from a moment to another; `None` of fewer than two looks.
+    /// The activity of the copy between two moments; `None` with fewer than two samples.
     pub fn within(&self, from: Duration, to: Duration) -> Option<Freshness> {
         let looks = self.between(from, to);
         let [first, .., last] = looks else { return None };
@@ -199,8 +201,8 @@ impl CopyHistory {
         })
     }
 
-    /// The lag at the end of a window, if the copy then held nothing that was published within it, and queries read nothing
-    /// else: whatever they were measured to do, they did not do it on the window's data.
+    /// The lag at the end of a window, if the copy then held no change published within it, and queries read nothing
+    /// but the copy: the measured queries did not read the window's data.
     pub fn stale(&self, from: Duration, to: Duration) -> Option<Duration> {
         let last = self.between(from, to).last()?;
         let held_nothing = last.behind() > 0 && last.at - last.lag < from;
@@ -262,7 +264,7 @@ mod tests {
         }
     }
 
-    /// A look every 20 ms for `seconds`; what is published and applied by then is a function of the second.
+    /// A sample every 20 ms for `seconds`; published and applied changes are functions of the second.
     fn history(seconds: u32, of: impl Fn(f64) -> CopyState) -> CopyHistory {
         let mut history = CopyHistory::default();
         for look in 0..=seconds * 50 {

@@ -1,4 +1,4 @@
-//! What checks ask a database in SQL, and how they read what it answers.
+//! The SQL queries of checks, and how checks read the answers.
 
 use arrow::array::AsArray;
 use arrow::compute::cast;
@@ -9,7 +9,7 @@ use crate::benchmark::CheckLine;
 use crate::database::Session;
 use crate::tpch::cells::{TextRow, text_rows};
 
-/// The line of what was found, `Ok` where it is right.
+/// The line of a finding, which is `Ok` if it is right.
 pub(crate) fn line(what: String, found: Result<String, String>) -> CheckLine {
     let holds = Some(found.is_ok());
     CheckLine { what, holds, found: found.unwrap_or_else(|differs| differs) }
@@ -45,14 +45,14 @@ pub(crate) fn integer_line(session: &mut dyn Session, what: String, sql: &str, e
     line(what, found.and_then(|found| if found == expected { Ok(found.to_string()) } else { Err(found.to_string()) }))
 }
 
-/// Whether a table has so many rows.
+/// Whether a table has `expected` rows.
 pub(crate) fn row_count_line(session: &mut dyn Session, table: &str, expected: u64) -> CheckLine {
     let what = format!("{table} has {expected} rows");
     integer_line(session, what, &format!("select count(*) from {table}"), expected as i64)
 }
 
-/// Whether what the data tell of clients' work is what these clients did. Less is lost work. More is either a fault or the work of
-/// clients that another process, or another benchmark on the same data, has driven before.
+/// Whether the data show exactly the work that these clients did. Less means lost work. More is either a fault or the
+/// work of clients that another process, or another benchmark on the same data, ran before.
 pub(crate) fn work_line(
     what: String,
     found: Result<i64, String>,
@@ -82,7 +82,7 @@ pub(crate) fn integers(batches: &[RecordBatch], column: usize) -> Result<Vec<i64
     Ok(all)
 }
 
-/// A decimal number as hundredths; `None` if it is none or is finer than that.
+/// A decimal number as hundredths; `None` if the text is not a number or has more decimals.
 pub(crate) fn hundredths(text: &str) -> Option<i128> {
     let (negative, text) = text.strip_prefix('-').map_or((false, text), |text| (true, text));
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));

@@ -1,8 +1,8 @@
-//! Another instance of a benchmark in the same database: tables of its own, kept apart under a schema name of its own.
+//! Another instance of a benchmark in the same database, with its own tables under its own schema name.
 //!
-//! Two shops of different sizes in one server are two databases to their clients, as in McWherter's study of federations (4.3), but
-//! share the server's memory, disk and cores. `Instance` is the benchmark with another schema name; while it loads and checks, it
-//! sees the database under that name, too.
+//! Two shops of different sizes in one server are two databases to their clients, as in McWherter's study of
+//! federations (4.3), but share the server's memory, disk and cores. `Instance` is the benchmark with another schema
+//! name; while it loads and checks, its tables are found under that name, too.
 
 use arrow::record_batch::RecordBatch;
 
@@ -18,7 +18,7 @@ pub const INSTANCE: &str = "instance";
 /// Names of instances are at most this long, so that names of schemas stay within PostgreSQL's 63 bytes.
 const NAME_LENGTH_MAX: usize = 20;
 
-/// What is wrong with the name of an instance; `None` if nothing is.
+/// The fault in the name of an instance; `None` if it is valid.
 pub fn fault(name: &str) -> Option<String> {
     let is_good = (1..=NAME_LENGTH_MAX).contains(&name.len())
         && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
@@ -109,8 +109,8 @@ impl Benchmark for Instance {
     }
 }
 
-/// A database in which the tables of a benchmark are found under the schema of one of its instances. It has what a benchmark needs
-/// to load, to prepare and to check; all else is asked of the database itself.
+/// A database in which the tables of a benchmark are found under the schema of one of its instances. It has the methods
+/// that a benchmark needs to load, to prepare and to check; everything else uses the database itself.
 struct Seen<'a> {
     database: &'a dyn Database,
     schema: &'a Schema,

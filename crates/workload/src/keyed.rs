@@ -1,18 +1,21 @@
-//! Statements once: SQL text compiled to row operations, so that what servers run as text runs on an engine in this process.
+//! Statements written once: SQL text compiled to row operations, so that a statement that servers run as text also runs
+//! on an engine in this process.
 //!
-//! A [`Program`] is compiled once from a statement about tables of a [`Catalog`], and run as often as is wanted. The subset is
-//! that of keyed statements: one table, found by its whole primary key or by a range of an index; INSERT, UPDATE, DELETE,
-//! RETURNING, FOR UPDATE, ORDER BY an index with LIMIT, aggregates over a range. What is accepted means what it means in PostgreSQL; what
-//! is beyond the subset is refused with its place and what to write instead, and nothing is ignored. A statement that would look
-//! at every row of a table is refused, too: there are no scans here, for each row that one reads stays locked.
+//! A [`Program`] is compiled once from a statement about tables of a [`Catalog`], and can be run any number of times.
+//! The subset is that of keyed statements: one table, found by its whole primary key or by a range of an index; INSERT,
+//! UPDATE, DELETE, RETURNING, FOR UPDATE, ORDER BY an index with LIMIT, aggregates over a range. An accepted statement
+//! means the same as in PostgreSQL. Any other is refused, with the place and the text to write instead; nothing is
+//! ignored. A statement that would read every row of a table is refused, too: scans are not supported, because each row
+//! read stays locked.
 //!
-//! Rows are locked as statements written by hand lock them: what is read by SELECT to be read, by FOR UPDATE to be updated, by
-//! UPDATE and DELETE to be written; ranges are protected against phantoms. With LIMIT, no more of a range is locked than is needed.
+//! Rows are locked as by hand-written row operations: SELECT locks rows to be read, FOR UPDATE to be updated, UPDATE
+//! and DELETE to be written; ranges are protected against phantoms. With LIMIT, only the needed part of a range is
+//! locked.
 //!
-//! In reading order: `scalar` and `numeric` are types and values, `expression` what is computed from them, `analysis` makes
-//! typed expressions of parsed ones (`function` those with functions), `access` chooses how rows are found and `find` finds them,
-//! `compile` makes programs and `run` runs them.
-//! `declaration` reads CREATE TABLE, `filling` the INSERT statements that fill tables. The parser is DataFusion's.
+//! In reading order: `scalar` and `numeric` are types and values, `expression` computes with them, `analysis` makes
+//! typed expressions of parsed ones (`function` those with functions), `access` chooses how rows are found and `find`
+//! finds them, `compile` makes programs and `run` runs them. `declaration` reads CREATE TABLE, `filling` the INSERT
+//! statements that fill tables. The parser is DataFusion's.
 
 mod access;
 mod analysis;
@@ -41,8 +44,9 @@ use sqlparser::tokenizer::{Location, Tokenizer};
 use crate::database::DatabaseError;
 use crate::schema::Schema;
 
-/// A statement of a benchmark that is written once: it has a schema, a name and a text, from which row operations are compiled when it
-/// is first run, as a server prepares it then. No such text asks for the time, for a benchmark stamps its rows by its own clock.
+/// A statement of a benchmark, written once: it has a schema, a name and a text. Row operations are compiled from the
+/// text when it first runs, as a server prepares it then. No such text reads the time, because a benchmark stamps its
+/// rows by its own clock.
 macro_rules! statement {
     ($schema:expr, $name:literal, $sql:expr $(,)?) => {{
         static PROGRAM: std::sync::LazyLock<$crate::keyed::Program> =
@@ -75,13 +79,13 @@ pub struct SqlError {
     pub line: u64,
     /// The character in that line, from 1.
     pub column: u64,
-    /// What is wrong, and what to do instead.
+    /// The fault, and the text to write instead.
     pub message: String,
 }
 
 impl SqlError {
     fn at(place: Location, message: impl Into<String>) -> Self {
-        // A part of a statement whose place the parser does not keep is told as the statement's beginning.
+        // If the parser does not keep the place of a part of a statement, the statement's beginning is reported.
         SqlError { line: place.line.max(1), column: place.column.max(1), message: message.into() }
     }
 
@@ -104,7 +108,7 @@ fn parse(sql: &str) -> Result<Statement, SqlError> {
     }
 }
 
-/// The parser's words, from whose end the place is taken.
+/// Makes an error of the parser's message, whose end gives the place.
 fn of_parser(error: ParserError) -> SqlError {
     let words = match error {
         ParserError::TokenizerError(words) | ParserError::ParserError(words) => words,
@@ -120,7 +124,7 @@ fn of_parser(error: ParserError) -> SqlError {
     SqlError::at(place, message)
 }
 
-/// Where one of the words stands first, outside of strings and comments; where none does, the beginning.
+/// The first place of one of the words outside of strings and comments, or the beginning of the text.
 fn place_of(sql: &str, words: &[&str]) -> Location {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location().unwrap_or_default();
     let found = tokens.iter().find(|token| words.iter().any(|word| token.token.to_string().eq_ignore_ascii_case(word)));

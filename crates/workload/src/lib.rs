@@ -1,17 +1,17 @@
-//! Benchmarks, and what is needed to run one against any database.
+//! Benchmarks, and the means to run them against any database.
 //!
-//! In reading order: [`schema`] says what tables a benchmark has, [`database`] is the trait a target implements,
-//! [`statement`] is a statement in its two forms (SQL text and native row operations), [`keyed`] makes the second of the first, [`benchmark`] is what a benchmark
-//! must provide, [`registry`] lists the benchmarks there are. [`tpcc`] and [`tpch`] are those of the Transaction Processing
-//! Performance Council, [`tpcb`] its older bank, [`tpcw`] its bookshop; `ch` runs queries on TPC-C's tables, [`asdb`] is like a
-//! benchmark of cloud databases; `rows` reads and updates random rows, `tpch_operators` runs one SQL operator over TPC-H's
-//! tables, `column_operators` one over columns made for it; [`mod@file`] is what users bring along. [`driver`] makes clients run
-//! them and measures, [`memory`] is a small
-//! reference database to test all of this against. [`freshness`] is about databases that keep a second copy for queries,
+//! In reading order: [`schema`] describes the tables of a benchmark, [`database`] is the trait that a target
+//! implements, [`statement`] is a statement in its two forms (SQL text and native row operations), [`keyed`] makes the
+//! second of the first, [`benchmark`] is the trait that a benchmark implements, [`registry`] lists all benchmarks.
+//! [`tpcc`] and [`tpch`] are those of the Transaction Processing Performance Council, [`tpcb`] its older bank, [`tpcw`]
+//! its bookshop; `ch` runs queries on TPC-C's tables, [`asdb`] is like a benchmark of cloud databases; `rows` reads and
+//! updates random rows, `tpch_operators` runs one SQL operator over TPC-H's tables, `column_operators` one over columns
+//! made for it; [`mod@file`] reads users' own workloads. [`driver`] runs them with clients and measures, [`memory`] is
+//! a small reference database for tests. [`freshness`] is about databases that keep a second copy for queries,
 //! [`parallelism`] about those that choose degrees of parallelism themselves.
 //!
-//! Nothing here knows which database it runs on, and nothing here draws a random number or reads a clock that was not
-//! handed in by the driver's seed; only a user's own statements that ask for the time get that of the system, as on a server.
+//! Nothing here knows which database it runs on. Random numbers and times follow from the driver's seed. Only a user's
+//! own statements can read the system's time, as on a server.
 
 pub mod activity;
 pub mod asdb;

@@ -1,11 +1,11 @@
 //! The reference implementation of [`Database`]: one transaction at a time under a mutex, BTreeMap indexes, undo by
 //! before-images.
 //!
-//! It is made for tests. Because nothing is concurrent and nothing is clever, what it holds after a sequence of
-//! transactions is what every serializable database must hold after the same sequence. It is also stricter than a real
-//! one: a native statement that writes a row it has not declared, changes a column of an index, or stores a value that
-//! its column does not allow, fails here. It answers no SQL: [`Session::query`] is unsupported, and tests look at rows
-//! with [`MemoryDatabase::scan`].
+//! It is made for tests. Because it runs transactions one by one and without optimisations, every serializable database
+//! must hold the same data after the same sequence of transactions. It is also stricter than a real one: a native
+//! statement that writes a row it has not declared, changes a column of an index, or stores a value that its column
+//! does not allow, fails here. It answers no SQL: [`Session::query`] is unsupported, and tests look at rows with
+//! [`MemoryDatabase::scan`].
 
 mod store;
 mod transaction;
@@ -28,11 +28,11 @@ pub struct MemoryDatabase {
     schemas: Mutex<BTreeMap<String, Arc<Shared>>>,
 }
 
-/// The tables of one schema and whose turn it is.
+/// The tables of one schema and the transaction that may run now.
 struct Shared {
     store: Mutex<Store>,
-    /// Whether a transaction is open. Sessions wait for their turn here, because a transaction outlasts the calls during
-    /// which the store itself is locked.
+    /// Whether a transaction is open. Sessions wait here for the open transaction to end, because it outlasts the calls
+    /// during which the store itself is locked.
     busy: Mutex<bool>,
     turn: Condvar,
 }
@@ -95,7 +95,7 @@ impl Database for MemoryDatabase {
 
 struct MemorySession {
     shared: Arc<Shared>,
-    /// What to take back, while a transaction is open.
+    /// The changes to undo, while a transaction is open.
     undo: Option<Undo>,
 }
 
@@ -162,7 +162,7 @@ impl Session for MemorySession {
 
 impl Drop for MemorySession {
     fn drop(&mut self) {
-        // Fails only where no transaction is open, and then there is nothing to do.
+        // Fails only if no transaction is open, and then there is nothing to do.
         let _ = self.end(false);
     }
 }

@@ -1,11 +1,11 @@
-//! What a target that chooses degrees of parallelism by itself has learned, as results show it.
+//! What a target that chooses degrees of parallelism itself has learned, in the form for results.
 
 use std::collections::BTreeMap;
 
 use plimsoll_policy::{Convergence, ParallelismFigures, TemplateFigures};
 use serde::{Deserialize, Serialize};
 
-/// What was learned since the database was opened, or since the way to choose was changed.
+/// What the target has learned since the database was opened, or since its policy was changed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Parallelism {
     /// How degrees are chosen, as in the option `parallelism`.
@@ -14,11 +14,11 @@ pub struct Parallelism {
     pub templates: Vec<TemplateParallelism>,
     /// How many templates have run only once. They had the largest degree.
     pub templates_once: usize,
-    /// Runs whose plan could not be cut into pipelines and had one degree, by the operator that was in the way.
+    /// Runs with one degree because their plan could not be cut into pipelines, by the operator that prevented it.
     pub unknown_plans: BTreeMap<String, u64>,
 }
 
-/// What was learned, in a few figures.
+/// The result of learning, in a few figures.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Learning {
     /// The part of all searches that has ended, 0 to 1.
@@ -29,13 +29,13 @@ pub struct Learning {
     /// Of those, the geometric mean of the time of serial runs over that of the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_up: Option<f64>,
-    /// The part of the time of all runs, of all searches, that was lost compared with having always run the best, 0 to 1.
+    /// The part of the time of all searches' runs that was lost compared with always running the best, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regret: Option<f64>,
 }
 
 impl Parallelism {
-    /// The figures; `None` if there was no search, because nothing repeated or nothing is learned.
+    /// The figures; `None` if there was no search, because no query repeated or the policy does not learn.
     pub fn learning(&self) -> Option<Learning> {
         let searches = || self.templates.iter().flat_map(|template| &template.searches);
         let count = searches().count();
@@ -54,7 +54,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// What was learned of one template.
+/// What was learned about one template.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TemplateParallelism {
     /// Its text.
@@ -85,7 +85,7 @@ pub struct DegreeSearch {
     /// The time of serial runs over that of the best.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed_up: Option<f64>,
-    /// The time that all runs took beyond what they would have taken with the best, seconds.
+    /// The total time of all runs beyond that of as many runs with the best degrees, seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub regret_s: Option<f64>,
     /// How often the search began again because the times of the best had changed.
@@ -129,7 +129,7 @@ impl From<Convergence> for DegreeSearch {
     }
 }
 
-/// What a reader of figures must know of templates from which nothing could be learned; `None` if there are none.
+/// A warning about templates from which nothing could be learned; `None` if there are none.
 pub fn untaught(figures: &ParallelismFigures) -> Option<String> {
     let once = figures.once;
     (figures.policy == "adaptive" && once > 0).then(|| {

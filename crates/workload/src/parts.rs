@@ -6,14 +6,14 @@ use crate::benchmark::{LoadError, LoadProgress};
 use crate::database::Database;
 use crate::schema::{Schema, TableId};
 
-/// Rows of a part. Some hundred kilobytes of integers: few enough to stay in the second-level cache between being made
-/// and being stored, enough that a call per part costs nothing.
+/// Rows of a part. Some hundred kilobytes of integers: few enough to stay in the second-level cache until they are
+/// stored, and enough that the cost of a call per part is negligible.
 const PART_ROWS: u64 = 32 * 1024;
 
 /// Consecutive rows of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Its number, from 0; equal numbers are equal rows, whatever the size of the table.
+    /// Its number, from 0; equal numbers have equal rows, independently of the table's size.
     pub number: u64,
     /// Its first row's number, from 0.
     pub first: u64,
@@ -21,7 +21,7 @@ pub(crate) struct Part {
     pub rows: usize,
 }
 
-/// The parts of a table of so many rows, in order.
+/// The parts of a table with `rows` rows, in order.
 pub(crate) fn parts(rows: u64) -> impl Iterator<Item = Part> {
     (0..rows.div_ceil(PART_ROWS)).map(move |number| {
         let first = number * PART_ROWS;

@@ -1,4 +1,4 @@
-//! Random numbers that must be the same in every version, so their arithmetic is here and not a library's.
+//! Random numbers that must be the same in every version, so they are computed here and not by a library.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;

@@ -1,4 +1,4 @@
-//! A database that keeps the batches it is given and answers queries as a test tells it to, from those batches.
+//! A database that keeps the batches it is given; a test computes its answers to queries from those batches.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::statement::{Rows, Statement, Value};
 /// Answers a query, given each table as one batch.
 pub(crate) type Answer = fn(&str, &[RecordBatch]) -> ArrayRef;
 
-/// As [`Answer`], with what a test has given it.
+/// As [`Answer`], with captured data.
 type Answerer = Arc<dyn Fn(&str, &[RecordBatch]) -> Result<ArrayRef, DatabaseError> + Send + Sync>;
 
 /// A database for the tests of analytical benchmarks and of checks.
@@ -30,7 +30,8 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// One that answers with a single column, or with the columns of a struct, and counts the rows of its tables itself.
+    /// A database that answers with a single column, or with the columns of a struct, and counts the rows of its tables
+    /// itself.
     pub(crate) fn new(
         schema: &Schema,
         answer: impl Fn(&str, &[RecordBatch]) -> ArrayRef + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! Which benchmarks there are, and how a name, a scale and parameters become one of them.
+//! The list of benchmarks, and how a name, a scale and parameters become one of them.
 
 mod catalog;
 mod error;
@@ -17,22 +17,22 @@ pub use catalog::Catalog;
 pub use error::BenchmarkError;
 pub use parameter::{Parameter, ParameterValue, Parameters, Possible};
 
-/// A benchmark that can be asked for. Each declares its own, as `ENTRY`.
+/// A benchmark of the list. Each benchmark declares its own, as `ENTRY`.
 #[derive(Debug)]
 pub struct Entry {
     /// Its name.
     pub name: &'static str,
-    /// What it is, in a few words.
+    /// A description in a few words.
     pub about: &'static str,
     /// Where it is described: the specification, or the study that it was made for.
     pub source: &'static str,
-    /// What its scale counts.
+    /// The unit of its scale.
     pub scale_unit: &'static str,
-    /// The scale that is meant by the bare name.
+    /// The scale if only the name is given.
     pub scale_default: f64,
-    /// What its scale can be.
+    /// The possible scales.
     pub scale_possible: Possible,
-    /// What else can be set.
+    /// Its further parameters.
     pub parameters: &'static [Parameter],
     /// Makes it from a scale and parameters that are possible, and a seed.
     pub(crate) make: fn(f64, &Parameters, u64) -> Box<dyn Benchmark>,
@@ -56,7 +56,8 @@ pub static BENCHMARKS: &[Entry] = &[
     key_join::ENTRY,
 ];
 
-/// The kind and, if it is given, the scale of `NAME` or `NAME:SCALE`. What follows `file:` is a path, which may have colons.
+/// The kind and, if it is given, the scale of `NAME` or `NAME:SCALE`. The text after `file:` is a path, which may
+/// contain colons.
 pub fn kind_and_scale(spec: &str) -> (&str, Option<&str>) {
     if spec.starts_with(file::PREFIX) {
         return (spec, None);
@@ -97,7 +98,7 @@ pub fn make(
     make_with(&file::Definitions::default(), kind, scale, parameters, seed)
 }
 
-/// The same, where `files` has what was read of files before.
+/// The same; `files` holds the workloads that were read from files before.
 fn make_with(
     files: &file::Definitions,
     kind: &str,

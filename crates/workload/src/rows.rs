@@ -4,8 +4,8 @@
 //! a number of rows that are drawn uniformly, with replacement, and touched in the order drawn. Clients that update
 //! several rows each can therefore deadlock, and the fewer rows the table has the more often.
 //!
-//! In reading order: `schema` is the table in its two types, `data` says what is in it, `client` draws and runs
-//! transactions, `check` says whether keys and values are what they must be, `query` are queries over the same table.
+//! In reading order: `schema` is the table in its two types, `data` makes its rows, `client` draws and runs
+//! transactions, `check` tests whether keys and values are correct, `query` are queries over the same table.
 
 mod check;
 mod client;
@@ -31,7 +31,7 @@ use schema::PAIRS;
 
 const ROWS_SCALE_UNIT: &str = "millions of rows; 0.0625 is 1 MB of 8-byte keys and values";
 
-/// The smallest is ten rows, for clients that are to be in each other's way. The greatest scale is twice the 100 GB of SI, in the
+/// The smallest is ten rows, for clients that are to conflict. The greatest scale is twice the 100 GB of SI, in the
 /// smaller type.
 const ROWS_SCALE: Possible = Possible::Number { low: 0.00001, high: 12_500.0 };
 
@@ -74,7 +74,7 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// What keys and values are.
+/// The type of keys and values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Columns {
     /// 8-byte integers.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
 
-/// What a benchmark keeps in a database: declared in a `static`, or part of a workload that was read from a file.
+/// The tables of a benchmark: declared in a `static`, or part of a workload that was read from a file.
 #[derive(Debug, Clone)]
 pub struct Schema {
     /// The benchmark's name; targets keep each benchmark's tables apart under it.
@@ -67,13 +67,13 @@ pub enum Storage {
 pub struct Column {
     /// Its SQL name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: ColumnKind,
     /// Whether it may be null.
     pub nullable: bool,
 }
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnKind {
     /// A 32-bit integer.
@@ -88,7 +88,7 @@ pub enum ColumnKind {
         /// Digits after the point.
         scale: i8,
     },
-    /// Text of at most so many bytes.
+    /// Text of at most this many bytes.
     Text(usize),
     /// Days since 1970-01-01.
     Date,
@@ -141,7 +141,8 @@ pub struct DeclaredColumn {
 pub(crate) struct StoredColumn {
     pub column: ColumnId,
     pub kind: ColumnKind,
-    /// Whether it may be null. Only then is the row asked for that before its value, since each look at a row takes time.
+    /// Whether it may be null. Only then is the row checked for null before the value is read, since each access to a
+    /// row takes time.
     pub nullable: bool,
 }
 

@@ -1,11 +1,11 @@
-//! How often clients have drawn something, judged against the probability with which they must.
+//! How often clients have drawn something, compared with its probability.
 
 use crate::benchmark::CheckLine;
 
-/// From how many draws on a share is judged: fewer say little.
+/// The number of draws from which a share is judged: fewer say little.
 pub(crate) const JUDGED_FROM: u64 = 10_000;
 
-/// How far from its probability a share may be, in standard errors of a share of so many draws. An honest share is
+/// How far a share may be from its probability, in standard errors of a share of that many draws. A correct share is
 /// farther off once in some 16,000 times.
 const STANDARD_ERRORS: f64 = 4.0;
 

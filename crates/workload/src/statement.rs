@@ -11,7 +11,7 @@ use crate::database::DatabaseError;
 use crate::schema::{Column, ColumnId, ColumnKind, Index, Schema, StoredColumn, TableId};
 
 /// A statement of a benchmark: declared in a `static`, or borrowed from a workload that was read from a file. A session
-/// may outlive the latter, so it can know a statement by its place in memory only if it compares the text, too.
+/// may outlive the latter, so it can identify a statement by its address only if it compares the text, too.
 pub struct Statement<'a> {
     /// A short name, unique within the benchmark.
     pub name: &'a str,
@@ -116,7 +116,7 @@ impl Rows {
         }
     }
 
-    /// Says how many values each row has, for rows that are given value by value with [`append`](Rows::append) and
+    /// Sets the number of values per row, for rows that are given value by value with [`append`](Rows::append) and
     /// [`append_stored`](Rows::append_stored).
     #[inline]
     pub fn start(&mut self, columns: usize) {
@@ -124,7 +124,7 @@ impl Rows {
         self.columns = columns;
     }
 
-    /// Adds one value to the row at hand.
+    /// Adds one value to the current row.
     #[inline]
     pub fn append(&mut self, value: Value<'_>) {
         let cell = match value {
@@ -139,7 +139,7 @@ impl Rows {
         self.cells.push(cell);
     }
 
-    /// Adds columns of a stored row to the row at hand; texts are copied once, straight from the row.
+    /// Adds columns of a stored row to the current row; texts are copied once, straight from the row.
     pub fn append_stored(&mut self, access: &dyn RowAccess, schema: &Schema, row: RowRef, columns: &[ColumnId]) {
         for &column in columns {
             let Column { kind, nullable, .. } = schema.tables[row.table].columns[column];
@@ -147,7 +147,7 @@ impl Rows {
         }
     }
 
-    /// Adds one column of a stored row to the row at hand.
+    /// Adds one column of a stored row to the current row.
     #[inline]
     pub(crate) fn append_column(&mut self, access: &dyn RowAccess, row: RowRef, of: StoredColumn) {
         let StoredColumn { column, kind, nullable } = of;
@@ -174,7 +174,7 @@ impl Rows {
         self.affected
     }
 
-    /// How many values each row has; 0 where there are no rows.
+    /// How many values each row has; 0 if there are no rows.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -204,13 +204,13 @@ impl Rows {
         }
     }
 
-    /// One integer; panics as [`Value::int`] if the value is none.
+    /// One integer; panics like [`Value::int`] if the value is not one.
     #[inline]
     pub fn int(&self, row: usize, column: usize) -> i64 {
         self.value(row, column).int()
     }
 
-    /// One text; panics as [`Value::text`] if the value is none.
+    /// One text; panics like [`Value::text`] if the value is not one.
     #[inline]
     pub fn text(&self, row: usize, column: usize) -> &str {
         self.value(row, column).text()
@@ -226,7 +226,7 @@ pub struct RowRef {
     pub row: u64,
 }
 
-/// What a native statement means to do with the rows it finds, so that they are locked rightly at once.
+/// How a native statement will use the rows it finds, so that it acquires the right locks at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Intent {
     /// Read them only.
@@ -237,7 +237,7 @@ pub enum Intent {
     Write,
 }
 
-/// From which end an ordered range is looked at.
+/// The end from which an ordered range is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Smallest key first.
@@ -246,7 +246,7 @@ pub enum End {
     Last,
 }
 
-/// Inserts a row that is given whole, and says so.
+/// Inserts a whole row and reports one affected row.
 #[inline]
 pub(crate) fn insert(
     access: &mut dyn RowAccess,
@@ -259,8 +259,8 @@ pub(crate) fn insert(
     Ok(())
 }
 
-/// Row operations within the session's current transaction. Keys are the values of the index columns in order; a range
-/// is given by its inclusive ends, either of which may be a prefix and then means every key that begins with it.
+/// Row operations within the session's current transaction. Keys are the values of the index columns in order. A range
+/// is given by its inclusive ends; either end may be a prefix, which includes every key that begins with it.
 pub trait RowAccess {
     /// The row with that whole primary key, locked as intended; locks the gap where there is none.
     fn find(&mut self, index: Index, key: &[Value<'_>], intent: Intent) -> Result<Option<RowRef>, DatabaseError>;

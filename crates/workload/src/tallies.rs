@@ -1,4 +1,4 @@
-//! What clients count of their own work, for checks to hold against the data.
+//! Clients' counts of their own work, for checks to compare with the data.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -33,7 +33,7 @@ impl<T> Tallies<T> {
     }
 }
 
-/// Adds to a count. Relaxed: counts order nothing, and are read when the clients are done.
+/// Adds to a count. Relaxed: counts order no other data, and are read after the clients have ended.
 pub(crate) fn add(count: &AtomicU64, number: u64) {
     count.fetch_add(number, Ordering::Relaxed);
 }

@@ -1,14 +1,14 @@
 //! TPC-B, revision 2.0: a bank of branches with ten tellers and 100,000 accounts each, and one transaction, which books an
 //! amount on an account, a teller and a branch and writes it down in the history.
 //!
-//! Every transaction at a branch updates the branch's one row. With fewer branches than clients that row is what clients
-//! wait for, and the benchmark measures its lock.
+//! Every transaction at a branch updates the branch's one row. With fewer branches than clients, clients wait for that
+//! row, and the benchmark measures its lock.
 //!
-//! In reading order: `schema` are the tables, `data` is what they hold at first, `client` draws and runs transactions,
-//! `check` says whether the books balance.
+//! In reading order: `schema` defines the tables, `data` their initial rows, `client` draws and runs transactions,
+//! `check` tests whether the books balance.
 //!
-//! What is not here: the specification's scaling of branches with the throughput that is claimed, its history of eight
-//! hours, and the terminal.
+//! Not implemented: the specification's scaling of branches with the claimed throughput, its history of eight hours,
+//! and the terminal.
 
 mod check;
 mod client;
@@ -54,7 +54,7 @@ pub struct Tpcb {
 }
 
 impl Tpcb {
-    /// TPC-B of so many branches.
+    /// TPC-B with `scale` branches.
     ///
     /// # Panics
     /// If there is no branch.

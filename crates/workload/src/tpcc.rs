@@ -1,15 +1,15 @@
 //! TPC-C, revision 5.11: an order-entry business of W warehouses, five transactions.
 //!
-//! In reading order: `schema` are the nine tables, `random` and `population` are what is in them at first, `load` puts it
-//! there; `deck` and `terminal` are what a user draws; `new_order`, `payment`, `order_status`, `delivery` and
+//! In reading order: `schema` defines the nine tables, `random` and `population` make their initial rows, `load` loads
+//! them; `deck` and `terminal` draw a user's input; `new_order`, `payment`, `order_status`, `delivery` and
 //! `stock_level` are the transactions, each with its input, its control flow and its statements; `client` joins these;
-//! `audit` and `check` say whether input and data are what they must be.
+//! `audit` and `check` test whether input and data are correct.
 //!
-//! In the SQL texts, decimals cross the border to the client as integers, in hundredths or, for rates, in
-//! ten-thousandths: the texts multiply and divide, so that a target needs no decimal type of its own.
+//! The SQL texts pass decimals to and from the client as integers, in hundredths or, for rates, in ten-thousandths:
+//! they multiply and divide, so that a target needs no decimal type of its own.
 //!
-//! What is not here: keying and think times are the driver's, a Delivery is run at once rather than queued, and nothing is
-//! printed on a terminal.
+//! Differences from the specification: keying and think times are left to the driver, a Delivery runs at once instead
+//! of being queued, and no terminal displays results.
 
 mod audit;
 mod buffers;
@@ -73,7 +73,7 @@ pub struct Tpcc {
 }
 
 impl Tpcc {
-    /// TPC-C of so many warehouses. Population and constants follow from the seed.
+    /// TPC-C with `scale` warehouses. Population and constants follow from the seed.
     ///
     /// # Panics
     /// If there is no warehouse.
@@ -99,7 +99,7 @@ impl Tpcc {
         }
     }
 
-    /// Checks the initial population alone: what [`check`](Benchmark::check) adds where no client has run.
+    /// Checks the initial population alone: the checks that [`check`](Benchmark::check) adds if no client has run.
     pub fn check_population(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
         check::check_population(database, self.schema, self.warehouses)
     }
@@ -116,7 +116,7 @@ impl Tpcc {
         transactions.into_iter().flatten().copied()
     }
 
-    /// Fills TPC-C's tables after they were created; the schema's other tables have got `rows_before` rows by then.
+    /// Fills TPC-C's tables after they were created; the schema's other tables have `rows_before` rows by then.
     pub(crate) fn fill(
         &self,
         database: &dyn Database,
@@ -135,7 +135,7 @@ impl Tpcc {
         self.warehouses
     }
 
-    /// Why the data are no longer as loaded; `None` where they are.
+    /// Why the data are no longer as loaded; `None` if they are.
     pub(crate) fn why_touched(&self, session: &mut dyn Session) -> Result<Option<String>, DatabaseError> {
         check::why_touched(session, self.warehouses, self.audit.completed())
     }

@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`tables`] is the schema, [`load`] makes the data with a generator that is byte-identical to the
 //! specification's, [`queries`] lists the 22 queries, [`parameters`] draws their parameters, [`client`] is a stream of
-//! queries, [`check`] holds tables and answers against what is published, with [`cells`] to read an answer and
+//! queries, [`check`] compares tables and answers with the published ones, with [`cells`] to read an answer and
 //! [`answers`] to compare it.
 //!
 //! The refresh functions, and with them the specification's metrics, are not part of it.
@@ -43,7 +43,7 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// What the scale of every benchmark over TPC-H's tables counts.
+/// The unit of scale of every benchmark over TPC-H's tables.
 pub(crate) const SCALE_UNIT: &str = "units of about 1 GB";
 
 /// Which scales a benchmark over TPC-H's tables can have.
@@ -57,7 +57,7 @@ pub struct Tpch {
     chosen: Arc<[usize]>,
 }
 
-/// Why there is no such TPC-H.
+/// Why a TPC-H cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TpchError {
@@ -82,8 +82,8 @@ impl Tpch {
         }
     }
 
-    /// The same, with clients that run only the queries of those names. The list of transactions stays that of all 22, so
-    /// that a query has the same position whatever is run beside it.
+    /// The same, with clients that run only the queries of those names. The list of transactions still has all 22, so
+    /// that a query's position does not depend on the selection.
     ///
     /// # Panics
     /// If there is no query or one has no such name.

@@ -1,8 +1,8 @@
 //! One basic SQL operator at a time over TPC-H's tables: the micro-benchmarks of SI 5.2, analysed in SI 5.3 to 5.5.
 //!
 //! In reading order: [`projection`], [`selection`] with the dates of [`dates`], and [`join`] are the three benchmarks;
-//! [`OperatorQuery`] is what they have in common. They share tables and data with [`tpch`](crate::tpch). Every client runs
-//! the same query again and again, as in the study; its answer is reckoned from generated data by the check.
+//! [`OperatorQuery`] is their common part. They share tables and data with [`tpch`](crate::tpch). Every client runs the
+//! same query again and again, as in the study; the check computes its answer from generated data.
 
 pub(crate) mod dates;
 pub(crate) mod join;
@@ -28,7 +28,7 @@ use crate::tpch::tables::{L_DISCOUNT, L_EXTENDEDPRICE, L_QUANTITY, L_TAX, SCHEMA
 /// The columns of `lineitem` that are added up, in the order in which the study adds them.
 pub(crate) const SUMMED: [ColumnId; 4] = [L_EXTENDEDPRICE, L_DISCOUNT, L_TAX, L_QUANTITY];
 
-/// What one batch adds to the answer, in hundredths.
+/// Computes one batch's part of the answer, in hundredths.
 type Reckon = Box<dyn Fn(&RecordBatch) -> i128 + Send + Sync>;
 
 /// A benchmark of one query that returns one sum.
@@ -44,7 +44,7 @@ pub(crate) struct OperatorQuery {
 }
 
 impl OperatorQuery {
-    /// The answer in hundredths, from data made for the purpose.
+    /// The answer in hundredths, from data generated again.
     fn expected(&self) -> Result<i128, LoadError> {
         let mut total = 0;
         each_batch(self.summed, self.tpch.scale(), &mut |batch| {
@@ -123,7 +123,7 @@ impl Client for SameQuery {
     }
 }
 
-/// `l_extendedprice + l_discount + …`, the first so many of the columns.
+/// `l_extendedprice + l_discount + …`, the sum of these columns.
 fn sum_of(columns: &[ColumnId]) -> String {
     let names = columns.iter().map(|&column| SCHEMA.tables[crate::tpch::tables::LINEITEM].columns[column].name);
     names.collect::<Vec<_>>().join(" + ")

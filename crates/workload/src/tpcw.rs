@@ -1,18 +1,19 @@
 //! TPC-W: the database work of an online bookshop, whose users browse, search, fill carts and order.
 //!
-//! Each of the fourteen web interactions is one transaction. The mix of interactions is one of three: 5, 20 or 50 of a hundred
-//! have to do with ordering.
+//! Each of the fourteen web interactions is one transaction. The mix of interactions is one of three: 5 %, 20 % or 50 %
+//! of them belong to ordering.
 //!
-//! In reading order: `schema` are the ten tables, `random`, `words`, `size` and `population` what is in them at first; `mix`
-//! and `client` draw interactions and remember a visit's customer and cart; `shop` is what interactions work with, `numbers`
-//! numbers new rows; `browse`, `search`, `cart`, `customer`, `order`, `order_display` and `admin` are the interactions with
-//! their statements; `audit` and `check` say whether input and data are what they must be.
+//! In reading order: `schema` defines the ten tables, and `random`, `words`, `size` and `population` their initial
+//! rows; `mix` and `client` draw interactions and remember a visit's customer and cart; `shop` is the context of an
+//! interaction, `numbers` numbers new rows; `browse`, `search`, `cart`, `customer`, `order`, `order_display` and
+//! `admin` are the interactions with their statements; `audit` and `check` test whether input and data are correct.
 //!
-//! In the SQL texts, decimals cross the border to the client as integers, in hundredths. Statements about several tables, with
-//! groups, or in an order that no index has are beyond [`keyed`](crate::keyed): their row operations are written by hand.
+//! The SQL texts pass decimals to and from the client as integers, in hundredths. Statements about several tables, with
+//! groups, or in an order that no index has are beyond [`keyed`](crate::keyed): their row operations are written by
+//! hand.
 //!
-//! What is not here: web server, pages and pictures, the payment gateway, and the matrix of transitions between pages, in
-//! place of which interactions are drawn independently with the matrix's published shares.
+//! Not implemented: web server, pages and pictures, the payment gateway, and the matrix of transitions between pages.
+//! Instead, interactions are drawn independently with the matrix's published shares.
 
 mod admin;
 mod audit;
@@ -91,7 +92,7 @@ pub struct Tpcw {
 }
 
 impl Tpcw {
-    /// TPC-W for so many emulated browsers and with so many items, under one of the mixes `browsing`, `shopping` and
+    /// TPC-W for `browsers` emulated browsers and with `items` items, under one of the mixes `browsing`, `shopping` and
     /// `ordering`. The population follows from the seed.
     ///
     /// # Panics

@@ -1,28 +1,29 @@
-//! SQL as PostgreSQL cuts it into pieces, for any bytes whatever.
+//! SQL cut into pieces as PostgreSQL does, for any bytes.
 //!
-//! What matters is where a piece ends: a word within a literal, a comment or a quoted name is none. The rules are those of
+//! The ends of pieces matter: text within a literal, a comment or a quoted name is not a word. The rules are those of
 //! PostgreSQL's own lexer (`scan.l`), in the order of its chapter *Lexical Structure*:
 //!
-//! - Literals: `'…'` with `''` for a quote; `E'…'` with backslashes, too, as `'…'` has with `standard_conforming_strings`
-//!   off; `B'…'`, `X'…'`, `N'…'`, `U&'…'`; literals go on after white space with a line break and another quote;
+//! - Literals: `'…'` with `''` for a quote; `E'…'` with backslashes, too, as `'…'` has with
+//!   `standard_conforming_strings` off; `B'…'`, `X'…'`, `N'…'`, `U&'…'`; literals continue after white space with a
+//!   line break and another quote;
 //! - `$tag$…$tag$`; names in `"…"` and `U&"…"` with `""` for a quote;
 //! - comments to the end of the line after `--`, and `/*…*/`, which nest;
 //! - operators are runs of operator characters up to a comment; a run of more than one ends in `+` or `-` only with one
 //!   of ``~!@#^&|`?%`` in it.
 //!
-//! Bytes from 128 on are letters. That is right for every encoding that a server can have. In client-only encodings
-//! (SJIS, BIG5, GBK and the like), a trailing byte may be a letter, a digit, or one of ``@[\]^`{|}~``. The lexer then skips
-//! characters as a whole in words, in tags, and in literals with escapes. It need not elsewhere: no trailing byte is a quote, a
-//! dollar sign, a semicolon, or part of a comment's delimiters.
+//! Bytes from 128 on are letters. That is right for every encoding that a server can have. In client-only encodings,
+//! such as SJIS, BIG5 and GBK, a trailing byte may be a letter, a digit, or one of ``@[\]^`{|}~``. The lexer then skips
+//! whole characters in words, in tags, and in literals with escapes. Elsewhere this is not needed: no trailing byte is
+//! a quote, a dollar sign, a semicolon, or part of a comment's delimiters.
 //!
-//! What is not closed goes to the end of the text. Every byte is looked at a bounded number of times, so that reading takes
-//! time in proportion to the length, and nothing is allocated.
+//! A piece that is not closed extends to the end of the text. Every byte is examined a bounded number of times, so that
+//! reading takes time in proportion to the length, and nothing is allocated.
 
 use memchr::{memchr, memchr2, memmem};
 
 use super::rules::{Strings, TextRules};
 
-/// What a piece is.
+/// The kind of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenKind {
     /// A key word or a name that is not quoted.
@@ -39,21 +40,21 @@ pub enum TokenKind {
     Operator,
     /// One of `( ) [ ] , ; . :`, or a byte that has no meaning.
     Mark,
-    /// `/*…*/`. Comments after `--` are no pieces.
+    /// `/*…*/`. Comments after `--` are not pieces.
     Comment,
 }
 
 /// A piece of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Token<'a> {
-    /// What it is.
+    /// Its kind.
     pub kind: TokenKind,
-    /// It, as it stands there.
+    /// Its text, unchanged.
     pub text: &'a [u8],
 }
 
 impl Token<'_> {
-    /// Whether it is that word, given in lower case, however it is written here.
+    /// Whether it is that word, given in lower case, in any case of letters.
     #[inline]
     pub fn is_word(&self, word: &str) -> bool {
         self.kind == TokenKind::Word && self.text.eq_ignore_ascii_case(word.as_bytes())
@@ -72,7 +73,7 @@ pub struct Lexer<'a> {
     text: &'a [u8],
     at: usize,
     rules: TextRules,
-    /// Up to here there are signs, each an operator of its own: what is left of a run that may not end in them.
+    /// Up to here each sign is an operator of its own: the rest of a run that may not end in these signs.
     signs_until: usize,
 }
 
@@ -82,7 +83,7 @@ impl<'a> Lexer<'a> {
         Lexer { text, at: 0, rules: rules.into(), signs_until: 0 }
     }
 
-    /// The byte so far on; 0 beyond the end, which begins nothing.
+    /// The byte `ahead` bytes further on; 0 beyond the end, which begins no piece.
     fn peek(&self, ahead: usize) -> u8 {
         self.text.get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -96,7 +97,7 @@ impl<'a> Lexer<'a> {
         self.text[self.at..].starts_with(begin)
     }
 
-    /// Over white space and comments after `--`.
+    /// Skips white space and comments after `--`.
     fn skip_space(&mut self) {
         loop {
             if is_space(self.peek(0)) {
@@ -109,7 +110,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// What begins here, and where it ends.
+    /// The kind and the end of the piece that begins here.
     fn read(&self) -> (TokenKind, usize) {
         let first = self.peek(0);
         match first {
@@ -141,7 +142,7 @@ impl<'a> Lexer<'a> {
         (TokenKind::Word, self.end_of_word(self.at, goes_on_word))
     }
 
-    /// `$1`, `$tag$…$tag$`, or a dollar sign that means nothing.
+    /// `$1`, `$tag$…$tag$`, or a dollar sign without a meaning.
     fn dollar(&self) -> (TokenKind, usize) {
         if self.peek(1).is_ascii_digit() {
             return (TokenKind::Parameter, self.end_of(self.at + 1, |byte| byte.is_ascii_digit()));
@@ -159,7 +160,7 @@ impl<'a> Lexer<'a> {
         (TokenKind::Literal, tag_end + 1 + length)
     }
 
-    /// The end of a literal whose quote is at `quote`, parts that follow in other lines included.
+    /// The end of a literal whose quote is at `quote`, including parts that follow in other lines.
     fn end_of_literal(&self, quote: usize, has_escapes: bool) -> usize {
         let mut at = quote + 1;
         loop {
@@ -169,7 +170,7 @@ impl<'a> Lexer<'a> {
             };
             let Some(next) = next else { return self.text.len() };
             if self.text[next] == b'\\' {
-                // What is escaped is a character, which may be longer than a byte.
+                // A backslash escapes a character, which may be longer than a byte.
                 let escaped = self.text.get(next + 1..).unwrap_or_default();
                 at = (next + 1 + self.rules.encoding.length(escaped)).min(self.text.len());
             } else if self.text.get(next + 1) == Some(&b'\'') {
@@ -195,7 +196,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// The end of a number. Letters after it begin a word, as before PostgreSQL 15, where they were no error.
+    /// The end of a number. Letters after it begin a word, as before PostgreSQL 15, which made them an error.
     fn end_of_number(&self) -> usize {
         let digits = |from: usize, is_digit: fn(u8) -> bool| {
             let is_part = |at: usize| {
@@ -281,7 +282,7 @@ impl<'a> Lexer<'a> {
         None
     }
 
-    /// Where the signs after an operator end: they are not to be looked at again and again.
+    /// The end of the signs after an operator, computed once so that they are not examined again and again.
     fn end_of_signs(&self, from: usize) -> usize {
         let is_comment = |at: usize| self.text[at..].starts_with(b"--");
         let is_sign = |at: &usize| self.text.get(*at).copied().is_some_and(is_sign) && !is_comment(*at);
@@ -311,7 +312,7 @@ impl<'a> Iterator for Lexer<'a> {
     }
 }
 
-/// Where the literal goes on that has been closed before `from`: at a quote after white space with a line break.
+/// Where a literal closed before `from` continues: at a quote after white space with a line break.
 fn continues(text: &[u8], from: usize) -> Option<usize> {
     let mut at = from;
     let mut has_break = false;

@@ -12,7 +12,7 @@ pub(super) struct Access<'a> {
     pub(super) connection: &'a mut Connection,
     /// The engine's number of each table of the schema; `None` for those that are not kept as rows.
     pub(super) tables: &'a [Option<u32>],
-    /// Row numbers of a range, kept for its memory.
+    /// Row numbers of a range, kept to reuse its memory.
     pub(super) range: &'a mut Vec<u64>,
 }
 

@@ -1,8 +1,8 @@
 //! The query engines of a database: one for all clients, or a second one for those of high priority.
 //!
-//! With a second one, a query under observation runs by a strategy of its own, on threads of its own, beside others that run by
-//! another: the two instances of "Multi-core column-store parallelization under concurrent workload" (3.2). Both read the same
-//! columns.
+//! The second one has its own strategy and threads, so that a query under observation can run beside others with a
+//! different strategy: the two instances of "Multi-core column-store parallelization under concurrent workload" (3.2).
+//! Both read the same columns.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use plimsoll_postgres::cache_classes::CacheBinding;
 use super::EmbeddedOptions;
 use super::cache;
 
-/// Who decides about queries of high priority where that is not who decides about all others.
+/// The policy of parallelism for queries of high priority, if it differs from that of all others.
 #[derive(Debug, Clone)]
 pub struct HighParallelism {
     /// As [`QueryOptions::parallelism`].
@@ -22,9 +22,9 @@ pub struct HighParallelism {
 
 #[derive(Debug, Clone)]
 pub(super) struct QueryEngines {
-    /// That of all clients, or of all others.
+    /// The engine of all clients, or of those without high priority.
     pub(super) common: Arc<QueryEngine>,
-    /// That of clients of high priority.
+    /// The engine of clients of high priority.
     high: Option<Arc<QueryEngine>>,
 }
 
@@ -52,7 +52,7 @@ impl QueryEngines {
         self.all().flat_map(|engine| engine.thread_ids()).collect()
     }
 
-    /// What was learned about degrees of parallelism; about those of high priority, if there is an engine for them.
+    /// What was learned about degrees of parallelism; that of high priority, if it has its own engine.
     pub(super) fn parallelism(&self) -> Option<ParallelismFigures> {
         self.high.as_ref().unwrap_or(&self.common).parallelism()
     }

@@ -18,7 +18,8 @@ pub(super) struct DeltaWatch {
 }
 
 impl DeltaWatch {
-    /// A watch of these sets and of the queries on them, each with so many workers; `None` if changes reach none of the sets.
+    /// A watch of these sets and of the queries on them, each with `dop` workers; `None` if changes reach none of the
+    /// sets.
     pub(super) fn open<'a>(
         sets: impl Iterator<Item = &'a Arc<TableSet>>,
         queries: Arc<QueryEngine>,
@@ -54,7 +55,7 @@ impl CopyWatch for DeltaWatch {
             if let Some(blocked) = &mut state.blocked {
                 blocked.add_all(&freshness.waits);
             }
-            // Threads that fold side by side count as one that is so many times as fast.
+            // Threads that fold in parallel count as one that is as many times as fast.
             let applying = freshness.fold_time / freshness.threads.max(1) as u32;
             state.applying = state.applying.map(|time| time + applying);
             state.delta_bytes = state.delta_bytes.map(|bytes| bytes + freshness.delta_bytes);

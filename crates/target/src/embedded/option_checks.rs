@@ -1,11 +1,11 @@
-//! Which options cannot be had together, may not be meant, or ask for what this machine lacks.
+//! Checks for options that exclude each other, that may be a mistake, or that require something this machine lacks.
 
 use plimsoll_engine::delta::{Propagation, Recency};
 use plimsoll_machine::placement::process_cores;
 
 use super::EmbeddedOptions;
 
-/// Why options cannot be had together; `None` if they can.
+/// Why options exclude each other; `None` if they do not.
 pub(crate) fn conflict(options: &EmbeddedOptions) -> Option<String> {
     if options.columns_in_files && options.delta.propagation != Propagation::Off {
         let reason = "`column_store=file` models columns that are read from the disk, and `propagation` would move those that \
@@ -15,7 +15,7 @@ pub(crate) fn conflict(options: &EmbeddedOptions) -> Option<String> {
     options.delta.conflict()
 }
 
-/// What options do that may not be meant; `None` if there is no such thing.
+/// An effect of options that may be a mistake; `None` if there is none.
 pub(crate) fn caution(options: &EmbeddedOptions) -> Option<String> {
     let is_meant = options.delta.propagation != Propagation::Paused || options.delta.recency != Recency::Latest;
     (!is_meant).then(|| {
@@ -26,7 +26,7 @@ pub(crate) fn caution(options: &EmbeddedOptions) -> Option<String> {
     })
 }
 
-/// What this machine does not have of what the options ask for; `None` if it has all of it.
+/// What this machine lacks for the options; `None` if it lacks nothing.
 pub(crate) fn lacking(options: &EmbeddedOptions) -> Option<String> {
     if let Err(error) = options.placement.check() {
         return Some(error.to_string());

@@ -22,7 +22,7 @@ use crate::open::TargetError;
 struct TargetOption {
     name: &'static str,
     about: &'static str,
-    /// Sets it, or says which values there are.
+    /// Sets it; fails with the possible values.
     set: fn(&mut EmbeddedOptions, &str) -> Result<(), String>,
     get: fn(&EmbeddedOptions) -> Value,
 }
@@ -159,7 +159,7 @@ static OPTIONS: &[TargetOption] = &[
         name: "lock_policy",
         about: "which transaction is served first when several wait for a lock",
         set: |options, value| {
-            // With a parameter put in, so that each of them can be typed as it stands.
+            // With an example parameter, so that each can be typed unchanged.
             let names = LOCK_SCHEDULERS.iter().map(|kind| kind.example);
             options.engine.lock_scheduler = lock_scheduler(value).ok_or_else(|| one_of(value, names))?;
             Ok(())
@@ -306,16 +306,16 @@ static OPTIONS: &[TargetOption] = &[
 const THREADS_MAX: u64 = 1024;
 const MIB_MAX: u64 = 1 << 20;
 
-/// What a starvation bound can be.
+/// The possible values of a starvation bound.
 const BOUNDS: &str = "`none` or a number from 1 to 4294967295";
 
 /// Why it cannot be 0.
 const NO_BOUND: &str = "`none` or a number from 1, for with 0 everybody would go before everybody";
 
-/// A list of words that an option can be, and the one that was meant, if one is near.
+/// The words that an option can be, and the nearest one, if one is near.
 pub(super) fn one_of(value: &str, names: impl Iterator<Item = &'static str> + Clone) -> String {
     let list: Vec<_> = names.clone().map(|name| format!("`{name}`")).collect();
-    // What is in parentheses is a number, which nobody gets wrong by a letter: the nearest is judged by the word.
+    // Parentheses hold a number, which is rarely misspelled: the nearest option is found by the word before them.
     let word = |name: &'static str| name.split('(').next().unwrap_or(name);
     let typed = value.split('(').next().unwrap_or(value);
     let meant = nearest(typed, names.clone().map(word)).and_then(|near| names.clone().find(|name| word(name) == near));
@@ -359,7 +359,7 @@ fn path(value: &str) -> Result<PathBuf, String> {
     if value.is_empty() { Err("the path of a folder".to_owned()) } else { Ok(value.into()) }
 }
 
-/// Every option with what it is, for error messages.
+/// Every option with its description, for error messages.
 pub(crate) fn known() -> impl Iterator<Item = (&'static str, &'static str)> {
     OPTIONS.iter().map(|option| (option.name, option.about))
 }

@@ -1,4 +1,4 @@
-//! Who decides about degrees of parallelism in the engine, and what a reader of its figures must know.
+//! The policy for degrees of parallelism in the engine, and warnings for readers of its figures.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use plimsoll_workload::parallelism::untaught;
 
 use super::options::one_of;
 
-/// DataFusion's planner decides, for all of a plan at once.
+/// DataFusion's planner decides, once for a whole plan.
 const PLANNER: &str = "planner";
 
-/// Who decides about degrees of parallelism; `None` for the planner. `others` are words that the option knows besides.
+/// The policy for degrees of parallelism; `None` for the planner. `others` are further words of the option.
 pub(super) fn parallelism(value: &str, others: &[&'static str]) -> Result<Option<Arc<dyn ParallelismPolicy>>, String> {
     if value == PLANNER {
         return Ok(None);
@@ -24,12 +24,12 @@ pub(super) fn parallelism(value: &str, others: &[&'static str]) -> Result<Option
     })
 }
 
-/// As options write it.
+/// Its name in options.
 pub(super) fn parallelism_name(policy: Option<&Arc<dyn ParallelismPolicy>>) -> String {
     policy.map_or(PLANNER.to_owned(), |policy| policy.name().into_owned())
 }
 
-/// What a reader of figures must know.
+/// Warnings for readers of the figures.
 pub(super) fn warnings(options: &QueryOptions, figures: Option<&ParallelismFigures>) -> Vec<String> {
     let mut told = Vec::new();
     let degree = match &options.parallelism {

@@ -19,7 +19,7 @@ pub struct Placement {
     pub propagation: CoreSet,
 }
 
-/// What the thread of a client does.
+/// The work of a client's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Transactions,
@@ -32,8 +32,8 @@ impl Placement {
         [&self.transactions, &self.queries, &self.propagation].into_iter().try_for_each(CoreSet::check)
     }
 
-    /// Places the threads that outlive sessions. Done again for each session: limits of the machine, which come and go between
-    /// runs, are put on every thread.
+    /// Places the threads that outlive sessions. Repeated for each session, because limits of the machine, which change
+    /// between runs, apply to every thread.
     pub(super) fn place_workers<'a>(
         &self,
         queries: &QueryEngines,

@@ -12,21 +12,21 @@ use super::access::{Access, database_error};
 use super::engines::QueryEngines;
 use super::placement::{Placement, Role};
 
-/// A connection, the tables of a schema, and what runs queries on them.
+/// A connection, the tables of a schema, and the engines that run queries on them.
 pub(super) struct EmbeddedSession {
     connection: Connection,
     tables: Arc<TableSet>,
     table_numbers: Vec<Option<u32>>,
     queries: QueryEngines,
     priority: Priority,
-    /// How often the present work was rolled back before: grows with each failed attempt, until one commits.
+    /// How often the current work was rolled back: grows with each failed attempt, until one commits.
     rollbacks: u32,
     range: Vec<u64>,
     /// Where the client's thread runs, if threads are placed.
     placement: Option<Placement>,
-    /// What that thread was placed for.
+    /// The role for which that thread was placed.
     role: Option<Role>,
-    /// Lock waits on their way from the engine to whoever asks, kept for its memory.
+    /// Buffer for lock waits between the engine and the caller, kept to reuse its memory.
     waits: Vec<plimsoll_engine::LockWait>,
 }
 
@@ -60,7 +60,7 @@ impl EmbeddedSession {
         Ok(())
     }
 
-    /// Keeps what the trait promises: after an error the transaction is over.
+    /// Keeps the promise of the trait: after an error the transaction is over.
     fn after(&mut self, outcome: Result<(), DatabaseError>) -> Result<(), DatabaseError> {
         if let Err(error) = &outcome {
             self.connection.rollback();
@@ -88,7 +88,7 @@ impl Session for EmbeddedSession {
         rows: &mut Rows,
     ) -> Result<(), DatabaseError> {
         rows.clear();
-        // By itself a statement is a transaction of its own. Where it fails, it is rolled back there.
+        // A statement outside of a transaction is one by itself. If it fails, the nested call rolls it back.
         if !self.connection.is_open() {
             self.begin()?;
             self.execute(statement, parameters, rows)?;

@@ -27,7 +27,7 @@ fn answer(database: &Embedded, sql: &str) -> Result<String, DatabaseError> {
     Ok(arrow::util::pretty::pretty_format_batches(&answer.batches).unwrap().to_string())
 }
 
-/// What queries took from the disk since the last change of an option.
+/// The queries' reads from disk since the last change of an option.
 fn usage(database: &Embedded) -> QueryUsage {
     let mut usage = QueryUsage::default();
     database.queries.read().all().for_each(|engine| usage += engine.usage());

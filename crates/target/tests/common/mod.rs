@@ -1,4 +1,4 @@
-//! What tests of queries on the embedded engine share.
+//! Helpers for tests of queries on the embedded engine.
 
 use std::sync::atomic::AtomicBool;
 

@@ -1,4 +1,4 @@
-//! What only the embedded engine has: tables that outlive the process, and statements that it refuses.
+//! Tests of the embedded engine only: tables that outlive the process, and statements that it refuses.
 
 use crate::{all_hold, cell, embedded, load, prepared, run, workload, written};
 
@@ -59,7 +59,7 @@ statements = ["SELECT sum(whole) FROM kinds WHERE word = :word GROUP BY word"]
     all_hold(&*kinds, &database);
 }
 
-/// A mistake is told before anything runs, with the place of the statement and the place in it.
+/// A mistake is reported before anything runs, with the place of the statement and the place in it.
 #[test]
 fn what_cannot_be_compiled_is_told_with_its_place() {
     let database = embedded(&[]);

@@ -1,4 +1,5 @@
-//! Workloads of users' own, read from files: the guide's examples as they are on either target, then what each target has for itself.
+//! Workloads of users' own, read from files: the guide's unchanged examples on either target, then tests of each target
+//! only.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -117,11 +118,11 @@ fn the_guides_shop_runs_and_its_checks_hold(database: &dyn Database) {
     assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
     all_hold(&*shop, database);
     assert_eq!(cell(&*shop, database, "SELECT count(*) FROM orders"), (2000 + counts[1]).to_string());
-    // A second run goes on behind the numbers of the first.
+    // A second run continues after the numbers of the first.
     let more = run(&*shop, database, 3, 50);
     all_hold(&*shop, database);
     assert_eq!(cell(&*shop, database, "SELECT count(*) FROM orders"), (2000 + counts[1] + more[1]).to_string());
-    // Loaded anew it is as in the beginning.
+    // After reloading, it is in its initial state.
     load(&*shop, database).unwrap();
     assert_eq!(cell(&*shop, database, "SELECT count(*) FROM orders"), "2000");
 }
@@ -136,7 +137,7 @@ fn pgbench_scripts_run_on_tables_as_pgbench_makes_them(database: &dyn Database) 
     assert!(counts.iter().all(|count| *count > 10), "{counts:?}");
     let history = cell(&*scripts, database, "SELECT count(*) FROM pgbench_history");
     assert_eq!(history, (counts[0] + counts[1]).to_string());
-    // Hot accounts keeps the sum of all accounts; the others note what they add.
+    // Hot accounts keeps the sum of all accounts; the other scripts record the amounts that they add.
     let [accounts, noted] =
         ["SELECT sum(abalance)::bigint FROM pgbench_accounts", "SELECT sum(delta)::bigint FROM pgbench_history"]
             .map(|sql| cell(&*scripts, database, sql));

@@ -1,4 +1,4 @@
-//! What only a PostgreSQL server has: its types, its errors, its users, and tables that were there before.
+//! Tests of a PostgreSQL server only: its types, its errors, its users, and existing tables.
 
 use plimsoll_workload::database::{Database, DatabaseError};
 use plimsoll_workload::statement::{Rows, Statement, sql_only};
@@ -48,7 +48,7 @@ statements = [
     all_hold(&*kinds, &database);
 }
 
-/// A mistake is told before anything runs, with the place of the statement.
+/// A mistake is reported before anything runs, with the place of the statement.
 #[test]
 fn mistakes_in_sql_are_told_with_their_place() {
     let database = server();
@@ -67,8 +67,8 @@ fn mistakes_in_sql_are_told_with_their_place() {
     }
 }
 
-/// Story: a column was misspelt in a statement with parameters. The error showed `PREPARE plimsoll_check AS … $1` and a place
-/// counted in that text, so that its author looked for it in vain in the file.
+/// Story: a column was misspelt in a statement with parameters. The error showed `PREPARE plimsoll_check AS … $1` and a
+/// place counted in that text, so that its author could not find it in the file.
 #[test]
 fn errors_show_the_statement_as_the_file_has_it() {
     let database = server();
@@ -92,8 +92,8 @@ fn errors_show_the_statement_as_the_file_has_it() {
     assert!(error.ends_with(expect), "{error}");
 }
 
-/// Story: the rules of an operator's settings tell classes by user, and all clients of an experiment came as one. A server of our own
-/// makes the user that a workload asks for, who may use its tables.
+/// Story: an operator's settings assign classes by user, but all clients of an experiment logged in as one user. A
+/// server that we started creates the user that a workload names, and lets it use the tables.
 #[test]
 fn clients_log_in_as_the_user_that_is_asked_for() {
     let database = server();
@@ -104,7 +104,7 @@ fn clients_log_in_as_the_user_that_is_asked_for() {
     made.prepare(&database).unwrap();
     let mut client = made.client(0, 7);
     client.draw();
-    // Twice, for the second client finds the user.
+    // Twice, because the second session finds the user.
     for _ in 0..2 {
         let mut session = database.session_as(made.schema(), "shop").unwrap();
         client.run(&mut *session).unwrap();
@@ -113,7 +113,7 @@ fn clients_log_in_as_the_user_that_is_asked_for() {
     assert!(client.run(&mut *other).unwrap_err().to_string().contains("division by zero"));
 }
 
-/// Tables that are there are used and left alone; nothing is made.
+/// Existing tables are used and otherwise left alone; no tables are created.
 #[test]
 fn tables_of_the_user_are_used_as_they_are() {
     let text = "writes = \"in place\"\n[[transaction]]\nname = \"a\"\ntransaction = false\nparameters.a = { query = \"SELECT a FROM mine\" }\n\
@@ -135,15 +135,15 @@ fn tables_of_the_user_are_used_as_they_are() {
     session.commit().unwrap();
 }
 
-/// Story: sessions knew prepared statements by their addresses, so that no workload that was read from a file could ever be forgotten.
-/// Statements of later workloads have the names of earlier ones, and may lie where those lay.
+/// Story: sessions identified prepared statements by address, so that no workload that was read from a file could ever
+/// be freed. Statements of later workloads have the names of earlier ones, and may have their addresses.
 #[test]
 fn a_session_outlives_a_workload() {
     let (database, mine) = (server(), written("mine.sql", "INSERT INTO public.seen VALUES (0);"));
     database.run_script(mine.schema(), "CREATE TABLE public.seen (number int)").unwrap();
     let mut session = database.session(mine.schema()).unwrap();
     for number in 10..60 {
-        // Of the same length as the one before, whose memory it may get.
+        // Of the same length as the previous text, whose memory it may get.
         let next = written("mine.sql", &format!("INSERT INTO public.seen VALUES ({number});"));
         let mut client = next.client(0, 7);
         // Prepared the first time, found the second.
@@ -156,7 +156,7 @@ fn a_session_outlives_a_workload() {
     assert_eq!(cell(&*mine, &database, seen), "100 of 50 up to 59");
 }
 
-/// Names of result columns are told from the text as the server tells them.
+/// Names of result columns derived from the text are those that the server reports.
 #[test]
 fn columns_are_called_what_the_server_calls_them() {
     let items = [

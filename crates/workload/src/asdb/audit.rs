@@ -1,4 +1,4 @@
-//! What the completed transactions were and did, for the check to hold against the mix and the data.
+//! The input and the work of completed transactions, for the check to compare with the mix and the data.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -34,7 +34,7 @@ impl Tally {
     }
 }
 
-/// What all clients together have done.
+/// The work of all clients together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Done {
     completed: [u64; MIX.len()],
@@ -51,7 +51,7 @@ pub(super) struct Done {
 }
 
 impl Audit {
-    /// What all clients together have done.
+    /// The work of all clients together.
     pub(super) fn done(&self) -> Done {
         let completed: [u64; MIX.len()] = std::array::from_fn(|kind| self.sum(|tally| &tally.completed[kind]));
         let of = |kind: TransactionKind| completed[kind as usize] as i64;

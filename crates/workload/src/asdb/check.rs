@@ -1,4 +1,4 @@
-//! Whether nothing was lost: accounts against their entries, and the data against what clients have done.
+//! Whether work was lost: accounts compared with their entries, and the data with the clients' work.
 
 use super::Asdb;
 use super::population::{BALANCE_LOADED, Sizes};
@@ -8,7 +8,7 @@ use crate::condition::{Condition, judge};
 use crate::database::{Database, DatabaseError, Session};
 use crate::inquiry::{first_integer, integer_line, line, row_count_line, work_line};
 
-/// Lines for the rows of the tables, for what holds at any time, for what was done, and for the mix.
+/// Checks the tables' rows, the invariants, the clients' work and the mix.
 pub(super) fn check(asdb: &Asdb, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
     database.refresh(&SCHEMA)?;
     let mut session = database.session(&SCHEMA)?;
@@ -39,7 +39,7 @@ pub(super) fn check(asdb: &Asdb, database: &dyn Database) -> Result<Vec<CheckLin
     Ok(lines)
 }
 
-/// What holds at any time.
+/// Conditions that hold at any time.
 pub(super) fn conditions() -> Vec<Condition> {
     let condition = |what, violations: &str| Condition { what, violations: violations.to_owned() };
     vec![
@@ -83,7 +83,7 @@ pub(super) fn conditions() -> Vec<Condition> {
     ]
 }
 
-/// Whether a counter tells of what this process's clients have done.
+/// Whether a counter in the data equals the work of this process's clients.
 fn counter_line(session: &mut dyn Session, what: &str, sql: &str, loaded: i64, by_clients: i64) -> CheckLine {
     work_line(
         format!("the data tell of {by_clients} {what} since loading"),
@@ -94,7 +94,7 @@ fn counter_line(session: &mut dyn Session, what: &str, sql: &str, loaded: i64, b
     )
 }
 
-/// Whether the growing table has grown by what was inserted less what was deleted, since loading, by anybody.
+/// Whether the growing table has grown by the rows inserted less those deleted since loading, by any client.
 fn entries_line(session: &mut dyn Session, sizes: Sizes, by_clients: i64) -> CheckLine {
     let what = "rows of entry = those loaded + inserted - deleted".to_owned();
     let counts = first_integer(session, "SELECT count(*) FROM entry").and_then(|rows| {
@@ -111,7 +111,7 @@ fn entries_line(session: &mut dyn Session, sizes: Sizes, by_clients: i64) -> Che
     )
 }
 
-/// Whether balances add up to what was loaded and what was added; known only where nobody else has run.
+/// Whether balances add up to the loaded sum plus the additions; known only if no other clients have run.
 fn balance_line(session: &mut dyn Session, sizes: Sizes, added: i64, is_alone: bool) -> CheckLine {
     let expected = sizes.accounts() * BALANCE_LOADED + added;
     let what = format!("the sum of all balances is {expected} hundredths");

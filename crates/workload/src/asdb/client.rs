@@ -21,7 +21,7 @@ pub(super) struct AsdbClient {
     sizes: Sizes,
     /// The request drawn last.
     drawn: Option<(TransactionKind, Request)>,
-    /// What rows are stamped with: a clock that moves 10 ms with each request, whatever the speed of the database.
+    /// The time that rows are stamped with: a clock that moves 10 ms with each request, at any speed of the database.
     clock_us: i64,
     /// The title or the text that the request writes.
     text: String,
@@ -31,7 +31,7 @@ pub(super) struct AsdbClient {
 
 impl AsdbClient {
     pub(super) fn new(seed: u64, sizes: Sizes, number: usize, audit: Arc<Audit>) -> Self {
-        // No part of a table has a stream beyond 2^64, so none is a client's.
+        // Parts of a table have streams below 2^64, so a client's differs from all of them.
         let random = Pcg64::new(u128::from(seed), 1 << 127 | number as u128);
         let (text, rows) = (String::new(), Rows::new());
         AsdbClient { number, random, sizes, drawn: None, clock_us: RUN_TIME_US, text, rows, audit }

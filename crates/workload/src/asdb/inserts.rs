@@ -1,7 +1,8 @@
 //! The two transactions that add entries, and the one that deletes them.
 //!
-//! An account's entries have consecutive numbers, and the account says which: whoever adds or deletes holds the account's
-//! row, so numbers are unique without a sequence, and the account's count and sum can be held against its entries.
+//! An account's entries have consecutive numbers, which the account's row records. A transaction that adds or deletes
+//! entries locks that row, so numbers are unique without a sequence, and the account's count and sum can be compared
+//! with its entries.
 
 use super::execute_one;
 use super::request::NewEntry;
@@ -85,7 +86,7 @@ static DELETE_ENTRIES: Statement = keyed::statement!(
     "DELETE FROM entry WHERE e_account = $1 AND e_number >= $2 AND e_number <= $3 RETURNING (e_amount * 100)::bigint"
 );
 
-/// (account, entries, amount) → (first entry): so many entries of that amount are no longer there.
+/// (account, entries, amount) → (first entry): removes a number of entries of that amount from the account.
 static SETTLE: Statement = keyed::statement!(
     SCHEMA,
     "settle",

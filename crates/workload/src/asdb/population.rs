@@ -1,5 +1,5 @@
-//! What is in the tables at first. Every row follows from the seed, the scale and its own number, so that an account knows
-//! its entries' amounts without reading them.
+//! The initial rows of the tables. Every row follows from the seed, the scale and its own number, so that the amounts
+//! of an account's entries are known without reading them.
 
 use arrow::record_batch::RecordBatch;
 use rand::RngExt;
@@ -11,7 +11,7 @@ use crate::batch::Batch;
 use crate::parts::Part;
 use crate::schema::TableId;
 
-/// When loading happens, in microseconds: 2024-01-01 00:00 UTC, whatever the day.
+/// The time of loading, in microseconds: always 2024-01-01 00:00 UTC.
 const LOAD_TIME_US: i64 = 1_704_067_200_000_000;
 
 /// When running begins: the day after loading.
@@ -26,7 +26,7 @@ pub(super) const BALANCE_LOADED: i64 = 100_000;
 /// A prime greater than any number of documents: multiplying by it permutes them.
 const PERMUTING_PRIME: i64 = 2_147_483_647;
 
-/// How much there is of everything.
+/// The sizes of all tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sizes {
     pub(super) scale: i64,

@@ -20,12 +20,12 @@ pub(super) fn read_medium(
     let row = place.min(rows.len() - 1);
     let (account, next) = (rows.int(row, 0), rows.int(row, 3));
     let newest = [account, next - NEWEST, next - 1].map(Value::Int);
-    // An account whose entries were all deleted has none to show.
+    // An account whose entries were all deleted has no entries to show.
     session.execute(&READ_ENTRIES, &newest, rows)
 }
 
-/// Read Lite, of a hot account and its rate: (account) → (name, balance, updates, rate). Written by hand as well, for a keyed
-/// statement has one table.
+/// Read Lite, of a hot account and its rate: (account) → (name, balance, updates, rate). Also written by hand, because
+/// a keyed statement has one table.
 pub(super) static READ_ACCOUNT: Statement = Statement {
     name: "read_account",
     sql: "SELECT a_name, (a_balance * 100)::bigint, a_updates, (r_rate * 10000)::bigint FROM account, rate \
@@ -64,11 +64,11 @@ pub(super) static READ_TOPIC: Statement = keyed::statement!(
      FROM document WHERE d_topic = $1"
 );
 
-/// The modulus of the sum over pairs. The SQL text says it again.
+/// The modulus of the sum over pairs. The SQL text repeats this number.
 const MODULUS: i64 = 9_973;
 
-/// CPU Heavy: (addend) → (the sum over all pairs of samples of the remainder of value * weight + addend); always one row.
-/// Written by hand as well: a keyed statement neither pairs rows nor looks at all of them.
+/// CPU Heavy: (addend) → (the sum over all pairs of samples of the remainder of value * weight + addend); always one
+/// row. Also written by hand: a keyed statement neither pairs rows nor reads all of them.
 pub(super) static SUM_PAIRS: Statement = Statement {
     name: "sum_pairs",
     sql: "SELECT COALESCE(sum((a.s_value::bigint * b.s_weight + $1::bigint) % 9973), 0)::bigint \

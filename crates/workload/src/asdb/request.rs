@@ -42,7 +42,7 @@ pub(super) const HEAVY_ENTRIES: usize = 12;
 /// Entries that a Delete takes from a hot account …
 pub(super) const HOT_DELETED: i64 = 3;
 
-/// … and the accounts of which it takes one entry each.
+/// … and the number of accounts from which it takes one entry each.
 pub(super) const COLD_DELETED: usize = 12;
 
 // Of a hundred transactions, inserts and deletes are in balance, among hot accounts and among all.

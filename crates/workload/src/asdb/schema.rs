@@ -30,7 +30,7 @@ pub(super) const ACCOUNTS_PER_BRANCH: i64 = 10;
 /// Documents on a topic: scattered over the table.
 pub(super) const DOCUMENTS_PER_TOPIC: i64 = 50;
 
-/// One row in so many, the first ones, is hot: what a lite transaction touches stays in memory.
+/// One row in 100, the first ones, is hot: the rows of a lite transaction stay in memory.
 pub(super) const ROWS_PER_HOT_ONE: i64 = 100;
 
 /// The longest title of a document and the longest text of an entry, in bytes.

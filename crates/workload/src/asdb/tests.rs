@@ -24,7 +24,7 @@ fn ints(database: &MemoryDatabase, table: TableId, columns: &[usize]) -> Vec<Vec
     rows
 }
 
-/// Fails where an account and its entries disagree; returns the sums of balances, updates, versions, and the number of
+/// Fails if an account and its entries disagree; returns the sums of balances, updates, versions, and the number of
 /// entries inserted and deleted since loading.
 fn facts(database: &MemoryDatabase) -> [i64; 5] {
     let prices: BTreeMap<_, _> =
@@ -220,7 +220,7 @@ fn the_estimate_of_text_matches_what_is_made() {
     assert_eq!([1, 5, 10, 500].map(|scale| Asdb::new(scale, 1).client_count_max()), [1, 1, 2, 100].map(Some));
 }
 
-/// What a database answers that was loaded at scale 1 and on which nobody has run.
+/// The answers of a database that was loaded at scale 1 and on which no client has run.
 fn untouched(sql: &str, _: &[RecordBatch]) -> ArrayRef {
     match sql {
         "SELECT CAST(sum(a_next - 1) AS bigint) FROM account"

@@ -1,4 +1,4 @@
-//! Text from a weighted list of words, so that it reads as if somebody had written it.
+//! Text from a weighted list of words, so that it resembles written text.
 
 use rand::RngExt;
 use rand_pcg::Pcg64;

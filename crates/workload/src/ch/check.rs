@@ -27,7 +27,7 @@ pub(super) fn check(ch: &Ch, database: &dyn Database) -> Result<Vec<CheckLine>, 
     Ok(lines)
 }
 
-/// What holds of the three tables at any time.
+/// Conditions on the three tables that hold at any time.
 fn conditions() -> Vec<Condition> {
     let bad = SUPPLIERS / SUPPLIERS_PER_BAD_ONE;
     let highest = SUPPLIERS - 1;
@@ -82,7 +82,7 @@ fn is_counted(ch: &Ch, session: &mut dyn Session) -> Result<bool, DatabaseError>
     Ok(first_integer(session, "SELECT count(*) FROM new_order") == Ok(undelivered))
 }
 
-/// Whether a query returns rows, none of them of nulls alone, and, where it is known, as many as it must.
+/// Whether a query returns rows, none of them only nulls, and the expected number of rows where that is known.
 fn query_line(session: &mut dyn Session, query: &QuerySpec, warehouses: i64, counted: bool) -> CheckLine {
     let what = match counted {
         true => format!("{} returns {} rows, none of nulls alone", query.name, query.rows),

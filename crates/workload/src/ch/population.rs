@@ -1,4 +1,4 @@
-//! What is in supplier, nation and region.
+//! The rows of supplier, nation and region.
 //!
 //! A nation's key is the code of a character, since a customer's nation is the first character of C_STATE. TPC-C makes
 //! states of capital letters, so the 26 nations with such keys are the customers'; suppliers are of all 62.
@@ -13,10 +13,10 @@ use crate::tpcc::{Purpose, Random};
 /// Suppliers are numbered 0 to 9,999: the remainders of a division by 10,000.
 pub(super) const SUPPLIERS: i64 = 10_000;
 
-/// One supplier in so many has a comment that says bad.
+/// One supplier in 100 has a comment that says bad.
 pub(super) const SUPPLIERS_PER_BAD_ONE: i64 = 100;
 
-/// What a bad supplier's comment contains, and no other's.
+/// The word that only a bad supplier's comment contains.
 pub(super) const BAD: &str = "bad";
 
 /// The regions, numbered from 0.
@@ -112,8 +112,8 @@ pub(super) fn make(table: TableId, seed: u64) -> RecordBatch {
     }
 }
 
-/// Nations and bad comments are dealt out evenly, in an order of their own, so that every nation has 161 or 162 suppliers
-/// whatever the seed.
+/// Nations and bad comments are dealt out evenly, each in its own random order, so that every nation has 161 or 162
+/// suppliers with any seed.
 fn suppliers(random: &mut Random) -> RecordBatch {
     let mut batch = Batch::new(&SCHEMA.tables[SUPPLIER], SUPPLIERS as usize);
     let mut places = (0..SUPPLIERS).collect::<Vec<_>>();

@@ -1,12 +1,12 @@
-//! The 22 queries and what must be filled into their texts.
+//! The 22 queries and the values that are filled into their texts.
 //!
 //! The texts lie beside this file, one to a `.sql` file, with named placeholders in braces. They are those of
-//! CH-benCHmark, in a form that PostgreSQL and DataFusion read alike. Where the published text could return nothing, or
-//! nothing but nulls, on TPC-C's data, it was changed as little as would do; the user's guide lists every change.
+//! CH-benCHmark, in a form that PostgreSQL and DataFusion read alike. Where the published text could return no rows or
+//! only nulls on TPC-C's data, it has the smallest change that avoids this; the user's guide lists every change.
 //!
-//! Windows hold what was loaded, and end where clients begin (`until`), at the last order that was loaded as delivered
-//! (`delivered`), or at the last that was loaded (`loaded`, a number). A query that looked at everything would cost the more
-//! the faster transactions are, and a database would pay in one figure for what it wins in the other.
+//! Windows cover loaded rows only. They end where clients begin (`until`), at the last order that was loaded as
+//! delivered (`delivered`), or at the last loaded order (`loaded`, a number). A query over all rows would cost more the
+//! faster transactions are, so a gain in one figure would show up as a loss in the other.
 
 use arrow::temporal_conversions::timestamp_us_to_datetime;
 
@@ -30,7 +30,7 @@ pub(super) const COUNTED: (i64, u64) = (1, 7);
 const SUPPLIER: &str = "(cast(s_w_id as bigint) * s_i_id % 10000)";
 
 impl QuerySpec {
-    /// The query's text for a database of so many warehouses.
+    /// The query's text for a database with `warehouses` warehouses.
     pub(super) fn sql(&self, warehouses: i64) -> String {
         let window = (ORDERS_DELIVERED / warehouses).max(1);
         let fills = [
@@ -57,14 +57,14 @@ fn timestamp(time_us: i64) -> String {
     format!("timestamp '{time}'")
 }
 
-/// 0.005 divided by the number of warehouses, as a plain decimal number. The more stocks there are, the smaller is the
-/// share of each in the whole; TPC-H 2.4.11.3 divides by the scale for the same reason.
+/// 0.005 divided by the number of warehouses, as a plain decimal number. The more stocks there are, the smaller is each
+/// one's share; TPC-H 2.4.11.3 divides by the scale for the same reason.
 fn fraction(warehouses: i64) -> String {
     let digits = format!("{:.12}", 0.005 / warehouses as f64);
     digits.trim_end_matches('0').to_owned()
 }
 
-/// Published numbers of warehouses, brought within those that there are.
+/// Published numbers of warehouses, mapped to existing warehouses.
 fn warehouse_list(published: [i64; 3], warehouses: i64) -> String {
     let mut list = published.map(|warehouse| (warehouse - 1) % warehouses + 1).to_vec();
     list.sort_unstable();

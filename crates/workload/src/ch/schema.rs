@@ -1,4 +1,4 @@
-//! The twelve tables: TPC-C's nine at their own positions, then the three that stand in for what TPC-H has beyond them.
+//! The twelve tables: TPC-C's nine at their own positions, then three that replace the tables which only TPC-H has.
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub(super) static SCHEMA: Schema = Schema {
 };
 
 const SUPPLIER_COLUMNS: &[Column] = &[
-    // As wide as the product of a warehouse and an item, from which stock's supplier is reckoned.
+    // As wide as the product of a warehouse and an item, from which stock's supplier is computed.
     column("su_suppkey", ColumnKind::BigInt),
     column("su_name", ColumnKind::Text(25)),
     column("su_address", ColumnKind::Text(40)),

@@ -120,7 +120,7 @@ fn numbers(rows: usize) -> ArrayRef {
     Arc::new(Int64Array::from_iter_values(0..rows as i64))
 }
 
-/// What a right database answers: no violations, and to each query as many rows as are known.
+/// The answers of a correct database: no violations, and for each query the known number of rows.
 fn right(sql: &str, _: &[RecordBatch]) -> ArrayRef {
     match QUERIES.iter().find(|query| query.sql(1) == sql) {
         Some(query) => numbers(query.rows),

@@ -82,7 +82,7 @@ impl Group {
     fn judge(&self, session: &mut dyn Session) -> Result<String, String> {
         let answer = batches(session, SQL)?;
         let (values, groups) = (integers(&answer, 0)?, integers(&answer, 1)?);
-        // What is right is struck out, so that a group that comes twice is wrong the second time.
+        // A matched group is removed, so that it counts as wrong if it comes twice.
         let mut expected = self.expected();
         for (value, group) in values.iter().zip(&groups) {
             let place = usize::try_from(*group - 1).ok().and_then(|place| expected.get_mut(place));

@@ -64,7 +64,7 @@ impl KeyJoin {
 }
 
 fn keys(part: Part) -> Vec<i32> {
-    // There are no more keys than 32 bits hold.
+    // The keys fit into 32 bits.
     (part.first as i32..).take(part.rows).map(|row| row + 1).collect()
 }
 
@@ -108,8 +108,8 @@ impl Benchmark for KeyJoin {
         Box::new(SameQuery { sql: SQL.to_owned() })
     }
 
-    /// Every reference has one partner, so the join counts them all; that it joins what was generated follows from the
-    /// sum of the references and from the number of keys.
+    /// Every reference has one partner, so the join counts them all. The sum of the references and the number of keys
+    /// show that the generated rows were joined.
     fn check(&self, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
         let mut session = database.session(&SCHEMA)?;
         let session = session.as_mut();

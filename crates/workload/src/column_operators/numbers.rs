@@ -22,7 +22,7 @@ impl Numbers {
         (0..part.rows).map(|_| random.random_range(1..=self.high)).collect()
     }
 
-    /// The first so many of all.
+    /// The first `rows` numbers.
     pub(super) fn all(self, rows: u64) -> impl Iterator<Item = i32> {
         parts(rows).flat_map(move |part| self.part(part))
     }

@@ -48,7 +48,7 @@ impl Scan {
         Numbers { seed: self.seed, column: 0, high: self.values }
     }
 
-    /// The numbers that the check compares with: all rows are above the first, none above the last.
+    /// The numbers that the check compares with: all rows exceed the first, and no row exceeds the last.
     fn checked(&self) -> [i32; 5] {
         [0, 10, 50, 90, 100].map(|percent| (i64::from(self.values) * percent / 100) as i32)
     }
@@ -114,8 +114,8 @@ impl Benchmark for Scan {
     }
 }
 
-/// Draws a number for each query anew ("we set the parameter to a random integer between 1 and 10^6 after every execution
-/// of the query", NO 3.3).
+/// Draws a new number for each query ("we set the parameter to a random integer between 1 and 10^6 after every
+/// execution of the query", NO 3.3).
 #[derive(Debug)]
 struct ScanClient {
     random: Pcg64,

@@ -67,7 +67,7 @@ fn scanned_numbers_are_uniform_and_follow_from_the_seed() {
 #[test]
 fn the_check_of_scan_finds_wrong_counts() {
     assert_eq!(check(&SCAN, above), [true; 5]);
-    // Counts all rows whatever the bound, which is right for the first one only.
+    // Counts all rows without regard to the bound, which is right for the first one only.
     assert_eq!(check(&SCAN, |_, tables| count(tables[0].num_rows())), [true, false, false, false, false]);
     assert_eq!(check(&Scan { values: 3, ..SCAN }, above), [true; 5]);
 }

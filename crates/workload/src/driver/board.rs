@@ -1,18 +1,18 @@
-//! What each client is doing at this moment, for others to look at while it works.
+//! The current activity of each client, which other threads can read while it works.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use plimsoll_policy::Priority;
 
-/// The clients of one workload, each with a place where it says what it is doing. Clones show the same clients.
+/// The clients of one workload, each with an entry for its current activity. Clones show the same clients.
 #[derive(Debug, Clone, Default)]
 pub struct Board(Arc<[ClientEntry]>);
 
-/// A client's place, written by that client only.
+/// A client's entry, written by that client only.
 ///
-/// On a cache line of its own, and on a pair of lines that is fetched at once, so that only its readers slow its writer
-/// down. Relaxed: each word is whole by itself, and nothing else is read on the strength of it.
+/// It has its own cache line and its own pair of lines that is fetched at once, so that only its readers slow its
+/// writer down. Relaxed: each word is complete, and no other data depend on it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct ClientEntry {
@@ -29,7 +29,7 @@ pub struct UnderWay {
     pub transaction: u16,
     /// Its priority.
     pub priority: Priority,
-    /// Counts the client's requests, so that two looks tell whether it is still the same one; wraps around.
+    /// Counts the client's requests, so that two samples show whether it is still the same request; wraps around.
     pub number: u32,
 }
 
@@ -47,7 +47,7 @@ impl UnderWay {
 }
 
 impl Board {
-    /// A board for so many clients, none of which has a request.
+    /// A board for `clients` clients, none of which has a request.
     pub fn new(clients: usize) -> Self {
         Board((0..clients).map(|_| ClientEntry::default()).collect())
     }
@@ -57,7 +57,7 @@ impl Board {
         UnderWay::from_word(self.0.get(client)?.under_way.load(Ordering::Relaxed))
     }
 
-    /// Says that a client begins a request. To be called for the client itself.
+    /// Records that a client begins a request. Called by the client itself.
     ///
     /// # Panics
     /// If there is no such client.
@@ -65,7 +65,7 @@ impl Board {
         self.0[client].under_way.store(request.word(), Ordering::Relaxed);
     }
 
-    /// Says that a client's request has ended. To be called for the client itself.
+    /// Records that a client's request has ended. Called by the client itself.
     ///
     /// # Panics
     /// If there is no such client.
@@ -73,7 +73,8 @@ impl Board {
         self.0[client].under_way.store(0, Ordering::Relaxed);
     }
 
-    /// Counts a completed request. Called by the client itself, so that nothing can come between reading and writing.
+    /// Counts a completed request. Called by the client itself, so that no other write can come between its read and
+    /// its write.
     pub(super) fn complete(&self, client: usize) {
         let count = &self.0[client].completed;
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -16,27 +16,27 @@ use crate::database::{DatabaseError, LockWait, Session, SessionUsage};
 /// A client gives up the run after this many requests in a row that failed: the database is broken, not busy.
 const FAILURES_IN_A_ROW_MAX: u32 = 100;
 
-/// What all clients of a run look at.
+/// The signals that all clients of a run share.
 #[derive(Debug)]
 pub(super) struct Signals {
     /// Tells every client to end as soon as its request has ended.
     ///
-    /// Relaxed everywhere: it carries no data, and what clients leave behind is handed over by joining their threads.
+    /// Relaxed everywhere: it carries no data, and joining the clients' threads publishes their results.
     pub halt: AtomicBool,
     /// The window, once it is known; always published before it begins.
     pub bounds: OnceLock<Bounds>,
-    /// How many have not yet passed the window's end: the clients, and the coordinator, whose sensors must be read while
-    /// the clients' threads still live. The one that makes it 0 sets `halt`.
+    /// How many participants have not yet passed the window's end: the clients, and the coordinator, whose sensors must
+    /// be read while the clients' threads still live. The participant that decrements it to 0 sets `halt`.
     not_past_end: AtomicUsize,
 }
 
 impl Signals {
-    /// Signals for that many who have to pass the window's end.
+    /// Signals for this number of participants, which must pass the window's end.
     pub(super) fn new(participants: usize) -> Self {
         Signals { halt: AtomicBool::new(false), bounds: OnceLock::new(), not_past_end: AtomicUsize::new(participants) }
     }
 
-    /// Says that one of the participants has passed the window's end, and will not say so again.
+    /// Records that one of the participants has passed the window's end. Called once by each.
     pub(super) fn pass_end(&self) {
         if self.not_past_end.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.halt.store(true, Ordering::Relaxed);
@@ -49,7 +49,7 @@ impl Signals {
     }
 }
 
-/// What all clients of one workload look at.
+/// The data that all clients of one workload share.
 #[derive(Debug)]
 pub(super) struct Team<'a> {
     /// The workload's name.
@@ -60,7 +60,7 @@ pub(super) struct Team<'a> {
     pub retry_max: u32,
     /// Clients whose first request has failed.
     pub failed_at_once: AtomicUsize,
-    /// What each client is doing, by its number.
+    /// The activity of each client, by its number.
     pub board: Board,
     /// When requests arrive, in open loop.
     pub arrivals: Option<Arrivals>,
@@ -73,7 +73,7 @@ pub(super) struct ClientLoop<'a, C> {
     pub number: usize,
     pub pacing: Pacing<'a>,
     pub urgency: Urgency,
-    /// Whether this client has told the others that it has passed the window's end.
+    /// Whether this client has recorded that it passed the window's end.
     pub past_end: bool,
 }
 
@@ -85,11 +85,11 @@ struct Attempts {
     deadlocks: u32,
     preemptions: u32,
     conflicts: u32,
-    /// Time spent on taking back those that were rolled back; `None` where the target cannot tell.
+    /// Time spent on undoing those that were rolled back; `None` if the target does not report it.
     rollback_time: Option<Duration>,
 }
 
-/// What happened to the request at hand; kept for its memory.
+/// The lock waits and rollbacks of the current request; kept to reuse its memory.
 #[derive(Default)]
 struct Incidents {
     lock_waits: Vec<LockWait>,
@@ -98,10 +98,10 @@ struct Incidents {
 }
 
 impl<C: Clock> ClientLoop<'_, C> {
-    /// Works from `begin` until told to end.
+    /// Works from `begin` until it is signalled to end.
     ///
-    /// Where requests follow each other without think time the clock is read once a request: one's end is the next one's
-    /// start, so that drawing the input is part of the latency. With a think time the input is drawn before the wait.
+    /// Without think time the clock is read once per request: one request's end is the next one's start, so that
+    /// drawing the input is part of the latency. With a think time the input is drawn before the wait.
     pub(super) fn run(
         mut self,
         client: &mut dyn Client,
@@ -140,7 +140,7 @@ impl<C: Clock> ClientLoop<'_, C> {
             }
             if let Some(bounds) = self.signals.bounds.get() {
                 let SessionUsage { lock_wait, lock_waits, io_wait, .. } = waited(&usage, &used);
-                // A target that counts waits and does not hand out each of them has lost some, and which is not known.
+                // A target that counts waits but does not report each of them has lost some, and it is unknown which.
                 let is_each_known = lock_wait.is_some() && incidents.lock_waits.len() as u64 == lock_waits;
                 let request = Ended {
                     transaction,
@@ -207,8 +207,8 @@ impl<C: Clock> ClientLoop<'_, C> {
         }
     }
 
-    /// Waits until a request is due and tells when that was; `None` means that the client is to end. `now` is a recent look
-    /// at the clock.
+    /// Waits until a request is due and returns the actual time; `None` means that the client must end. `now` is a
+    /// recent reading of the clock.
     fn wait_until(&mut self, due: Nanos, mut now: Nanos) -> Option<Nanos> {
         loop {
             self.tell_when_past_end(now);
@@ -255,7 +255,7 @@ impl Failures {
         };
         self.in_a_row += 1;
         let workload = || team.workload.to_owned();
-        // What the other clients measure from here on is no longer what was asked for.
+        // From here on, the measurements of the other clients do not belong to the requested workload.
         if error.is_server_lost() {
             return Err(DriveError::ServerLost { workload: workload(), client, error });
         }

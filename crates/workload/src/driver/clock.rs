@@ -11,7 +11,8 @@ pub(super) trait Clock: Sync {
     /// The time.
     fn now(&self) -> Nanos;
 
-    /// Sleeps until about `deadline`, or less long: the caller looks at the clock again. Unparking the thread wakes it.
+    /// Sleeps until about `deadline`, or a shorter time: the caller reads the clock again. Unparking the thread wakes
+    /// it.
     fn doze_until(&self, deadline: Nanos);
 }
 
@@ -22,7 +23,7 @@ pub(super) struct MonotonicClock {
 }
 
 impl MonotonicClock {
-    /// A clock that stands at 0.
+    /// A clock that reads 0 now.
     pub(super) fn start() -> Self {
         MonotonicClock { origin: Instant::now() }
     }

@@ -1,4 +1,4 @@
-//! Starts the clients, opens and closes the window, and gathers what the clients noted down.
+//! Starts the clients, opens and closes the window, and gathers the clients' records.
 //!
 //! ```text
 //! connect ──► warm-up ──► observer.opened ──► measure ──► observer.closed ──► finish ──► join
@@ -26,13 +26,13 @@ use super::{
     Drive, DriveError, DriveMeasurement, Phase, Progress, Window, WindowObserver, WorkloadThreads, panic_message,
 };
 
-/// How often the coordinator looks at what may have happened: well within the 50 ms in which Ctrl-C takes effect.
+/// How often the coordinator polls: well within the 50 ms in which Ctrl-C takes effect.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The window is published this long before it begins, so that every request that ends inside knows of it.
+/// The window is published this long before it begins, so that every request that ends inside can read it.
 const LEAD: Duration = Duration::from_millis(2);
 
-/// What coordinator and clients share for one run.
+/// The data that coordinator and clients share for one run.
 struct Run {
     clock: MonotonicClock,
     signals: Signals,
@@ -190,7 +190,7 @@ fn client_thread(
         let session =
             session.map_err(|error| DriveError::NoSession { workload: drive.name.to_owned(), client, error })?;
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
-        // Nobody listens any more once the run has failed; then `begin` never comes, and `halt` does.
+        // The coordinator no longer receives once the run has failed; `halt` is then set instead of `begin`.
         let _ = connected.send(Connected { workload, client, thread, server: session.server_process() });
         let Some(begin) = wait_for_begin(run) else { return Ok(None) };
         let client_loop = ClientLoop {
@@ -222,12 +222,12 @@ fn wait_for_begin(run: &Run) -> Option<Nanos> {
         if let Some(begin) = run.begin.get() {
             return Some(*begin);
         }
-        // Unparked at the beginning; the time limit is for an unpark that the session's own code has swallowed.
+        // Unparked at the beginning; the timeout covers a wake-up that the session's own code has consumed.
         thread::park_timeout(LOOK_EVERY);
     }
 }
 
-/// Waits for all clients to end and adds up what each workload's noted down.
+/// Waits for all clients to end and merges the records of each workload's clients.
 fn gather(teams: &[Team<'_>], clients: Vec<ClientThread<'_>>) -> Vec<Recorder> {
     let mut recorders: Vec<Recorder> = teams.iter().map(|_| Recorder::new()).collect();
     for client in clients {
@@ -246,7 +246,7 @@ fn drain(team: &Team<'_>, begin: Nanos, bounds: &Bounds, recorder: &mut Recorder
     late.for_each(|arrival| recorder.note_unserved(arrival, bounds));
 }
 
-/// What became of the window.
+/// The result of the window.
 struct Observed {
     /// Its beginning on the run's clock, which starts when the run does.
     opened_at: Duration,
@@ -317,7 +317,7 @@ impl Coordinator<'_, '_> {
         })
     }
 
-    /// Lets the clients warm up; tells of each workload how steady it is then. `None` as for `watch`.
+    /// Lets the clients warm up; returns how steady each workload is then. `None` as for `watch`.
     fn warm_up(&mut self, begin: Nanos, warm_up: WarmUp) -> Option<Vec<Verdict>> {
         let length = nanos(warm_up.at_most());
         watch_warm_up(begin, warm_up, self.teams.len(), |moment| {
@@ -366,7 +366,7 @@ impl Coordinator<'_, '_> {
                     missing -= 1;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                // The failure of the last client to go is about to be seen by `may_go_on`.
+                // The last client has failed; `may_go_on` is about to see that.
                 Err(RecvTimeoutError::Disconnected) => thread::yield_now(),
             }
         }
@@ -390,12 +390,11 @@ impl Coordinator<'_, '_> {
         }
     }
 
-    /// Waits until no request is left of those in flight at the window's end. Ctrl-C ends the waiting for those who
-    /// only keep up the load.
+    /// Keeps up the load until every request that was in flight at the window's end has ended. Ctrl-C ends it early.
     fn finish(&mut self, end: Nanos) {
         while !self.run.signals.halted() && !self.stop.load(Ordering::Relaxed) {
-            // A client that sleeps has to be woken to see that the window has ended. Again and again, because a session
-            // may use the thread's parking for its own purposes and swallow one.
+            // A sleeping client must be woken to see that the window has ended. Repeatedly, because a session may park
+            // the thread for its own purposes and consume a wake-up.
             self.wake_all();
             let now = self.run.clock.now();
             let elapsed = Duration::from_nanos(now - end);

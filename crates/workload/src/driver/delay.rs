@@ -16,7 +16,7 @@ const CUT: f64 = 10.0;
 /// How long a client waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Delay {
-    /// Not at all.
+    /// No delay.
     #[default]
     None,
     /// Always this long.
@@ -34,7 +34,7 @@ impl Delay {
         }
     }
 
-    /// The next of a sequence of such delays. Draws nothing where nothing is random.
+    /// The next of a sequence of such delays. Only a random delay draws from `random`.
     pub(super) fn draw(self, random: &mut Pcg32) -> Nanos {
         match self {
             Delay::None => 0,
@@ -51,7 +51,7 @@ pub(super) fn exponential(mean: Duration, cut: f64, random: &mut Pcg32) -> Nanos
     (mean.as_nanos() as f64 * multiple.min(cut)) as Nanos
 }
 
-/// The longest delay that can be written: longer ones are slips of the pen, and ten times it still fits every sum.
+/// The longest delay that can be written: a longer one is taken for a mistake, and ten times this still fits every sum.
 const DELAY_MAX: Duration = Duration::from_secs(3600);
 
 /// Units and how many nanoseconds each has, largest first.
@@ -86,7 +86,7 @@ impl Serialize for Delay {
     }
 }
 
-/// Text that is no delay. The message shows the text, what is wrong in it, and what to write.
+/// Text that is not a delay. The message shows the text, the fault in it, and the correct form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a delay: {fault}")]
 pub struct ParseDelayError {
@@ -112,7 +112,7 @@ impl FromStr for Delay {
     }
 }
 
-/// Reads `10ms` or `10 ms`, which follows `kind`; fails with what is wrong in it.
+/// Reads `10ms` or `10 ms`, which follows `kind`; the error describes the fault.
 fn parse_length(kind: &str, length: &str) -> Result<Duration, String> {
     let unit_at = length.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '-').unwrap_or(length.len());
     let (number, unit) = (&length[..unit_at], length[unit_at..].trim());

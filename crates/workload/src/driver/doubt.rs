@@ -1,5 +1,5 @@
-//! Why a workload's figures may not be those of a steady state: how the window and the warm-up compare with what was run in
-//! them.
+//! Why a workload's figures may not be those of a steady state: how the lengths of window and warm-up compare with
+//! those of its requests and think times.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use super::{ClientOptions, DrivenWorkload};
 /// most [`DIFFERENCE_MAX`].
 const WINDOW_CYCLES: f64 = 20.0;
 
-/// How many cycles a warm-up should have: clients begin together, and what is left of that after n cycles is some `e^-n`,
-/// which is 5 % after three.
+/// How many cycles a warm-up should have: clients begin together, and after n cycles about `e^-n` of that effect is
+/// left, which is 5 % after three.
 const WARM_UP_CYCLES: f64 = 3.0;
 
 /// By how much the two sides of Little's law may differ, and by how much requests in the system may grow, relative to those
@@ -30,11 +30,11 @@ const DIFFERENCE_MAX: f64 = 0.05;
 pub struct Doubt {
     /// Which doubt it is.
     pub about: DoubtAbout,
-    /// What was found and what to do.
+    /// The finding and the remedy.
     pub told: String,
 }
 
-/// What a doubt is about.
+/// The subject of a doubt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DoubtAbout {
@@ -69,14 +69,13 @@ pub struct LittlesLaw {
 }
 
 impl LittlesLaw {
-    /// By how much the first is larger than the second, relative to it; `None` if nothing was in the system, infinite if nothing
-    /// ended.
+    /// By how much the first is larger than the second, relative to it; `None` if no request was in the system,
+    /// infinite if no request ended.
     pub fn difference(&self) -> Option<f64> {
         (self.in_system_s > 0.0).then(|| self.in_system_s / self.response_s - 1.0)
     }
 
-    /// The same over several windows: what they cut off at one end and at the other averages out, what they never count does
-    /// not.
+    /// The same over several windows: errors at the two edges average out, requests that are never counted do not.
     pub fn sum(windows: impl IntoIterator<Item = LittlesLaw>) -> LittlesLaw {
         windows.into_iter().fold(LittlesLaw::default(), |sum, one| LittlesLaw {
             in_system_s: sum.in_system_s + one.in_system_s,
@@ -131,7 +130,8 @@ pub(super) fn doubts(
     doubts
 }
 
-/// The doubts about several workloads as warnings. One that is the same about several of them is reported once, with all their names.
+/// The doubts about several workloads as warnings. A doubt that several of them share is reported once, with all their
+/// names.
 pub(super) fn told_once<'a>(workloads: impl IntoIterator<Item = (&'a str, &'a [Doubt])>) -> Vec<String> {
     let mut once: Vec<(&Doubt, Vec<&str>)> = Vec::new();
     for (name, doubts) in workloads {

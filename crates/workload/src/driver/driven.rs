@@ -1,5 +1,5 @@
-//! What a run of the driver leaves: the measurement of each workload, and beside it what only those need who put it together
-//! with that of other runs, or with what sensors saw.
+//! The results of a run of the driver: the measurement of each workload, and beside it the data that are needed only to
+//! merge it with that of other runs, or with the readings of sensors.
 
 use std::time::Duration;
 
@@ -15,25 +15,25 @@ use super::recorder::{Cell, Recorder};
 use super::samples::Sample;
 use super::warm_up::WarmUpMeasurement;
 
-/// What all workloads of a run did within its window.
+/// The work of all workloads of a run within its window.
 #[derive(Debug, Clone)]
 pub struct DriveMeasurement {
     /// The exact length of the window; every rate is per second of it.
     pub window: Duration,
     /// When the window opened, after the call of [`drive`](super::drive).
     pub opened_at: Duration,
-    /// What came before.
+    /// The warm-up.
     pub warmup: WarmUpMeasurement,
-    /// From the moment the observer was told that the window opens to the moment it was told that it has closed. Longer
-    /// than the window by what the coordinator's wake-ups took; what sensors counted belongs to this length.
+    /// The time between the observer's calls at the opening and the closing of the window. It exceeds the window by the
+    /// delays of the coordinator's wake-ups; sensor counts belong to this length.
     pub observed: Duration,
     /// The workloads, in the order given.
     pub workloads: Vec<DrivenWorkload>,
-    /// What a reader of the figures must know; empty if all is well.
+    /// Warnings for readers of the figures; empty if all is well.
     pub warnings: Vec<String>,
 }
 
-/// What one workload did within the window.
+/// The work of one workload within the window.
 #[derive(Debug, Clone)]
 pub struct DrivenWorkload {
     /// As results keep it.
@@ -48,7 +48,7 @@ pub struct DrivenWorkload {
     pub transactions: Vec<(String, DrivenPart)>,
     /// Sum of the latencies of the completed requests, exact where histograms are rounded.
     pub response_total: Duration,
-    /// Time that requests which ended in the window waited for devices; `None` where the target cannot tell.
+    /// Time that requests which ended in the window waited for devices; `None` if the target does not report it.
     pub io_wait: Option<Duration>,
     /// Completed requests whose latency was above the histograms' largest value and recorded as that.
     pub clamped: u64,
@@ -90,7 +90,7 @@ impl RequestTimes {
     }
 }
 
-/// What is known of a workload beside what its clients noted down.
+/// The facts about a workload that its clients do not record.
 #[derive(Debug)]
 pub(super) struct About<'a> {
     pub name: &'a str,
@@ -106,7 +106,7 @@ pub(super) struct About<'a> {
 type Both = (PartMeasurement, DrivenPart);
 
 impl About<'_> {
-    /// Puts together what a workload's clients noted down.
+    /// Merges the records of a workload's clients.
     pub(super) fn measurement(&self, recorder: &Recorder) -> DrivenWorkload {
         let priorities = recorder.priorities();
         let cells = |transaction| priorities.iter().filter_map(move |priority| recorder.cell(transaction, *priority));
@@ -191,15 +191,15 @@ impl About<'_> {
         }
     }
 
-    /// Round trips as a share of response time, which they are part of. Clients are seen to sleep for longer than was drawn, by
-    /// what their wake-ups took.
+    /// Round trips as a share of response time, which they are part of. Measured sleeps exceed the drawn lengths by the
+    /// clients' wake-up delays.
     fn round_trip_share(&self, recorder: &Recorder, times: &RequestTimes) -> Option<f64> {
         let whole = times.in_system.as_secs_f64();
         (whole > 0.0 && !self.is_analytical).then(|| (recorder.round_trip.as_secs_f64() / whole).min(1.0))
     }
 }
 
-/// The same part with what it met at locks.
+/// Adds the lock statistics to a part.
 fn with_locks((measured, driven): Both, noted: Option<LockRecorder>) -> Both {
     let locks = noted.as_ref().map(LockRecorder::statistics);
     let at_locks = noted.map(LockRecorder::into_histograms);

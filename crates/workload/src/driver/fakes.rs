@@ -1,4 +1,4 @@
-//! A database that does nothing, or what a script says, and a benchmark with it: ordinary implementations of the public
+//! A database that does nothing or follows a script, and a benchmark for it: ordinary implementations of the public
 //! traits, for the tests of the driver.
 
 use std::borrow::Cow;
@@ -17,10 +17,10 @@ use crate::statement::{Rows, Statement, Value};
 
 static SCHEMA: Schema = Schema { name: Cow::Borrowed("fake"), tables: &[] };
 
-/// What one attempt at a transaction comes to: [`Session::commit`] acts upon it.
+/// The outcome of one attempt at a transaction: [`Session::commit`] applies it.
 pub(crate) type Act = Arc<dyn Fn(u64) -> Result<(), DatabaseError> + Send + Sync>;
 
-/// A database in which the n-th commit of all does what the script says of n.
+/// A database in which the script gives the outcome of each commit by its number.
 pub(crate) struct FakeDatabase {
     act: Act,
     commits: Arc<AtomicU64>,
@@ -34,7 +34,7 @@ impl FakeDatabase {
         FakeDatabase::scripted(|_| Ok(()))
     }
 
-    /// One in which attempt number n, from 0, does what `act` says.
+    /// A database in which `act` gives the outcome of each attempt by its number, from 0.
     pub(crate) fn scripted(act: impl Fn(u64) -> Result<(), DatabaseError> + Send + Sync + 'static) -> Self {
         FakeDatabase { act: Arc::new(act), commits: Arc::default(), refuse_sessions: false, priorities: Arc::default() }
     }
@@ -44,7 +44,7 @@ impl FakeDatabase {
         FakeDatabase { refuse_sessions: true, ..FakeDatabase::quick() }
     }
 
-    /// Every priority that sessions were told, in order.
+    /// Every priority that sessions were given, in order.
     pub(crate) fn priorities(&self) -> Vec<Priority> {
         self.priorities.lock().expect("no panic while held").clone()
     }
@@ -109,7 +109,7 @@ pub(crate) static PREEMPTED: Statement =
 /// How long a transaction waits for its one lock.
 const WAIT: LockWait = LockWait { queue_time: Duration::from_micros(1), excess: Duration::from_nanos(600) };
 
-/// How long it takes to take back what a failed attempt has done.
+/// How long the rollback of a failed attempt takes.
 pub(crate) const ROLLBACK: Duration = Duration::from_micros(50);
 
 impl Session for FakeSession {
@@ -130,7 +130,7 @@ impl Session for FakeSession {
         if statement.name == PREEMPTED.name { Err(DatabaseError::Preempted) } else { Ok(()) }
     }
 
-    /// Waits for one lock in every transaction; then does what the script says.
+    /// Waits for one lock in every transaction; then follows the script.
     fn commit(&mut self) -> Result<(), DatabaseError> {
         self.usage.lock_wait = self.usage.lock_wait.map(|wait| wait + WAIT.queue_time);
         self.usage.lock_waits += 1;
@@ -172,7 +172,7 @@ impl FakeBenchmark {
         FakeBenchmark { analytical: false, drawn: Arc::default() }
     }
 
-    /// One that says that its requests are queries.
+    /// A benchmark whose requests are queries.
     pub(crate) fn analytical() -> Self {
         FakeBenchmark { analytical: true, ..FakeBenchmark::new() }
     }

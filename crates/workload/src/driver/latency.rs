@@ -3,8 +3,8 @@
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Latency in microseconds. A percentile is `None` where fewer than ten requests lie beyond it, and where runs were put
-/// together without their histograms.
+/// Latency in microseconds. A percentile is `None` if fewer than ten requests lie beyond it, or if runs were merged
+/// without their histograms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Arithmetic mean.
@@ -29,17 +29,17 @@ const QUANTILES: [f64; 23] = [
     0.999, 0.9999, 1.0,
 ];
 
-/// How many requests must lie beyond a percentile, so that it does not hang on one of them.
+/// How many requests must lie beyond a percentile, so that it does not depend on one of them.
 const BEYOND_MIN: u64 = 10;
 
 impl Latency {
-    /// How many requests must have completed for this percentile to be told.
+    /// How many requests must have completed for this percentile to be reported.
     pub fn completed_min(quantile: f64) -> u64 {
         // The share beyond, 1.0 - 0.9 say, is a little less than a tenth.
         BEYOND_MIN * (1.0 / (1.0 - quantile)).round() as u64
     }
 
-    /// Latency in figures; a percentile is there only if ten requests lie beyond it.
+    /// Latency in figures; a percentile is reported only if ten requests lie beyond it.
     pub fn of(histogram: &Histogram<u64>) -> Option<Latency> {
         if histogram.is_empty() {
             return None;
@@ -57,7 +57,7 @@ impl Latency {
         })
     }
 
-    /// The points of the distribution that so many requests can tell.
+    /// The points of the distribution that this number of requests supports.
     pub fn distribution(histogram: &Histogram<u64>) -> Vec<(f64, u64)> {
         let count = histogram.len() as f64;
         let known = QUANTILES

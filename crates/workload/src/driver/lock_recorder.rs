@@ -1,4 +1,4 @@
-//! Notes down what requests of one class met at locks; [`LockStatistics`] is what comes of it.
+//! Records the lock waits and rollbacks of one class's requests, from which [`LockStatistics`] are computed.
 
 use std::iter;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use crate::database::LockWait;
 /// each instead of 188.
 const DIGITS: u8 = 2;
 
-/// Requests that had something happen to them more often than this are counted as if it had been this often.
+/// A request to which something happened more often than this is counted as if it had happened this often.
 const OCCURRENCES_MAX: usize = 100;
 
-/// What is noted down of a class, over its requests that ended inside the window, completed or given up, with all of their
+/// The record of a class, over its requests that ended inside the window, completed or given up, with all of their
 /// attempts.
 ///
 /// Histograms are of microseconds, have two significant digits and end at [`LATENCY_MAX`]; totals are exact.
@@ -33,23 +33,24 @@ pub(super) struct LockRecorder {
     pub queue_time_total: Duration,
     /// Sum of all WaitExcesses.
     pub wait_excess_total: Duration,
-    /// How many requests waited for no lock, for one, for two, … by position; the position 100 has those with more as well.
+    /// How many requests waited for no lock, for one, for two, … by position; position 100 includes those with more.
     pub requests_by_waits: Vec<u64>,
-    /// How many requests were preempted never, once, twice, … by position; the position 100 has those with more as well.
+    /// How many requests were preempted never, once, twice, … by position; position 100 includes those with more.
     pub requests_by_preemptions: Vec<u64>,
     /// Response times of the completed requests that waited for no lock, for one, for two, for three or more.
     pub response_by_waits: [Total; 4],
     /// Sum of the response times of all these requests, those given up included.
     pub response_total: Duration,
-    /// The last attempts of completed requests, the ones that got through: how long a transaction lives that nobody rolls back.
+    /// The last, successful attempts of completed requests: how long a transaction runs that is not rolled back.
     pub successful_attempts: Total,
-    /// How old each preempted attempt was when it was told, without the taking back where that is known, microseconds.
+    /// The age of each preempted attempt when the preemption was reported, without the rollback if its time is known,
+    /// microseconds.
     pub work_lost_us: Histogram<u64>,
-    /// The same, summed.
+    /// The sum of these ages.
     pub work_lost: Total,
     /// Attempts rolled back as a deadlock's victim or for a more important transaction. A count.
     pub rollbacks: u64,
-    /// Time spent on taking back their changes; `None` where the target cannot tell.
+    /// Time spent on undoing their changes; `None` if the target does not report it.
     pub rollback_time: Option<Duration>,
 }
 
@@ -123,7 +124,7 @@ impl LockRecorder {
         self.wait_excess_total += wait.excess;
     }
 
-    /// Takes in what another client, or another class, has.
+    /// Adds the record of another client, or of another class.
     pub(super) fn merge(&mut self, other: &LockRecorder) {
         let histograms = [
             (&mut self.queue_time_us, &other.queue_time_us),
@@ -156,7 +157,7 @@ impl LockRecorder {
         self.queue_time_total.saturating_sub(self.wait_excess_total)
     }
 
-    /// What was noted down, in figures.
+    /// The record in figures.
     pub(super) fn statistics(&self) -> LockStatistics {
         let lengths = |histogram: &Histogram<u64>, total: Duration| Lengths::of(histogram, microseconds(total));
         let mean = |total: &Total| MeanLength::of(total.count, microseconds(total.total));
@@ -195,12 +196,12 @@ fn microseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Records a length in microseconds. What happens within the same microsecond is 0.
+/// Records a length in microseconds. A length below half a microsecond counts as 0.
 fn record(histogram: &mut Histogram<u64>, length: Duration) {
     histogram.saturating_record(((length.as_nanos() + 500) / 1_000) as u64);
 }
 
-/// Counts one more request to which something happened so often.
+/// Counts one more request to which something happened `times` times.
 fn count_in(requests: &mut Vec<u64>, times: usize) {
     let times = times.min(OCCURRENCES_MAX);
     if times >= requests.len() {

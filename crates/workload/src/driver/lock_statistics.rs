@@ -1,11 +1,12 @@
-//! What requests met at locks: how often and how long they waited, and what was lost when they were rolled back (MW 3.7).
+//! Lock waits and rollbacks of requests: how often and how long they waited, and how much work rollbacks lost (MW 3.7).
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::latency::Latency;
 
-/// Lengths of time at locks, microseconds, with two significant digits: in full, to be put together with those of other windows.
+/// Lengths of time at locks, microseconds, with two significant digits: complete histograms, which can be merged with
+/// those of other windows.
 #[derive(Debug, Clone)]
 pub struct WaitHistograms {
     /// QueueTime of each lock request that had to wait.
@@ -24,9 +25,9 @@ pub struct WaitHistograms {
 pub struct LockStatistics {
     /// How many requests these are.
     pub requests: u64,
-    /// How many requests waited for no lock, for one, for two, … by position; position 100 has those with more as well.
+    /// How many requests waited for no lock, for one, for two, … by position; position 100 includes those with more.
     pub requests_by_waits: Vec<u64>,
-    /// How many requests were preempted never, once, twice, … by position; position 100 has those with more as well.
+    /// How many requests were preempted never, once, twice, … by position; position 100 includes those with more.
     pub requests_by_preemptions: Vec<u64>,
     /// Response times of the completed requests by the number of locks that they waited for.
     pub response_by_waits: ResponseByWaits,
@@ -36,20 +37,20 @@ pub struct LockStatistics {
     pub queue_time_share: Option<f64>,
     /// QueueTime of each lock request that had to wait: from asking until it was granted or refused.
     pub queue_time_us: Lengths,
-    /// WaitExcess of each: the part of QueueTime spent on those who held the lock.
+    /// WaitExcess of each: the part of QueueTime spent on holders of the lock.
     pub wait_excess_us: Lengths,
     /// WaitRemainder of each: the part of QueueTime spent on others in the queue.
     pub wait_remainder_us: Lengths,
     /// Attempts rolled back as a deadlock's victim, for a more important transaction or after a conflict. A count.
     pub rollbacks: u64,
-    /// Time spent on taking back their changes, seconds; `None` where the target cannot tell.
+    /// Time spent on undoing their changes, seconds; `None` if the target does not report it.
     pub rollback_s: Option<f64>,
-    /// The age of each attempt that was preempted, when it was told; its count is that of preemptions.
+    /// The age of each preempted attempt when the preemption was reported; its count is that of preemptions.
     pub work_lost_us: Lengths,
-    /// Mean age of a preempted attempt over the mean length of those that got through; `None` if nobody was preempted, or
-    /// nobody got through.
+    /// Mean age of a preempted attempt over the mean length of successful ones; `None` if no attempt was preempted, or
+    /// none succeeded.
     pub work_lost_share: Option<f64>,
-    /// The last attempts of completed requests, the ones that got through.
+    /// The last, successful attempts of completed requests.
     pub successful_attempts: MeanLength,
 }
 
@@ -70,7 +71,7 @@ pub struct ResponseByWaits {
     pub more: MeanLength,
 }
 
-/// Lengths of time of which only the mean is kept.
+/// Lengths of time of which only the mean is recorded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct MeanLength {
     /// How many.
@@ -79,8 +80,8 @@ pub struct MeanLength {
     pub mean_us: Option<f64>,
 }
 
-/// Lengths of time in microseconds. A percentile is `None` where too few lengths can tell, fewer than 1 / (1 - q), and where
-/// runs were put together without their histograms.
+/// Lengths of time in microseconds. A percentile is `None` if there are fewer than 1 / (1 - q) lengths, or if runs were
+/// merged without their histograms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Lengths {
     /// How many.
@@ -100,7 +101,7 @@ pub struct Lengths {
 }
 
 impl MeanLength {
-    /// Of so many with that sum.
+    /// The mean of `count` lengths with that sum.
     pub fn of(count: u64, total_us: f64) -> Self {
         MeanLength { count, mean_us: (count > 0).then(|| total_us / count as f64) }
     }
@@ -119,7 +120,7 @@ impl MeanLength {
 }
 
 impl Lengths {
-    /// Of a histogram of microseconds and the exact sum of what is in it.
+    /// The figures of a histogram of microseconds whose exact sum is `total_us`.
     pub fn of(histogram: &Histogram<u64>, total_us: f64) -> Self {
         Lengths { mean: MeanLength::of(histogram.len(), total_us).mean_us, ..Lengths::default() }
             .with_percentiles(Some(histogram))
@@ -134,7 +135,7 @@ impl Lengths {
         Lengths { count: histogram.len(), mean: self.mean, p50, p90, p95, p99, max: Some(max) }
     }
 
-    /// All of them as one, without percentiles, which cannot be made of percentiles.
+    /// All of them as one, without percentiles, which cannot be merged.
     fn merged<'a>(parts: impl Iterator<Item = &'a Lengths> + Clone) -> Self {
         let means = parts.clone().map(|part| MeanLength { count: part.count, mean_us: part.mean });
         let MeanLength { count, mean_us } = MeanLength::merged(means);
@@ -143,8 +144,8 @@ impl Lengths {
 }
 
 impl LockStatistics {
-    /// Several runs or classes as one: counts and times added up, means weighed by how many they are of. Percentiles are left
-    /// out; [`Lengths::with_percentiles`] has them where there are histograms.
+    /// Several runs or classes as one: counts and times are added up, means weighted by their counts. Percentiles are
+    /// left out; [`Lengths::with_percentiles`] computes them from histograms.
     pub fn merged(parts: &[&LockStatistics]) -> LockStatistics {
         let counts = |of: fn(&LockStatistics) -> &Vec<u64>| {
             let length = parts.iter().map(|part| of(part).len()).max().unwrap_or(0);
@@ -201,13 +202,13 @@ impl LockStatistics {
         (self.requests > 0).then(|| count as f64 / self.requests as f64)
     }
 
-    /// Mean time that a rollback took, microseconds; `None` if there was none, or the target cannot tell.
+    /// Mean time that a rollback took, microseconds; `None` if there was none, or the target does not report it.
     pub fn mean_rollback_us(&self) -> Option<f64> {
         self.rollback_s.filter(|_| self.rollbacks > 0).map(|total| total * 1e6 / self.rollbacks as f64)
     }
 }
 
-/// The share of requests that had something happen to them from so many times on, up to so many if there is a bound.
+/// The share of requests to which something happened at least `from` times, and at most `to` times if given.
 pub fn share_of(requests: &[u64], from: usize, to: Option<usize>) -> Option<f64> {
     let all: u64 = requests.iter().sum();
     let end = to.map_or(requests.len(), |to| (to + 1).min(requests.len()));
@@ -225,7 +226,7 @@ mod tests {
         histogram
     }
 
-    /// So many requests, each of which waited once, so long for holders and as long again for others.
+    /// Requests that each waited once, for `excess` µs for holders and as long again for other waiters.
     fn run(requests: u64, excess: u64) -> LockStatistics {
         let of = |us: u64| {
             let waits = vec![us; requests as usize];

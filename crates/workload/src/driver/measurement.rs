@@ -1,7 +1,7 @@
-//! What a workload did within a window, or within several together, as results keep it.
+//! The work of a workload within a window, or within several together, as results keep it.
 //!
-//! The driver fills it in but for the time shares, which follow from what sensors saw of the threads or processes that served
-//! the requests.
+//! The driver fills it in except for the time shares, which follow from sensor readings of the threads or processes
+//! that served the requests.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::latency::Latency;
 use super::lock_statistics::LockStatistics;
 use super::time_share::TimeShare;
 
-/// What one workload did within a window.
+/// The work of one workload within a window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadMeasurement {
     /// Its name in the experiment.
@@ -25,10 +25,10 @@ pub struct WorkloadMeasurement {
     pub analytical: bool,
     /// How many clients ran.
     pub clients: usize,
-    /// All of its requests, whatever their class and kind.
+    /// All of its requests, of every class and kind.
     #[serde(flatten)]
     pub all: PartMeasurement,
-    /// Requests and attempts that came to nothing.
+    /// Requests and attempts that failed or were rolled back.
     pub aborted: AbortCounts,
     /// `[quantile, microseconds]` pairs that draw the distribution, ascending.
     pub latency_distribution: Vec<(f64, u64)>,
@@ -44,8 +44,8 @@ pub struct WorkloadMeasurement {
     /// How far the window shows a steady state.
     #[serde(default)]
     pub window: WindowCheck,
-    /// How long its requests waited for locks, whether or not the target can tell each wait ([`PartMeasurement::locks`]); `None`
-    /// where it cannot tell at all.
+    /// How long its requests waited for locks, whether or not the target reports each wait
+    /// ([`PartMeasurement::locks`]); `None` if it reports neither.
     #[serde(default)]
     pub lock_wait: Option<LockWait>,
 }
@@ -64,15 +64,15 @@ pub struct PartMeasurement {
     /// requests that no client had taken yet are of no class and no kind, and counted with all of the workload only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<InFlight>,
-    /// What the requests met at locks; `None` of a kind of transaction, of which it is not kept, and where the
-    /// target cannot tell lock waits apart, which is then a warning.
+    /// The requests' lock waits and rollbacks; `None` for a kind of transaction, for which they are not recorded, and
+    /// if the target does not report single lock waits, which is then a warning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locks: Option<LockStatistics>,
-    /// Where their response time went, from their intended start; `None` where it was not measured for parts of a workload, or
-    /// too few looks found such a request under way.
+    /// The parts of their response time, from their intended start; `None` if they were not measured for parts of a
+    /// workload, or too few samples found such a request under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_share: Option<TimeShare>,
-    /// How many looks at the server that rests on. A count; `None` where nobody looks.
+    /// How many samples of the server that rests on. A count; `None` if the server is not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
 }
@@ -97,7 +97,7 @@ pub struct WindowCheck {
 }
 
 impl WindowCheck {
-    /// What the windows of several runs show together: Little's law over all of them.
+    /// Merges the windows of several runs: Little's law over all of them.
     pub fn merged<'a>(windows: impl IntoIterator<Item = &'a WindowCheck>) -> WindowCheck {
         let laws: Option<Vec<LittlesLaw>> = windows.into_iter().map(|window| window.littles_law).collect();
         WindowCheck { littles_law: laws.map(LittlesLaw::sum), ..WindowCheck::default() }
@@ -129,14 +129,14 @@ impl InFlight {
     }
 }
 
-/// Attempts that came to nothing, of requests that ended inside the window. Counts.
+/// Attempts that failed or were rolled back, of requests that ended inside the window. Counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AbortCounts {
     /// Attempts rolled back as victim of a deadlock.
     pub deadlock: u64,
     /// Attempts rolled back for a more important transaction.
     pub preempted: u64,
-    /// Attempts rolled back because another transaction had changed what they had read.
+    /// Attempts rolled back because another transaction had changed rows that they had read.
     #[serde(default)]
     pub conflict: u64,
     /// Requests that rolled themselves back as the benchmark prescribes; these are completed too.
@@ -146,7 +146,7 @@ pub struct AbortCounts {
 }
 
 impl AbortCounts {
-    /// Takes in what other requests met.
+    /// Adds the counts of other requests.
     pub fn add(&mut self, other: &AbortCounts) {
         self.deadlock += other.deadlock;
         self.preempted += other.preempted;

@@ -12,10 +12,11 @@ pub struct ClientOptions {
     pub clients: usize,
     /// Closed loop: how long a client waits between the end of a request and the intended start of its next.
     pub think: Delay,
-    /// Open loop: arrivals per second of all clients together, whatever the database can take. `None`: closed loop.
+    /// Open loop: arrivals per second of all clients together, independent of the database's speed. `None`: closed
+    /// loop.
     ///
-    /// They are one Poisson process, and one queue: a request is run by whichever client is free, and while none is, it waits,
-    /// first come, first served. The wait is part of its latency.
+    /// They are one Poisson process with one queue: the next free client runs a request, first come, first served. The
+    /// wait is part of its latency.
     pub rate: Option<f64>,
     /// Interactive clients: how long it takes from the answer to a statement until the next one, or the commit, arrives.
     ///
@@ -24,19 +25,19 @@ pub struct ClientOptions {
     pub round_trip: Delay,
     /// The priority of each request.
     pub priority: PriorityRule,
-    /// The user of the database as whom clients log in; `None` for the user that the database was opened with.
+    /// The database user as which clients log in; `None` for the user with which the database was opened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
     /// How often a request is run again after a deadlock, a preemption or a conflict before it is given up as an error.
     ///
     /// It is run again at once, without a pause, as in the published studies of lock scheduling (MW 2.7).
     ///
-    /// The default of 1000 is there to end a run in which nobody makes progress, not to shed load. Where a starvation bound
-    /// of k rollbacks holds, as it does by default with k = 5, nobody comes near it: from then on a request is
-    /// preempted by no one, and loses a deadlock only to those that have been rolled back at least as often. That is rare, but
-    /// it happens several times in a row where many are promoted at once, so k and a few more would be too low. Without
-    /// a bound there is no limit to bad luck: under some schedulers every request is preempted dozens of times
-    /// (MW 3.8 counts more than 50 under `wdl`), and whoever studies that wants it counted as preemptions, not as errors.
+    /// The default of 1000 serves to end a run in which no request makes progress, not to shed load. With a starvation
+    /// bound of k rollbacks, by default k = 5, no request comes near it: after k rollbacks a request is not preempted,
+    /// and is a deadlock's victim only for requests that have been rolled back at least as often. That is rare, but it
+    /// happens several times in a row when many requests are promoted at once, so a value slightly above k would be too
+    /// low. Without a bound, rollbacks are unlimited: under some schedulers every request is preempted dozens of times
+    /// (MW 3.8 counts more than 50 under `wdl`), and a study of that needs them counted as preemptions, not as errors.
     pub retry_max: u32,
     /// Requests, think times, round trips and priorities are drawn from this, the workload's name and the client's number;
     /// arrivals from this and the name.
@@ -59,7 +60,7 @@ impl Default for ClientOptions {
 }
 
 impl ClientOptions {
-    /// What makes no sense in them for clients of that benchmark, with the remedy.
+    /// The fault in these options for clients of that benchmark, with the remedy.
     pub fn fault(&self, benchmark: &dyn Benchmark) -> Option<String> {
         if self.clients == 0 {
             return Some("0 clients measure nothing; use 1 or more".to_owned());

@@ -15,9 +15,9 @@ use crate::benchmark::Benchmark;
 
 /// The arrivals of a workload in open loop: one Poisson process, and so one queue, for all of its clients.
 ///
-/// A client that has nothing to do takes the next arrival and begins at it, or at once where it lies in the past. Requests
-/// therefore begin in the order in which they arrive, whichever client is free: a workload with c clients is the queue
-/// M/G/c. Had each client a queue of its own, requests would wait for a busy client beside idle ones.
+/// An idle client takes the next arrival and begins at its time, or at once if that has passed. Requests therefore
+/// begin in the order in which they arrive, whichever client is free: a workload with c clients is the queue M/G/c. If
+/// each client had its own queue, requests would wait for a busy client beside idle ones.
 #[derive(Debug)]
 pub(super) struct Arrivals {
     /// Mean time between arrivals.
@@ -33,7 +33,7 @@ impl Arrivals {
         Some(Arrivals { mean, last: Mutex::new((0, stream(options.seed, workload, 0, Purpose::Arrivals))) })
     }
 
-    /// Takes the next arrival, which nobody else then gets. Counted from the beginning of work.
+    /// Takes the next arrival, as a time since work began. Each arrival is taken by one client only.
     pub(super) fn take(&self) -> Nanos {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (arrival, random) = &mut *last;
@@ -47,7 +47,7 @@ impl Arrivals {
 pub(super) enum Pacing<'a> {
     /// A think time after the previous request ended.
     Closed { think: Delay, random: Pcg32 },
-    /// At the workload's next arrival, whatever has become of the previous request.
+    /// At the workload's next arrival, whether or not the previous request succeeded.
     Open {
         /// When work began.
         begin: Nanos,
@@ -163,8 +163,8 @@ mod tests {
         assert!(arrivals.len().abs_diff(10_000) < 500, "{}", arrivals.len());
     }
 
-    /// Mean wait of requests that need `exp 1ms` each, relative to that, at a load of `load` of all clients: by playing what
-    /// clients do, the one that is free first always being the next to look for work.
+    /// Mean wait of requests that need `exp 1ms` each, relative to that, at a load of `load` of all clients: by
+    /// simulating the clients, of which the first free one always takes the next request.
     fn mean_wait(clients: usize, load: f64) -> f64 {
         let options = ClientOptions { clients, ..options("none", Some(load * clients as f64 * 1_000.0), "low") };
         let arrivals = Arrivals::of(&options, "w").expect("there is a rate");

@@ -7,14 +7,14 @@ use std::sync::Once;
 thread_local! {
     /// Whether this thread's panics are caught here.
     static CATCHING: Cell<bool> = const { Cell::new(false) };
-    /// What the last caught panic said.
+    /// The message of the last caught panic.
     static MESSAGE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Calls `f`; if it panics, returns the panic's message and place instead of printing them.
 ///
-/// Only a panic hook learns the place. The hook is installed once for the process and passes on to the hook before it
-/// whatever happens on threads that are not within this function.
+/// Only a panic hook sees the place. The hook is installed once for the process and passes panics on threads outside
+/// this function on to the previous hook.
 pub(super) fn catching<T>(f: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -22,7 +22,7 @@ pub(super) fn catching<T>(f: impl FnOnce() -> T) -> Result<T, String> {
         panic::set_hook(Box::new(move |info| if CATCHING.get() { note(info) } else { before(info) }));
     });
     CATCHING.set(true);
-    // Whatever `f` leaves half-done is its own: callers hand in what they do not use afterwards.
+    // State that `f` leaves half-done does not matter: callers pass values that they do not use afterwards.
     let result = panic::catch_unwind(AssertUnwindSafe(f));
     CATCHING.set(false);
     result.map_err(|_| MESSAGE.take().unwrap_or_else(|| "no message".to_owned()))

@@ -13,7 +13,7 @@ pub enum PriorityRule {
     /// All requests have this one.
     Always(Priority),
     /// Each request has one of these priorities with the probability beside it, independently of all others, and is low
-    /// otherwise. No priority is there twice, none is low, and the probabilities add up to 1 at most.
+    /// otherwise. No priority occurs twice, none is low, and the probabilities add up to at most 1.
     Shares(Vec<(Priority, f64)>),
     /// Each kind of transaction has a rule of its own.
     ByTransaction {
@@ -24,7 +24,7 @@ pub enum PriorityRule {
     },
 }
 
-/// The name that stands for all transactions that have no rule of their own.
+/// The name of the rule for all transactions without a rule of their own.
 const OTHERS: &str = "*";
 
 /// Shares may add up to more than 1 by this: ten times 0.1 does.
@@ -57,7 +57,7 @@ impl PriorityRule {
         transactions.iter().enumerate().map(of).collect()
     }
 
-    /// What is wrong with the rule for a benchmark that has these transactions, with the remedy.
+    /// The fault of the rule for a benchmark with these transactions, with the remedy.
     pub fn fault(&self, transactions: &[impl AsRef<str>]) -> Option<String> {
         let PriorityRule::ByTransaction { named, .. } = self else { return None };
         let known = || transactions.iter().map(AsRef::as_ref);
@@ -106,7 +106,7 @@ impl Serialize for PriorityRule {
     }
 }
 
-/// Text that is no rule for priorities. The message shows the text, what is wrong in it, and what to write.
+/// Text that is not a rule for priorities. The message shows the text, the fault in it, and the correct form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is no priority: {fault}")]
 pub struct ParsePriorityRuleError {
@@ -123,7 +123,7 @@ impl FromStr for PriorityRule {
     }
 }
 
-/// Reads a rule; fails with what is wrong in the text.
+/// Reads a rule; the error describes the fault.
 fn read(text: &str) -> Result<PriorityRule, String> {
     let mut others = Vec::new();
     let mut named: Vec<(&str, Vec<Part>)> = Vec::new();
@@ -172,7 +172,7 @@ fn of_parts(parts: Vec<Part>) -> Result<PriorityRule, String> {
     Ok(PriorityRule::Shares(shares))
 }
 
-/// What stands between two commas, without a transaction's name.
+/// The text between two commas, without a transaction's name.
 struct Part {
     priority: Priority,
     share: Option<f64>,

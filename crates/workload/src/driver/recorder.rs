@@ -1,4 +1,4 @@
-//! What one client notes down about its requests, and the rule by which a request counts.
+//! One client's record of its requests, and the rule by which a request counts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub const LATENCY_MAX: Duration = Duration::from_secs(3600);
 /// Three significant digits: a recorded latency is off by at most one part in a thousand.
 const DIGITS: u8 = 3;
 
-/// A histogram of microseconds with nothing in it.
+/// An empty histogram of microseconds.
 pub(super) fn empty_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_MAX.as_micros() as u64, DIGITS)
         .expect("bounds and digits are within its limits")
@@ -71,19 +71,19 @@ pub(super) struct Ended<'a> {
     pub deadlocks: u32,
     /// Attempts rolled back for a more important transaction. A count.
     pub preemptions: u32,
-    /// Attempts rolled back because another transaction had changed what they had read. A count.
+    /// Attempts rolled back because another transaction had changed rows that they had read. A count.
     pub conflicts: u32,
-    /// Time spent waiting for locks; `None` where the target cannot tell.
+    /// Time spent waiting for locks; `None` if the target does not report it.
     pub lock_wait: Option<Duration>,
     /// Lock requests that had to wait. A count.
     pub lock_waits: u64,
-    /// Each of them; `None` where the target cannot tell them apart.
+    /// Each of them; `None` if the target does not report single waits.
     pub each_lock_wait: Option<&'a [LockWait]>,
-    /// How old each preempted attempt was when it was told, without the taking back where that is known.
+    /// The age of each preempted attempt when the preemption was reported, without the rollback if its time is known.
     pub work_lost: &'a [Duration],
-    /// Time spent on taking back the attempts that were rolled back; `None` where the target cannot tell.
+    /// Time spent on undoing the attempts that were rolled back; `None` if the target does not report it.
     pub rollback_time: Option<Duration>,
-    /// Time spent waiting for devices; `None` where the target cannot tell.
+    /// Time spent waiting for devices; `None` if the target does not report it.
     pub io_wait: Option<Duration>,
     /// Time spent on round trips between statements.
     pub round_trip: Duration,
@@ -91,7 +91,7 @@ pub(super) struct Ended<'a> {
 
 #[cfg(test)]
 impl Ended<'static> {
-    /// A first transaction of high priority that committed at its first attempt and met nobody.
+    /// A first transaction of high priority that committed at its first attempt and met no other.
     pub(super) fn undisturbed(intended: Nanos, end: Nanos) -> Self {
         Ended {
             transaction: 0,
@@ -135,7 +135,7 @@ impl Cell {
         Cell { latency: empty_histogram(), work_done: 0.0, in_flight: InFlight::default(), occupied: 0, in_system: 0 }
     }
 
-    /// Takes in what another cell has.
+    /// Adds the figures of another cell.
     pub(super) fn merge(&mut self, other: &Cell) {
         self.latency.add(&other.latency).expect("all histograms have the same bounds");
         self.work_done += other.work_done;
@@ -145,12 +145,12 @@ impl Cell {
     }
 }
 
-/// What one client, or after merging one workload, has noted down.
+/// The record of one client or, after merging, of one workload.
 #[derive(Debug, Clone)]
 pub(super) struct Recorder {
     /// By transaction and priority; made when first needed, because a cell may take hundreds of kilobytes.
     pub cells: BTreeMap<(usize, Priority), Cell>,
-    /// The window's seconds: what needs no histogram is noted down here only, and totals are sums.
+    /// The window's seconds: figures without a histogram are recorded only here, and totals are sums.
     pub seconds: Seconds,
     /// Time inside the window that requests which were never begun spent in the system.
     pub unserved_in_system: Nanos,
@@ -158,19 +158,19 @@ pub(super) struct Recorder {
     pub ended_total: Nanos,
     /// Requests that were meant to begin inside. A count.
     pub offered: u64,
-    /// Requests that were meant to begin before the window's end and could not, for no client was free. A count.
+    /// Requests that should have begun before the window's end and could not, because no client was free. A count.
     pub backlog: u64,
     /// Requests in the system at the window's ends that were never begun.
     pub unserved: InFlight,
-    /// Whether every session could tell the lock waits of every request that ended inside.
+    /// Whether every session reported the lock waits of every request that ended inside.
     pub knows_lock_wait: bool,
     /// The same of waits for devices.
     pub knows_io_wait: bool,
     /// Lock requests that had to wait, of the requests that ended inside. A count.
     pub lock_waits: u64,
-    /// What requests that ended inside met at locks, by priority.
+    /// Lock waits and rollbacks of the requests that ended inside, by priority.
     pub locks: BTreeMap<Priority, LockRecorder>,
-    /// Whether every session could tell each lock wait of every request that ended inside.
+    /// Whether every session reported each lock wait of every request that ended inside.
     pub knows_each_lock_wait: bool,
     /// Time that requests which ended inside spent on round trips.
     pub round_trip: Duration,
@@ -179,7 +179,7 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    /// Nothing noted down yet.
+    /// An empty record.
     pub(super) fn new() -> Self {
         Recorder {
             cells: BTreeMap::new(),
@@ -210,12 +210,12 @@ impl Recorder {
         self.cells.values().map(|cell| cell.occupied).sum()
     }
 
-    /// Where requests of that kind are noted down.
+    /// The record of requests of that kind.
     pub(super) fn cell(&self, transaction: usize, priority: Priority) -> Option<&Cell> {
         self.cells.get(&(transaction, priority))
     }
 
-    /// Attempts that came to nothing.
+    /// Attempts that failed or were rolled back.
     pub(super) fn aborted(&self) -> AbortCounts {
         self.seconds.total().aborted
     }
@@ -225,17 +225,17 @@ impl Recorder {
         Duration::from_nanos(self.seconds.total().latency_total)
     }
 
-    /// Lock waits of the requests that ended inside; `None` if a session could not tell.
+    /// Lock waits of the requests that ended inside; `None` if a session did not report them.
     pub(super) fn lock_wait(&self) -> Option<Duration> {
         self.knows_lock_wait.then(|| Duration::from_nanos(self.seconds.total().lock_wait))
     }
 
-    /// Waits for devices of the requests that ended inside; `None` if a session could not tell.
+    /// Waits for devices of the requests that ended inside; `None` if a session did not report them.
     pub(super) fn io_wait(&self) -> Option<Duration> {
         self.knows_io_wait.then(|| Duration::from_nanos(self.seconds.total().io_wait))
     }
 
-    /// What the requests of such priorities met at locks; `None` if a session could not tell.
+    /// Lock waits and rollbacks of requests of these priorities; `None` if a session did not report them.
     pub(super) fn locks(&self, is_wanted: impl Fn(Priority) -> bool) -> Option<LockRecorder> {
         let mut sum = LockRecorder::new();
         let wanted = self.locks.iter().filter(|(priority, _)| is_wanted(**priority));
@@ -275,15 +275,15 @@ impl Recorder {
         }
     }
 
-    /// Notes down a request that was meant to begin, and that nobody has begun.
+    /// Records a request that should have begun, and that no client began.
     pub(super) fn note_unserved(&mut self, intended: Nanos, window: &Bounds) {
         let in_flight = self.note_arrival(intended, Nanos::MAX, Nanos::MAX, window);
         self.unserved.add(in_flight);
         self.unserved_in_system += window.overlap(intended, Nanos::MAX);
     }
 
-    /// Notes down that a request was in the system from `intended` to `end`, and that a client had it from `ready` on; tells at
-    /// which ends of the window it was.
+    /// Records that a request was in the system from `intended` to `end`, and at a client from `ready` on; returns the
+    /// ends of the window at which it was in the system.
     fn note_arrival(&mut self, intended: Nanos, ready: Nanos, end: Nanos, window: &Bounds) -> InFlight {
         self.offered += u64::from(window.contains(intended));
         self.backlog += u64::from(intended < window.end && ready >= window.end);
@@ -291,7 +291,7 @@ impl Recorder {
         InFlight { begin: is_there(window.begin), end: is_there(window.end) }
     }
 
-    /// Notes down what concerns requests that ended inside the window, given up or not.
+    /// Records the figures of requests that ended inside the window, given up or not.
     fn note_counted(&mut self, request: &Ended<'_>, window: &Bounds) {
         self.ended_total += request.end - request.intended;
         let second = self.seconds.at(request.end, window);
@@ -327,7 +327,7 @@ impl Recorder {
         }
     }
 
-    /// Takes in what another recorder of the same workload has.
+    /// Adds the record of another recorder of the same workload.
     pub(super) fn merge(&mut self, other: &Recorder) {
         for (key, cell) in &other.cells {
             self.cells.entry(*key).or_insert_with(Cell::new).merge(cell);
@@ -350,7 +350,7 @@ impl Recorder {
     }
 }
 
-/// What a session has waited for between two looks at its usage.
+/// The waits of a session between two readings of its usage.
 pub(super) fn waited(before: &SessionUsage, after: &SessionUsage) -> SessionUsage {
     let since = |of: fn(&SessionUsage) -> Option<Duration>| {
         of(before).zip(of(after)).map(|(before, after)| after.saturating_sub(before))
@@ -384,7 +384,7 @@ mod tests {
         }
     }
 
-    /// Notes one request and looks at: completed, work done, occupied, lock waits.
+    /// Records one request and checks the figures: completed, work done, occupied, lock waits.
     fn check(intended: Nanos, end: Nanos, expect: (u64, f64, Nanos, u64)) {
         let mut recorder = Recorder::new();
         recorder.note(&request(intended, end), &WINDOW);

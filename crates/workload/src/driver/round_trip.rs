@@ -1,4 +1,4 @@
-//! A session whose client is an application: between two statements of a transaction lies a round trip.
+//! A session whose client is an application: a round trip lies between two statements of a transaction.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use super::{ClientOptions, Delay};
 use crate::database::{DatabaseError, LockWait, QueryAnswer, QueryPlan, Session, SessionUsage};
 use crate::statement::{Rows, Statement, Value};
 
-/// Sleeps after each statement that succeeds, so that what the transaction has locked by then stays locked as long as with a
-/// client on the other side of a network, which has to get the answer and say what comes next.
+/// Sleeps after each successful statement, so that the locks of a transaction are held as long as with a client across
+/// a network, which receives the answer before it sends the next statement.
 ///
-/// There is no round trip before the first statement, when nothing is locked yet, and none after the commit, when nothing
-/// is locked any more. Nor is there one after an error: what is rolled back is run again at once (MW 2.7).
+/// There is no round trip before the first statement, when no locks are held yet, and none after the commit, when none
+/// are held any more. Nor is there one after an error: a transaction that was rolled back runs again at once (MW 2.7).
 ///
-/// What counts as the round trip is the sleep as it was measured, a late wake-up included. None of it is the database's
-/// doing: an application does not read its answers sooner, either, when it gets no core.
+/// The round trip's recorded length is that of the sleep, including a late wake-up. None of it is due to the database:
+/// without a free core, an application does not read its answers sooner, either.
 pub(super) struct RoundTrips<'a, C> {
     session: Box<dyn Session>,
     length: Delay,
@@ -28,7 +28,7 @@ pub(super) struct RoundTrips<'a, C> {
     clock: &'a C,
     signals: &'a Signals,
     slept: Nanos,
-    /// Whether a transaction is open: a statement that is one of its own leaves no locks behind.
+    /// Whether a transaction is open: a statement outside of one leaves no locks behind.
     is_open: bool,
 }
 

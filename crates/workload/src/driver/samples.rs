@@ -1,4 +1,4 @@
-//! What a workload did in each second of the window.
+//! The work of a workload in each second of the window.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use super::recorder::Bounds;
 
 pub(super) const SECOND: Nanos = 1_000_000_000;
 
-/// One second of the window; the last one of a window is as long as is left.
+/// One second of the window; the last one may be shorter.
 ///
-/// Counted as the whole window is: requests by their end, work done by the time it was done in. Sums over all samples
+/// Counted like the whole window: requests by their end, work by the time in which it was done. Sums over all samples
 /// are the window's totals.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample {
     /// When it begins, seconds after the window's opening.
     pub at_s: f64,
-    /// How long it is, seconds: 1 for all but perhaps the last.
+    /// Its length, seconds: 1 for all but perhaps the last.
     pub seconds: f64,
     /// Requests that ended in it, those that rolled themselves back as prescribed included.
     pub completed: u64,
@@ -28,16 +28,17 @@ pub struct Sample {
     pub latency_mean_us: Option<f64>,
     /// Largest latency of the completed requests, microseconds, exact; `None` if none completed.
     pub latency_max_us: Option<f64>,
-    /// Attempts that came to nothing, of requests that ended in it.
+    /// Attempts that failed or were rolled back, of requests that ended in it.
     pub aborted: AbortCounts,
-    /// Seconds spent waiting for locks by requests that ended in it, wherever they waited; `None` where the target
-    /// cannot tell.
+    /// Seconds spent waiting for locks by requests that ended in it, even if they waited in other seconds; `None` if
+    /// the target does not report it.
     pub lock_wait_s: Option<f64>,
 }
 
-/// What a client, or a whole workload, noted down of one second.
+/// The record of a client, or of a whole workload, for one second.
 ///
-/// A client writes here at each request, so no two share a cache line, nor a pair of lines that is fetched at once.
+/// A client writes here at each request, so no two clients share a cache line, nor a pair of lines that is fetched at
+/// once.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(align(128))]
 pub(super) struct Second {
@@ -49,16 +50,16 @@ pub(super) struct Second {
     pub latency_total: Nanos,
     /// The largest of them.
     pub latency_max: Nanos,
-    /// Lock waits of requests that ended in it, as far as sessions could tell.
+    /// Lock waits of requests that ended in it, as far as sessions report them.
     pub lock_wait: Nanos,
     /// The same of waits for devices.
     pub io_wait: Nanos,
-    /// Attempts that came to nothing.
+    /// Attempts that failed or were rolled back.
     pub aborted: AbortCounts,
 }
 
 impl Second {
-    /// Takes in what another recorder has of this second, or what the same has of another second.
+    /// Adds another recorder's figures of this second, or the same recorder's figures of another second.
     fn add(&mut self, other: &Second) {
         self.completed += other.completed;
         self.work_done += other.work_done;
@@ -70,7 +71,7 @@ impl Second {
     }
 }
 
-/// The seconds of a window, from its opening, as far as anything has been noted down.
+/// The seconds of a window, from its opening to the last one with a record.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seconds(Vec<Second>);
 
@@ -85,7 +86,7 @@ impl Seconds {
     #[inline]
     pub(super) fn credit(&mut self, work: f64, from: Nanos, to: Nanos, window: &Bounds) {
         let first = (from - window.begin) / SECOND;
-        // What ends as a second begins was done in the one before.
+        // Work that ends as a second begins belongs to the second before.
         let last = (to - window.begin).saturating_sub(1) / SECOND;
         if first >= last {
             self.number(first as usize).work_done += work;
@@ -113,13 +114,13 @@ impl Seconds {
         &mut self.0[index]
     }
 
-    /// Once a second and client, where anything happens at all; seldom does it allocate.
+    /// Runs once per second and client at most, and rarely allocates.
     #[cold]
     fn extend_to(&mut self, index: usize) {
         self.0.resize(index + 1, Second::default());
     }
 
-    /// Takes in what another recorder of the same window has.
+    /// Adds the figures of another recorder of the same window.
     pub(super) fn merge(&mut self, other: &Seconds) {
         if other.0.len() > self.0.len() {
             self.0.resize(other.0.len(), Second::default());
@@ -134,7 +135,7 @@ impl Seconds {
         total
     }
 
-    /// The samples of a window that was so long: one for every second that it has, whether anything happened or not.
+    /// The samples of a window of this length: one for every second, even if it has no record.
     pub(super) fn samples(&self, window: Duration, is_analytical: bool, knows_lock_wait: bool) -> Vec<Sample> {
         let count = window.as_nanos().div_ceil(u128::from(SECOND)) as usize;
         let sample = |number: usize| {

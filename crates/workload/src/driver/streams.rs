@@ -1,9 +1,9 @@
-//! The random numbers of one client: separate streams, so that drawing from one leaves the others as they were.
+//! The random numbers of one client: separate streams, so that drawing from one does not change the others.
 
 use rand::SeedableRng;
 use rand_pcg::Pcg32;
 
-/// What a stream is for.
+/// The purpose of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Think times.
@@ -29,13 +29,13 @@ pub(super) fn stream(seed: u64, workload: &str, client: usize, purpose: Purpose)
         Purpose::RoundTrip => b"round_trip",
     };
     hash.write(purpose);
-    // Last, for it is the only part without a fixed length or a fixed set of values.
+    // Last, because it is the only part without a fixed length or a fixed set of values.
     hash.write(workload.as_bytes());
     Pcg32::seed_from_u64(hash.0)
 }
 
-/// The seed of what the clients of a workload request. Two workloads that run one benchmark have different ones: with equal
-/// requests at equal times they would meet at the same rows far more often than chance has it.
+/// The seed of what the clients of a workload request. Two workloads that run one benchmark have different seeds: with
+/// equal requests at equal times they would access the same rows far more often than by chance.
 pub(super) fn seed_of_requests(seed: u64, workload: &str) -> u64 {
     let mut hash = Fnv1a::default();
     hash.write(&seed.to_le_bytes());

@@ -22,7 +22,7 @@ use crate::benchmark::Benchmark;
 
 const MS: Nanos = 1_000_000;
 
-/// A clock that stands still unless somebody works or sleeps.
+/// A clock that moves only when a client works or sleeps.
 #[derive(Debug, Clone, Default)]
 struct JumpingClock(Arc<AtomicU64>);
 
@@ -42,7 +42,7 @@ impl Clock for JumpingClock {
     }
 }
 
-/// One client, alone, in time that jumps: attempt number n takes `service(n)` and comes to `act(n)`.
+/// One client, alone, in simulated time: attempt number n takes `service(n)` and ends as `act(n)` says.
 fn simulate(
     options: &ClientOptions,
     window: Bounds,
@@ -52,7 +52,7 @@ fn simulate(
     simulate_and_count(options, window, service, act).0
 }
 
-/// As [`simulate`], and how many requests the client said that it has completed, within the window or not.
+/// As [`simulate`], with the number of requests that the client reported as completed, within the window or not.
 fn simulate_and_count(
     options: &ClientOptions,
     window: Bounds,
@@ -137,8 +137,8 @@ fn a_request_is_tried_again_up_to_the_bound_and_then_given_up() {
 #[test]
 fn what_preemptions_cost_is_known_by_attempt() {
     let window = Bounds { begin: 0, end: 20 * MS };
-    // Attempts last 1, 2, 3, 4, 5 ms. The first is a deadlock's victim, the next two are preempted, the fourth gets through,
-    // and so does the fifth at once.
+    // Attempts last 1, 2, 3, 4, 5 ms. The first is a deadlock's victim, the next two are preempted, the fourth
+    // succeeds, and so does the fifth at its first attempt.
     let act = |number| match number {
         0 => Err(DatabaseError::Deadlock),
         1 | 2 => Err(DatabaseError::Preempted),
@@ -149,7 +149,7 @@ fn what_preemptions_cost_is_known_by_attempt() {
     let locks = recorder.locks(|priority| priority == Priority::LOW).expect("the fake tells each wait");
     assert_eq!((locks.requests_by_preemptions.as_slice(), locks.rollbacks), ([1, 0, 1].as_slice(), 3));
     assert_eq!(locks.rollback_time, Some(3 * ROLLBACK));
-    // The taking back is no work lost.
+    // Rollback time is not lost work.
     let lost = Duration::from_millis(2 + 3) - 2 * ROLLBACK;
     assert_eq!(locks.work_lost, super::lock_recorder::Total { count: 2, total: lost });
     assert_eq!(
@@ -191,7 +191,7 @@ fn a_client_whose_requests_all_fail_ends_the_run_with_the_database_s_words() {
     assert_eq!(recorder.aborted().error, 989);
 }
 
-/// What an observer was told, in order.
+/// The calls that an observer received, in order.
 #[derive(Default)]
 struct Log {
     told: Vec<String>,
@@ -299,7 +299,7 @@ fn two_workloads_run_at_once_and_their_parts_add_up() {
             [Priority::HIGH, Priority::LOW]
         );
     }
-    // A session is told its priority when it changes, and starts with being told.
+    // A session gets its priority when it changes, and first of all.
     assert!(!database.priorities().is_empty());
 }
 

@@ -27,7 +27,7 @@ pub struct TimeShare {
 }
 
 impl TimeShare {
-    /// What each part is called, in the order of [`parts`](TimeShare::parts).
+    /// The names of the parts, in the order of [`parts`](TimeShare::parts).
     pub const NAMES: [&'static str; 7] = ["cpu_run", "cpu_wait", "io", "io_latch", "lock", "client", "other"];
 
     /// Every part, `other` last.
@@ -36,21 +36,21 @@ impl TimeShare {
         [cpu_run, cpu_wait, io, io_latch, lock, client, Some(other)]
     }
 
-    /// Shares of which all but `other` are given, in the order of [`parts`](TimeShare::parts); `other` is the rest of 1.
+    /// All shares but `other`, in the order of [`parts`](TimeShare::parts); `other` is the rest of 1.
     pub fn with_rest(parts: [Option<f64>; 6]) -> Self {
         let [cpu_run, cpu_wait, io, io_latch, lock, client] = parts;
         let other = (1.0 - parts.iter().flatten().sum::<f64>()).max(0.0);
         TimeShare { cpu_run, cpu_wait, io, io_latch, lock, client, other }
     }
 
-    /// The same parts of a whole of which they were only this share: what is left is within `other`.
+    /// The same parts as shares of a larger whole, of which they made up `share`: the rest is within `other`.
     pub fn within(self, share: f64) -> Self {
         let [cpu_run, cpu_wait, io, io_latch, lock, client, _] = self.parts().map(|part| part.map(|part| part * share));
         TimeShare::with_rest([cpu_run, cpu_wait, io, io_latch, lock, client])
     }
 
-    /// The mean of each part, each share weighing as much as is given with it. A part that one of them lacks is within
-    /// `other`, so that the parts still add up to 1. `None` if there are none, or nothing has any weight.
+    /// The mean of each part, weighted by the number beside each share. A part that one of them lacks is within
+    /// `other`, so that the parts still add up to 1. `None` if there are no shares, or all weights are 0.
     pub fn mean(shares: &[(TimeShare, f64)]) -> Option<Self> {
         let whole: f64 = shares.iter().map(|(_, weight)| weight).sum();
         let mean = |part: usize| {

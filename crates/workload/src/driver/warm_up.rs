@@ -1,5 +1,5 @@
-//! How long clients run before the window opens: so long, or until their throughput is steady. That is judged of both, of a
-//! fixed length when it ends.
+//! How long clients run before the window opens: for a given time, or until their throughput is steady. Steadiness is
+//! judged in both cases, after a given time when it ends.
 //!
 //! # When throughput is steady
 //!
@@ -23,8 +23,8 @@
 //!
 //! Judging the last half, not the last seconds, makes the rule independent of how slow the approach is: over a fixed
 //! span a cache that fills for minutes looks as steady as one that is full. A throughput that approaches its end value
-//! exponentially is let through within 3 % of that value, if it is 1000 a second or more. The rule cannot know what
-//! has not begun yet: a throughput that is even for some seconds and changes later is let through before.
+//! exponentially passes within 3 % of that value, if it is at least 1000 per second. The rule cannot foresee changes: a
+//! throughput that is even for some seconds and changes later passes too early.
 
 use std::fmt;
 use std::time::Duration;
@@ -49,13 +49,13 @@ const SPREAD: f64 = 0.15;
 /// How long clients run before the window opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WarmUp {
-    /// So long. Opening the observer's sensors comes on top.
+    /// This time. Opening the observer's sensors takes additional time.
     For(Duration),
-    /// Until the throughput of every workload is steady, but not longer than `at_most`; then the window opens all the
-    /// same, and [`DriveMeasurement::warnings`](super::DriveMeasurement::warnings) says which workload was not steady.
+    /// Until the throughput of every workload is steady, but not longer than `at_most`; the window then opens anyway,
+    /// and [`DriveMeasurement::warnings`](super::DriveMeasurement::warnings) names the workload that was not steady.
     ///
     /// Throughput is steady if, over the last half of the warm-up, at least two seconds and at least 400 completed
-    /// requests, it neither rises nor falls by more than 5 % nor scatters by more than 15 %, noise of counting apart.
+    /// requests, it neither rises nor falls by more than 5 % nor scatters by more than 15 %, apart from counting noise.
     UntilSteady {
         /// The bound. Below two seconds nothing can be judged.
         at_most: Duration,
@@ -71,13 +71,13 @@ impl WarmUp {
     }
 }
 
-/// What became of the warm-up.
+/// The result of the warm-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WarmUpMeasurement {
     /// For how long clients had worked when the window opened.
     pub lasted: Duration,
-    /// Whether the throughput of every workload had become steady; `None` if it was too short, or too little had happened in
-    /// it, to tell.
+    /// Whether the throughput of every workload had become steady; `None` if the warm-up was too short, or too few
+    /// requests completed, to judge.
     pub is_steady: Option<bool>,
 }
 
@@ -90,7 +90,8 @@ pub(super) struct Reading {
     pub completed: Vec<u64>,
 }
 
-/// Whether every workload is steady; `None` where that cannot be told of one, and none is known not to be.
+/// Whether every workload is steady; `None` if that cannot be judged for some workload, and no other is known to be
+/// unsteady.
 pub(super) fn are_steady(verdicts: &[Verdict]) -> Option<bool> {
     let is_steady = |verdict: &Verdict| match verdict {
         Verdict::Steady => Some(true),
@@ -101,10 +102,10 @@ pub(super) fn are_steady(verdicts: &[Verdict]) -> Option<bool> {
     if all.contains(&Some(false)) { Some(false) } else { all.into_iter().all(|one| one == Some(true)).then_some(true) }
 }
 
-/// Warms up from `begin`, where that is asked for until every workload is steady; returns one verdict for each workload,
-/// those of the last look.
+/// Warms up from `begin`, until every workload is steady if `warm_up` asks for that. Returns one verdict for each
+/// workload, from the last reading.
 ///
-/// `look` waits until a moment and returns what it then reads, or `None` if the run is over.
+/// `look` waits until a moment and returns a reading, or `None` if the run is over.
 pub(super) fn watch_warm_up(
     begin: Nanos,
     warm_up: WarmUp,
@@ -115,12 +116,12 @@ pub(super) fn watch_warm_up(
     let ends_early = matches!(warm_up, WarmUp::UntilSteady { .. });
     let mut steps = vec![Vec::new(); workloads];
     let mut before = Reading { at: begin, completed: vec![0; workloads] };
-    // Evenly divided, so that the last step ends with the warm-up and none is shorter than it should be.
+    // Equal lengths, so that the last step ends with the warm-up and none is too short.
     let count = (at_most.as_nanos() / STEP.as_nanos()).max(1) as Nanos;
     let length = (at_most.as_nanos() as Nanos / count).max(1);
     let end = begin + at_most.as_nanos() as Nanos;
     loop {
-        // A look that came late may have passed the ends of several steps: these are one.
+        // A late reading may have passed the ends of several steps, which then count as one.
         let number = (before.at - begin) / length + 1;
         let reading = look(if number < count { begin + number * length } else { end })?;
         for (workload, steps) in steps.iter_mut().enumerate() {
@@ -136,7 +137,7 @@ pub(super) fn watch_warm_up(
     }
 }
 
-/// What one workload did in one step of the warm-up.
+/// The work of one workload in one step of the warm-up.
 #[derive(Debug, Clone, Copy)]
 struct WarmUpStep {
     /// Requests completed. A count.
@@ -152,9 +153,9 @@ pub(super) enum Verdict {
     Steady,
     /// The warm-up has had fewer steps than there are intervals.
     TooShort,
-    /// So few requests have completed that nothing can be said.
+    /// Too few requests have completed to judge.
     TooFew(f64),
-    /// By how much it is higher in the last two intervals than in the first two, relative to the mean.
+    /// The increase from the first two intervals to the last two, relative to the mean.
     Trend(f64),
     /// Difference between the highest and the lowest of an interval, relative to the mean.
     Spread(f64),
@@ -204,8 +205,7 @@ fn judge(steps: &[WarmUpStep]) -> Verdict {
     Verdict::Steady
 }
 
-/// Completed requests in each interval of so many steps; where the lengths of intervals differ, as many as there would
-/// be in one of mean length.
+/// Completed requests in each interval of `length` steps, scaled to the mean length of the intervals.
 fn intervals(steps: &[WarmUpStep], length: usize) -> [f64; INTERVALS] {
     let mean_length = steps.iter().map(|step| step.length).sum::<f64>() / INTERVALS as f64;
     std::array::from_fn(|number| {

@@ -23,21 +23,21 @@ pub(super) struct FileBenchmark {
     pub(super) seed: u64,
     /// Which data it loads.
     data: String,
-    /// What parameters are drawn from, as it was when the clients of a run began.
+    /// The values that parameters are drawn from, as read when the clients of a run began.
     values: RwLock<Arc<Values>>,
     /// Its tables as they are declared on targets that run row operations, or why they cannot be.
     native: OnceLock<Result<Native, String>>,
-    /// What the transactions run on the target that was prepared for last; `None` if that is SQL.
+    /// The native form of the transactions on the target that was prepared for last; `None` if they run as SQL.
     compiled: RwLock<Option<Arc<Vec<NativeProgram>>>>,
 }
 
 /// The largest scale; more rows than this makes are not loaded by SQL in a lifetime.
 const SCALE_MAX: f64 = 1e6;
 
-/// What begins the trial of a statement.
+/// The prefix with which a statement is tried.
 const PREPARE: &str = "PREPARE plimsoll_check AS ";
 
-/// What ends the trial of a statement.
+/// The suffix with which a statement is tried.
 const FORGET: &str = "; DEALLOCATE plimsoll_check";
 
 impl FileBenchmark {
@@ -66,7 +66,7 @@ impl FileBenchmark {
         native.as_ref().map_err(|why| DatabaseError::Unsupported(why.clone()))
     }
 
-    /// Makes a target that runs row operations know the tables, and brings what transactions have done to what queries read.
+    /// Declares the tables to a target that runs row operations, and makes all changes visible to queries.
     fn look_at_rows(&self, database: &dyn Database) -> Result<(), DatabaseError> {
         self.native()?.declare(self, database)?;
         database.refresh(self.schema())
@@ -92,8 +92,8 @@ impl FileBenchmark {
         self.definition.queries.iter().map(read).collect()
     }
 
-    /// Asks the server to prepare every statement once, so that a mistake in any of them is told with its place before
-    /// anything is measured. Not where the workload makes tables of its own as it goes.
+    /// Asks the server to prepare every statement once, so that a mistake in any of them is reported with its place
+    /// before the measurement. Not done if the workload creates tables as it runs.
     fn check_statements(&self, database: &dyn Database) -> Result<(), DatabaseError> {
         let steps = || self.definition.programs.iter().flat_map(|program| &program.steps);
         let executes = || {
@@ -121,7 +121,7 @@ impl FileBenchmark {
     }
 }
 
-/// The data: of the files what they say, and the seed where the setup looks at it.
+/// Identifies the data: by the files' contents, and by the seed if the setup uses it.
 fn data(definition: &Definition, scale: f64, seed: u64) -> String {
     let hash = hash(definition.files.iter().map(|file| file.text.as_str()));
     let uses_seed = match &definition.tables {

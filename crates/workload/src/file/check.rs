@@ -1,4 +1,4 @@
-//! What a file says must hold of the data, and how answers are read.
+//! The checks that a file declares, and how answers are read.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::benchmark::CheckLine;
 use crate::database::Session;
 use crate::inquiry::line;
 
-/// Rows of an answer that are shown where they are not what they must be.
+/// How many rows of an unexpected answer are shown.
 const SHOWN_MAX: usize = 3;
 
 /// Judges every check of the file; for pgbench scripts, how many rows the tables have.
@@ -68,14 +68,14 @@ fn shown(rows: &[Vec<Datum>]) -> String {
     rows.iter().take(SHOWN_MAX).map(row).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether two values are equal as SQL has it: numbers by their value, whichever type they came as.
+/// Whether two values are equal by SQL's rules: numbers by their value, independently of their type.
 fn are_equal(a: &Datum, b: &Datum) -> bool {
     let (a, b) = (a.text(), b.text());
     let number = |text: &str| decimal(text);
     a == b || number(&a).is_some_and(|a| Some(a) == number(&b))
 }
 
-/// A decimal number without zeros that do not count; `None` if it is none.
+/// A decimal number without insignificant zeros; `None` for any other text.
 fn decimal(text: &str) -> Option<String> {
     let (sign, magnitude) = text.strip_prefix('-').map_or(("", text), |rest| ("-", rest));
     let (whole, fraction) = magnitude.split_once('.').unwrap_or((magnitude, ""));

@@ -23,30 +23,30 @@ const PARAMETERS_ON_STACK: usize = 32;
 
 pub(super) struct FileClient {
     definition: Arc<Definition>,
-    /// What the transactions run where that is not SQL.
+    /// The native form of the transactions, on a target that does not run SQL.
     native: Option<Arc<Vec<NativeProgram>>>,
     state: State,
 }
 
-/// What changes as a client goes on, apart from what it does.
+/// The state that changes from request to request, apart from the transactions themselves.
 struct State {
     /// Sums of weights, so that a number below the last one is a transaction.
     weights: Vec<f64>,
     generators: Vec<Generator>,
     /// Draws transactions and their parameters.
     random: Pcg64,
-    /// The generator of the request at hand, from which each attempt draws the same.
+    /// The generator of the current request, from which each attempt draws the same.
     request: Pcg64,
     /// The variables, by slot. They outlast a transaction, as those of a pgbench client do.
     slots: Vec<Datum>,
-    /// The variables as the request at hand began.
+    /// The variables at the beginning of the current request.
     before: Vec<Datum>,
     current: usize,
     is_tried: bool,
-    /// Why the parameters of the request at hand could not be drawn.
+    /// Why the parameters of the current request could not be drawn.
     fault: Option<String>,
     rows: Rows,
-    /// What goes to the server as text and is none, by position; kept for its memory.
+    /// Values other than text that go to the server as text, by position; kept to reuse their memory.
     noted: Vec<String>,
     default_seed: i64,
 }
@@ -97,7 +97,7 @@ impl FileClient {
 }
 
 impl State {
-    /// Does the steps; says whether a transaction is left open where one of them fails by itself.
+    /// Runs the steps; after an error of our own, `Stop` records whether a transaction is left open.
     fn steps(
         &mut self,
         definition: &Definition,
@@ -178,7 +178,7 @@ impl State {
         }
     }
 
-    /// Runs a statement with its parameters: its text, or what it is on this target at that time.
+    /// Runs a statement with its parameters: as text, or in its native form on this target at time `now_us`.
     fn execute(
         &mut self,
         execute: &Execute,
@@ -208,14 +208,14 @@ impl State {
         }
     }
 
-    /// An error that another attempt does not mend, with the statement, its parameters by the names of their slots, and its place.
+    /// Adds to an error that no retry mends the statement, its parameters by the names of their slots, and its place.
     fn told(&self, execute: &Execute, names: &[String], error: DatabaseError) -> DatabaseError {
         if error.is_retryable() || error.is_server_lost() {
             return error;
         }
         let shown = |slot: &usize| format!(":{} = {}", names[*slot], self.slots[*slot].shown());
         let mut parameters: Vec<String> = execute.parameters.iter().map(shown).collect();
-        // A script's variable is a parameter anew wherever it is used.
+        // A script's variable becomes a new parameter wherever it is used.
         let mut seen = std::collections::BTreeSet::new();
         parameters.retain(|parameter| seen.insert(parameter.clone()));
         let with = if parameters.is_empty() { String::new() } else { format!(" with {}", parameters.join(", ")) };
@@ -227,7 +227,7 @@ impl State {
         DatabaseError::Failed(format!("{place}: statement `{name}` failed: {why}; it was `{line}`{with}"))
     }
 
-    /// Keeps what later steps use of a result, in slots that have these names.
+    /// Keeps the columns of a result that later steps use, in the slots with these names.
     fn keep(&mut self, execute: &Execute, names: &[String]) -> Result<(), String> {
         let State { slots, rows, .. } = self;
         let place = &execute.place;

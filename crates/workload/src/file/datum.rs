@@ -7,7 +7,7 @@ use crate::statement::Value;
 /// A value, of the types that pgbench has, and text.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) enum Datum {
-    /// SQL null; also what a variable has before it is set.
+    /// SQL null; also the value of a variable before it is set.
     #[default]
     Null,
     /// True or false.
@@ -21,8 +21,8 @@ pub(super) enum Datum {
 }
 
 impl Datum {
-    /// Writes down what goes to a server as text though it is none: numbers with fractions and truth values, which a server
-    /// reads as the type that it wants.
+    /// Writes values other than text that go to a server as text: numbers with fractions and truth values, which the
+    /// server reads as the type that it needs.
     pub(super) fn note(&self, text: &mut String) {
         if let Datum::Bool(_) | Datum::Double(_) = self {
             text.clear();
@@ -30,7 +30,7 @@ impl Datum {
         }
     }
 
-    /// The parameter of a statement, given what was [noted](Datum::note) of it.
+    /// The parameter of a statement; `noted` is the text that [`note`](Datum::note) wrote.
     pub(super) fn value<'a>(&'a self, noted: &'a str) -> Value<'a> {
         match self {
             Datum::Null => Value::Null,
@@ -52,7 +52,7 @@ impl Datum {
         }
     }
 
-    /// As it stands in a message: text in quotes, and only the beginning of a long one.
+    /// The form for messages: text in quotes, and only the beginning of a long text.
     pub(super) fn shown(&self) -> String {
         const SHOWN_MAX: usize = 60;
         match self {
@@ -64,7 +64,7 @@ impl Datum {
         }
     }
 
-    /// Takes over what a statement returned.
+    /// Takes a value that a statement returned.
     pub(super) fn set(&mut self, value: Value<'_>) {
         match (value, &mut *self) {
             // Keeps the memory of the text before.
@@ -78,7 +78,8 @@ impl Datum {
         }
     }
 
-    /// As an operand of an expression: text that was read from a database is what it looks like, as pgbench has it.
+    /// The value as an operand of an expression: text from a database is read as the number or truth value that it
+    /// looks like, as in pgbench.
     pub(super) fn operand(&self) -> Result<Datum, String> {
         let Datum::Text(text) = self else { return Ok(self.clone()) };
         let trimmed = text.trim();
@@ -130,7 +131,7 @@ fn fifteen_digits(number: f64) -> String {
 mod tests {
     use super::*;
 
-    /// What C's `printf("%.15g")` prints.
+    /// The output of C's `printf("%.15g")`.
     #[test]
     fn numbers_are_written_as_pgbench_writes_them() {
         for (number, expect) in [

@@ -1,8 +1,8 @@
 //! The expressions of pgbench's `\set` and `\if`, which also give the bounds of generators: numbers, truth values, null,
 //! variables, operators and functions.
 //!
-//! [`parse`] makes a tree from the text, `evaluate` its value. Both follow pgbench's documentation; where that is silent,
-//! what PostgreSQL 15's pgbench computes, which the tests' expected values were taken from.
+//! [`parse`] makes a tree from the text, `evaluate` its value. Both follow pgbench's documentation or, where that is
+//! silent, the results of PostgreSQL 15's pgbench, from which the tests' expected values were taken.
 
 mod evaluate;
 mod functions;
@@ -33,7 +33,7 @@ pub(super) enum Expression {
     Is(Box<Expression>, Datum),
     /// `CASE WHEN … THEN … ELSE … END`.
     Case(Vec<(Expression, Expression)>, Box<Expression>),
-    /// A function of so many operands.
+    /// A function with its operands.
     Call(Function, Vec<Expression>),
 }
 
@@ -86,16 +86,16 @@ impl Expression {
     }
 }
 
-/// Text that is no expression.
+/// Text that is not an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ExpressionError {
     /// Where, in bytes of the text.
     pub(super) at: usize,
-    /// What is wrong.
+    /// The fault.
     pub(super) message: String,
 }
 
-/// Reads an expression. `slot` tells where a variable is kept, or why there is none of that name.
+/// Reads an expression. `slot` returns the slot of a variable, or why there is no variable of that name.
 pub(super) fn parse(
     text: &str,
     slot: &mut dyn FnMut(&str) -> Result<usize, String>,
@@ -133,7 +133,7 @@ const SUM: u8 = 7;
 const PRODUCT: u8 = 8;
 const SIGN: u8 = 9;
 
-/// The operator that a sign or word stands for, how tightly it binds, and whether its operands change places.
+/// The operator for a sign or word, how tightly it binds, and whether its operands change places.
 fn binary(lexeme: &Lexeme) -> Option<(Binary, u8, bool)> {
     let plain = |operator, strength| Some((operator, strength, false));
     match lexeme {

@@ -1,4 +1,4 @@
-//! Where the parameters of a transaction come from.
+//! The generators of a transaction's parameters.
 
 use std::sync::Arc;
 
@@ -9,18 +9,18 @@ use super::datum::Datum;
 use super::expression::{Expression, Variables, evaluate};
 use super::zipf::Zipf;
 
-/// A generator as it was declared: bounds may depend on the scale.
+/// A generator as declared: bounds may depend on the scale.
 #[derive(Debug)]
 pub(super) struct Declared {
     /// The slot that it fills.
     pub(super) slot: usize,
-    /// What it draws.
+    /// The values that it draws.
     pub(super) source: Source,
-    /// Where it stands in the file, in bytes.
+    /// Its place in the file, in bytes.
     pub(super) at: usize,
 }
 
-/// What a generator draws.
+/// The values that a generator draws.
 #[derive(Debug)]
 pub(super) enum Source {
     /// Always the same.
@@ -38,10 +38,10 @@ pub(super) enum Source {
     Text { low: Expression, high: Expression },
 }
 
-/// The longest text that is drawn: what a row can hold without being stored apart is a quarter of this.
+/// The longest text that is drawn. A quarter of this is the longest text that a row can hold without storing it apart.
 const TEXT_MAX: i64 = 10_000_000;
 
-/// What each query gave, in ascending order.
+/// The result of each query, in ascending order.
 pub(super) type Values = Vec<Arc<[Datum]>>;
 
 /// A generator at a scale, for one client.
@@ -70,12 +70,12 @@ pub(super) enum Generator {
         low: i64,
         high: i64,
     },
-    /// It cannot draw, for this reason.
+    /// It cannot draw; the text gives the reason.
     Nothing(String),
 }
 
 impl Declared {
-    /// What it draws at a scale: its bounds. The error says what is wrong with them.
+    /// The bounds of its values at a scale. The error describes the fault.
     pub(super) fn bounds(&self, scale: &Datum) -> Result<(i64, i64), String> {
         let number = |expression: &Expression| {
             let mut random = Pcg64::new(0, 0);
@@ -106,7 +106,7 @@ impl Declared {
         }
     }
 
-    /// The generator of a client, given its bounds and what queries gave.
+    /// The generator of a client, given its bounds and the results of queries.
     pub(super) fn generator(&self, (low, high): (i64, i64), values: &Values, client: i64) -> Generator {
         let zipf = |count: usize, exponent: &Option<f64>| exponent.map(|exponent| Zipf::new(count as u64, exponent));
         match &self.source {
@@ -170,7 +170,7 @@ impl Generator {
             Generator::Sequence { next, step, left, .. } => {
                 *into = Datum::Int(*next);
                 *left -= 1;
-                // All numbers of the block were checked when it was made; what comes behind its end is not drawn.
+                // All numbers of the block were checked when it was made; the number after its end is never drawn.
                 *next = next.wrapping_add(*step);
             }
             Generator::Text { low, high } => {

@@ -1,7 +1,8 @@
-//! SQL text cut into tokens, far enough to know what is text, what is comment and what is code.
+//! SQL text cut into tokens, as far as needed to tell strings, comments and code apart.
 //!
-//! It follows PostgreSQL's own lexical rules: strings with doubled quotes, `E'…'` with backslashes, dollar quotes, nested
-//! comments, identifiers in quotes. It never fails: what is left open at the end of the text is one token up to there.
+//! It follows PostgreSQL's own lexical rules: strings with doubled quotes, `E'…'` with backslashes, dollar quotes,
+//! nested comments, identifiers in quotes. It never fails: a string or comment that is not closed is one token up to
+//! the end of the text.
 
 use std::ops::Range;
 
@@ -27,16 +28,16 @@ pub(super) enum TokenKind {
     Sign,
 }
 
-/// A token and where it stands.
+/// A token and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token {
-    /// What it is.
+    /// Its kind.
     pub(super) kind: TokenKind,
     /// Where, in bytes.
     pub(super) span: Range<usize>,
 }
 
-/// Every token of a text, without gaps: put together they are the text.
+/// Every token of a text, without gaps: joined they are the text.
 pub(super) fn tokens(text: &str) -> Vec<Token> {
     Lexer::new(text).collect()
 }
@@ -45,10 +46,10 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
 pub(super) struct Lexer<'a> {
     text: &'a str,
     at: usize,
-    /// The brackets that are open, innermost last.
+    /// The open brackets, innermost last.
     brackets: Vec<u8>,
-    /// Whether the last token that is no space or comment could be the left side of an operator: a colon behind one, within
-    /// square brackets, is that of a slice.
+    /// Whether the last token other than spaces and comments could be the left side of an operator: within square
+    /// brackets, a colon after it is that of a slice.
     after_operand: bool,
 }
 
@@ -74,7 +75,7 @@ impl Iterator for Lexer<'_> {
         }
         let kind = self.scan();
         match kind {
-            // Words and signs have told already.
+            // Words and signs have set `after_operand` already.
             TokenKind::Space | TokenKind::Comment | TokenKind::Word | TokenKind::Sign => {}
             _ => self.after_operand = true,
         }
@@ -94,7 +95,7 @@ impl<'a> Lexer<'a> {
         self.brackets.clear();
     }
 
-    /// The byte so many after the present one; 0 at the end.
+    /// The byte `ahead` bytes after the current one; 0 at the end.
     fn peek(&self, ahead: usize) -> u8 {
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
@@ -108,7 +109,7 @@ impl<'a> Lexer<'a> {
         self.at += bytes.iter().position(|byte| !keep(*byte)).unwrap_or(bytes.len());
     }
 
-    /// Moves behind the next occurrence of an end mark, or to the end of the text.
+    /// Moves past the next occurrence of an end mark, or to the end of the text.
     fn skip_past(&mut self, end: &str) {
         self.at += self.rest().find(end).map_or(self.rest().len(), |at| at + end.len());
     }
@@ -158,8 +159,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A string from its quote on. A doubled quote is read as the end of one string and the beginning of the next, which
-    /// comes to the same.
+    /// A string from its quote on. A doubled quote is read as the end of one string and the beginning of the next, with
+    /// the same result.
     fn string(&mut self, has_escapes: bool) -> TokenKind {
         self.at += 1;
         while self.at < self.text.len() {
@@ -282,7 +283,7 @@ mod tests {
         check("straße :größe", &[(Word, "straße"), (Parameter, ":größe")]);
     }
 
-    /// A colon within square brackets is that of a slice where it stands behind something.
+    /// A colon within square brackets is that of a slice if it follows an operand.
     #[test]
     fn slices_are_no_parameters() {
         for (text, expect) in [

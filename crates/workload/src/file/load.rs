@@ -6,7 +6,7 @@ use super::program::{PlacedSql, Tables};
 use crate::benchmark::{LoadError, LoadProgress};
 use crate::database::{Database, DatabaseError};
 
-/// Loads what the file says.
+/// Loads the tables as the file declares.
 pub(super) fn load(
     benchmark: &FileBenchmark,
     database: &dyn Database,
@@ -18,7 +18,7 @@ pub(super) fn load(
     let schema = &benchmark.definition.schema;
     match &benchmark.definition.tables {
         Tables::Given => {
-            // Nothing is made. Whether the server answers at all is better told now than by each client.
+            // No tables are made. If the server does not answer, it is better reported now than by each client.
             database.run_script(schema, "SELECT 1")?;
             progress.step(0, 0, "the tables that are there")
         }
@@ -74,7 +74,7 @@ fn finish(benchmark: &FileBenchmark, database: &dyn Database) -> Result<(), Load
 
 /// Whether sessions find tables of pgbench, which then are the user's own.
 fn has_pgbench_tables(benchmark: &FileBenchmark, database: &dyn Database) -> Result<bool, DatabaseError> {
-    // Where the workload's own schema does not exist yet, and that cannot be opened, nothing can be found.
+    // If the workload's own schema does not exist yet and cannot be opened, there are no tables.
     let Ok(mut session) = database.session(&benchmark.definition.schema) else { return Ok(false) };
     let answer = session.query("SELECT count(*) FROM pg_class WHERE oid = to_regclass('pgbench_accounts')")?;
     let found = check::column(&answer.batches).map_err(DatabaseError::Failed)?;
@@ -88,10 +88,10 @@ const BRANCHES_AT_ONCE: u64 = 5;
 const ACCOUNTS: u64 = 100_000;
 const TELLERS: u64 = 10;
 
-/// From this scale on the numbers of accounts are no `integer` any more.
+/// From this scale on the numbers of accounts exceed `integer`.
 const SCALE_32_BIT: u64 = 20_000;
 
-/// What messages call the statements that make these tables.
+/// The name in messages of the statements that make these tables.
 pub(super) const PGBENCH_MARK: &str = "the tables of pgbench";
 
 pub(super) fn pgbench_account_type(scale: u64) -> &'static str {
@@ -110,7 +110,7 @@ pub(super) fn tellers_sql(scale: u64) -> String {
     )
 }
 
-/// The rows of the accounts of some branches, from the `first` to before the `last`, counted from 0.
+/// The rows of the accounts of branches `first` (included) to `last` (excluded), counted from 0.
 pub(super) fn accounts_sql(first: u64, last: u64) -> String {
     format!(
         "INSERT INTO pgbench_accounts(aid, bid, abalance, filler)

@@ -1,7 +1,7 @@
 //! A workload on a target that runs row operations: its tables are declared as its setup makes them, its statements compiled.
 //!
-//! A query that is no keyed statement, in a transaction of nothing but queries, is run over the copy of the data that queries
-//! read, as an analytical benchmark's are, and without a transaction.
+//! A query that is not a keyed statement, in a transaction of queries only, runs over the copy of the data that queries
+//! read, like an analytical benchmark's, and without a transaction.
 
 use std::ops::Range;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,34 +16,35 @@ use crate::database::{Database, DatabaseError, Refusal, Session};
 use crate::keyed::{Catalog, Filling, Program, SqlError};
 use crate::statement::{RowAccess, Rows, Statement, Value};
 
-/// The tables of a workload and what fills them.
+/// The tables of a workload and the statements that fill them.
 pub(super) struct Native {
     catalog: Catalog,
     fillings: Vec<(Filling, String)>,
 }
 
-/// A transaction's steps, each with what it runs.
+/// The steps of a transaction in native form.
 pub(super) struct NativeProgram {
     pub(super) steps: Vec<Option<NativeStep>>,
-    /// Whether its statements run without a transaction, because some read what only queries read.
+    /// Whether its statements run without a transaction, because some are queries over the copy.
     pub(super) is_queries: bool,
 }
 
-/// What a statement runs.
+/// The native form of a statement.
 #[derive(Debug)]
 pub(super) enum NativeStep {
     /// Row operations.
     Rows(Box<Program>),
     /// A query over the copy that queries read.
     Query,
-    /// It says something of its transaction that needs nothing to be done.
+    /// A statement about its transaction that requires no action.
     Nothing,
 }
 
 /// Rows that are made before they are loaded.
 const ROWS_AT_ONCE: u64 = 32 * 1024;
 
-/// Now, in microseconds since 1970. Servers stamp rows by a clock of their own; here the client is where statements run.
+/// The current time, in microseconds since 1970. Servers stamp rows by their own clock; here statements run in the
+/// client.
 pub(super) fn now_us() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
@@ -199,7 +200,7 @@ fn refused(execute: &Execute, error: &SqlError) -> DatabaseError {
     DatabaseError::Failed(format!("{place}: statement `{name}`, line {line}, column {column}: {why}; it is `{text}`"))
 }
 
-/// What runs are done at a time.
+/// The ranges of runs that are processed at once.
 fn portions(runs: u64) -> impl Iterator<Item = Range<u64>> {
     (0..runs.div_ceil(ROWS_AT_ONCE)).map(move |at| at * ROWS_AT_ONCE..((at + 1) * ROWS_AT_ONCE).min(runs))
 }
@@ -221,13 +222,14 @@ fn pgbench(scale: u64) -> Vec<PlacedSql> {
     statements.map(|sql| PlacedSql { sql, place: PGBENCH_MARK.to_owned() }).into()
 }
 
-/// Whether a statement may be run where only queries are: it reads, and locks nothing.
+/// Whether a statement may run as a query: it reads, and locks no rows.
 fn may_be_analytical(text: &str) -> bool {
     let locks = || sql::first_words(text, usize::MAX).iter().any(|word| word == "for");
     set_transaction(text).is_some() || (sql::is_query(text) && !locks())
 }
 
-/// Whether `SET TRANSACTION …` says that it only reads; `None` for another statement. Every isolation level is kept here: the strictest is.
+/// Whether `SET TRANSACTION …` makes it read-only; `None` for another statement. Every isolation level is fulfilled
+/// here, because the strictest applies.
 fn set_transaction(text: &str) -> Option<bool> {
     let words = sql::first_words(text, usize::MAX);
     let is_one =

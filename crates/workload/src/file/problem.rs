@@ -1,4 +1,4 @@
-//! What is wrong with a workload's file, and where.
+//! Faults in a workload's file, and their places.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub(super) use plimsoll_notation::{Problem, did_you_mean as suggestion, listed};
 use plimsoll_notation::{place, within};
 
-/// A workload's file that cannot be used. Several faults are told a line each.
+/// A workload's file that cannot be used. Each fault is reported on its own line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
 pub struct FileError(pub Vec<Fault>);
@@ -19,7 +19,7 @@ pub struct Fault {
     pub file: String,
     /// Line and column, from 1, columns in characters; `None` if the fault has no place in the file.
     pub place: Option<(usize, usize)>,
-    /// What is wrong and what to do.
+    /// The fault and the remedy.
     pub message: String,
 }
 
@@ -39,7 +39,7 @@ impl FileError {
     }
 }
 
-/// What the reader of TOML found; an unknown key with the nearest that there is.
+/// A fault that the TOML parser reported; an unknown key with the nearest known one.
 pub(super) fn of_toml(error: &toml::de::Error) -> Problem {
     let message = error.message();
     let message = match message.strip_prefix("unknown field ") {
@@ -85,8 +85,8 @@ impl Source {
         format!("{}:{}", self.path.display(), place(&self.text, byte).0)
     }
 
-    /// The place of a part of a text that stands in the file as a TOML string. Where the string is written with escapes, so
-    /// that its bytes are not those of the file, the beginning of the string.
+    /// The place of a part of a string in a TOML file. If the string is written with escapes, so that its bytes are not
+    /// those of the file, returns the beginning of the string.
     pub(super) fn within(&self, string: Range<usize>, text: &str, part: usize) -> usize {
         within(&self.text, string, text, &(part..part)).start
     }

@@ -1,4 +1,4 @@
-//! A workload's file as it was understood: what clients do step by step, whichever form the file has.
+//! A workload's file after parsing: the steps of clients, the same for every form of file.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::file::WorkloadFile;
 use crate::schema::Schema;
 use crate::statement::{Statement, sql_only};
 
-/// Everything that was read from one or several files. Benchmarks at each scale and their clients share it.
+/// The contents of one or several files. Benchmarks at each scale and their clients share it.
 #[derive(Debug)]
 pub(super) struct Definition {
     /// The workload's name.
@@ -22,61 +22,61 @@ pub(super) struct Definition {
     pub(super) files: Vec<WorkloadFile>,
     /// Its tables are made by its own SQL: only their place is declared.
     pub(super) schema: Schema,
-    /// Where its tables come from.
+    /// The source of its tables.
     pub(super) tables: Tables,
-    /// The scale that is meant where none is given.
+    /// The default scale.
     pub(super) scale: f64,
-    /// Mebibytes that one unit of scale takes on the server, as the file says; 0 if it does not.
+    /// Mebibytes that one unit of scale takes on the server, as the file states; 0 if it does not.
     pub(super) mib_per_scale: f64,
-    /// What a run does to the data.
+    /// The writes of a run.
     pub(super) writes: Writes,
     /// The names of variables and parameters. A slot is a position in this list; the first are [`BUILT_IN`].
     pub(super) slots: Vec<String>,
-    /// What draws parameters.
+    /// The generators of parameters.
     pub(super) generators: Vec<Declared>,
-    /// Queries whose values are drawn from, read before clients begin.
+    /// Queries whose results generators draw from, read before clients begin.
     pub(super) queries: Vec<PlacedSql>,
     /// The transactions.
     pub(super) programs: Vec<Program>,
     /// Their names.
     pub(super) names: Vec<String>,
-    /// What is checked.
+    /// The checks.
     pub(super) checks: Vec<Check>,
 }
 
 /// The slots that every workload has, in this order.
 pub(super) const BUILT_IN: [&str; 4] = ["scale", "client_id", "random_seed", "default_seed"];
 
-/// SQL and where it stands, as `file:line`.
+/// SQL and its place, as `file:line`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PlacedSql {
     pub(super) sql: String,
     pub(super) place: String,
 }
 
-/// Where a workload's tables come from.
+/// The source of a workload's tables.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Tables {
-    /// They are there: the user's own.
+    /// The user's own tables, which exist already.
     Given,
     /// These statements make and fill them, with `:scale` and `:seed`.
     Setup(Vec<PlacedSql>),
-    /// As `pgbench -i` would make them, unless they are there.
+    /// Created as `pgbench -i` does, unless they exist.
     Pgbench,
 }
 
-/// What must hold of the data.
+/// A condition on the data.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Check {
     /// In words.
     pub(super) what: String,
     /// The query, with `:scale` and `:seed`.
     pub(super) query: PlacedSql,
-    /// What it must answer.
+    /// The expected answer.
     pub(super) expected: Expected,
 }
 
-/// What a check's query must answer.
+/// The expected answer of a check's query.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Expected {
     /// No rows.
@@ -87,14 +87,14 @@ pub(super) enum Expected {
     SameAs(PlacedSql),
 }
 
-/// What a transaction of the workload does.
+/// The steps of a transaction of the workload.
 #[derive(Debug)]
 pub(super) struct Program {
     /// How often it is drawn, in relation to the others.
     pub(super) weight: f64,
     /// The generators that are drawn from before it begins.
     pub(super) draws: Vec<usize>,
-    /// What is done, in order.
+    /// The steps, in order.
     pub(super) steps: Vec<ProgramStep>,
     /// Whether it may be run again after a deadlock or a conflict.
     pub(super) is_retried: bool,
@@ -114,39 +114,39 @@ pub(super) enum ProgramStep {
     Execute(Execute),
     /// Gives a variable a value.
     Set { slot: usize, expression: Expression, place: String },
-    /// Goes on elsewhere unless a condition holds.
+    /// Continues at step `to` unless a condition holds.
     JumpUnless { condition: Expression, to: usize, place: String },
-    /// Goes on elsewhere.
+    /// Continues at step `to`.
     Jump { to: usize },
     /// Does nothing for a while.
     Sleep { length: Length, place: String },
 }
 
-/// A statement with what it is given and what becomes of its rows.
+/// A statement with its parameters and the use of its result.
 #[derive(Debug)]
 pub(super) struct Execute {
     /// Its name, unique within the workload.
     pub(super) name: String,
     /// Its text for the server, with parameters as `$1`, `$2`, …
     pub(super) sql: String,
-    /// The same as its file has it.
+    /// The statement as written in its file.
     pub(super) written: Written,
     /// The slots of its parameters, in the order of `$1`, `$2`, …
     pub(super) parameters: Vec<usize>,
-    /// Where it stands, as `file:line`.
+    /// Its place, as `file:line`.
     pub(super) place: String,
-    /// What is kept of its result.
+    /// The columns of its result that are kept.
     pub(super) keep: Keep,
 }
 
 impl Execute {
-    /// What a session is given.
+    /// The statement in the form that a session runs.
     pub(super) fn statement(&self) -> Statement<'_> {
         Statement { name: &self.name, sql: &self.sql, native: &sql_only }
     }
 }
 
-/// A statement as its file has it, with names of parameters where the server gets numbers.
+/// A statement as written in its file, with names of parameters where the server gets numbers.
 #[derive(Debug)]
 pub(super) struct Written {
     pub(super) sql: String,
@@ -171,7 +171,7 @@ impl Written {
         format!("{}, at `{rest}`", refusal.words)
     }
 
-    /// The line and the character in it, both from 1, that a number of characters of the text for the server come before.
+    /// The line and column, both from 1, of the place after a number of characters of the text for the server.
     pub(super) fn line_and_column(&self, characters: usize) -> (usize, usize) {
         let rest = sql::rest_at(&self.sql, self.uses, characters).unwrap_or_default();
         let before = &self.sql[..self.sql.len() - rest.len()];
@@ -188,13 +188,13 @@ pub(super) fn beginning(text: &str) -> String {
 /// Characters of a statement from its mistake on that a message shows.
 const SHOWN_MAX: usize = 60;
 
-/// What is kept of a result.
+/// The columns of a result that are kept.
 #[derive(Debug, Default)]
 pub(super) enum Keep {
     /// Nothing.
     #[default]
     Nothing,
-    /// Every column of the one row there must be, in these slots (`\gset`).
+    /// Every column of the only row, in these slots (`\gset`); another number of rows is an error.
     OnlyRow(Vec<usize>),
     /// Every column of the last row, if there is one (`\aset`).
     LastRow(Vec<usize>),
@@ -207,7 +207,7 @@ pub(super) enum Keep {
 pub(super) struct KeptColumn {
     pub(super) column: usize,
     pub(super) slot: usize,
-    /// Its value where there is no row; without it, that is an error.
+    /// Its value if there is no row; without a default, that is an error.
     pub(super) default: Option<Datum>,
 }
 
@@ -216,6 +216,6 @@ pub(super) struct KeptColumn {
 pub(super) enum Length {
     /// So long.
     Fixed(Duration),
-    /// So many of these, as a variable says.
+    /// A variable number of these units.
     Variable { slot: usize, unit: Duration },
 }

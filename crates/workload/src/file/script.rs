@@ -1,7 +1,7 @@
-//! pgbench scripts as they are: SQL statements and meta-commands that begin with a backslash.
+//! Unchanged pgbench scripts: SQL statements and meta-commands that begin with a backslash.
 //!
-//! Not understood, and refused with a reason: `\startpipeline` and what belongs to it, `\shell` and `\setshell`, several
-//! statements in one by `\;`.
+//! Not supported, and refused with a reason: `\startpipeline` and the commands that belong to it, `\shell` and
+//! `\setshell`, several statements in one by `\;`.
 
 mod command;
 mod flow;
@@ -69,7 +69,7 @@ pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
         files: scripts.iter().map(keep).collect(),
         tables: if facts.uses_pgbench_tables { Tables::Pgbench } else { Tables::Given },
         scale: 1.0,
-        // What pgbench's documentation and a look at a server say of its tables, indexes included.
+        // The size of pgbench's tables with indexes, from its documentation and from a server.
         mib_per_scale: if facts.uses_pgbench_tables { 15.0 } else { 0.0 },
         writes: if facts.only_queries { Writes::Nothing } else { Writes::Grows },
         slots: variables.names,
@@ -82,7 +82,7 @@ pub(super) fn parse(scripts: &[Weighted]) -> Result<Definition, FileError> {
     })
 }
 
-/// What is learnt of all scripts.
+/// Facts about all scripts together.
 struct Facts {
     only_queries: bool,
     uses_pgbench_tables: bool,
@@ -94,7 +94,7 @@ struct Variables {
     is_set: Vec<bool>,
     /// Where they are used, by script.
     uses: Vec<(usize, usize, Range<usize>)>,
-    /// What looks like a variable within a string, by script.
+    /// Text within strings that looks like a variable, by script.
     in_strings: Vec<(usize, String, Range<usize>)>,
 }
 
@@ -124,7 +124,7 @@ impl Variables {
         slot
     }
 
-    /// A variable that nothing sets, or one that stands within a string, where it would be text.
+    /// A variable that is never set, or one within a string, where it would be text.
     fn fault(&self) -> Option<(usize, Problem)> {
         let known =
             || self.names.iter().zip(&self.is_set).filter(|(_, is_set)| **is_set).map(|(name, _)| name.as_str());
@@ -209,7 +209,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `BEGIN`, with what it says of the transaction told by a statement of its own.
+    /// `BEGIN`; the modes that it gives become a statement of their own.
     fn begin(&mut self, modes: &[&str], text: &str, span: Range<usize>) -> Result<(), Problem> {
         self.steps.push(ProgramStep::Begin);
         let modes = match modes {
@@ -260,9 +260,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Notes what pgbench would take for variables within a string, in case there are such variables.
+    /// Records text within a string that pgbench would take for a variable, in case such a variable exists.
     fn note_string(&mut self, string: &str, at: usize) {
-        // Within a string nothing is quoted, so that its inside is looked at like SQL.
+        // Quotes have no meaning within a string, so its inside is read like SQL.
         let inside = string.trim_matches('\'');
         let offset = at + (inside.as_ptr() as usize - string.as_ptr() as usize);
         for token in tokens(inside).into_iter().filter(|token| token.kind == TokenKind::Parameter) {
@@ -282,7 +282,7 @@ impl Reader<'_> {
         slot
     }
 
-    /// An expression of a meta-command, which stands at that byte.
+    /// Reads an expression of a meta-command, which begins at byte `at`.
     fn expression(&mut self, text: &str, at: usize) -> Result<Expression, Problem> {
         let parsed = {
             let (variables, number) = (&mut *self.variables, self.number);

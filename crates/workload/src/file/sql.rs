@@ -1,15 +1,16 @@
-//! What is asked of SQL text without a server: its parameters, its statements, what they do, what their columns are called.
+//! Facts about SQL text that need no server: its parameters, its statements, their effects, and the names of their
+//! columns.
 
 use std::ops::Range;
 
 use super::lexer::{Token, TokenKind, tokens};
 
-/// A statement with its parameters as a server wants them.
+/// A statement with its parameters in the form for a server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Translated {
     /// The text with `$1`, `$2`, …
     pub(super) sql: String,
-    /// The name of each parameter, and where it first stands in the text that was given.
+    /// The name of each parameter, and its first place in the original text.
     pub(super) parameters: Vec<(String, usize)>,
 }
 
@@ -18,12 +19,12 @@ pub(super) struct Translated {
 pub(super) enum Uses {
     /// One name is one parameter, which has one type.
     One,
-    /// Each use is a parameter of its own, with a type of its own, as pgbench has it.
+    /// Each use is a separate parameter with its own type, as in pgbench.
     Each,
 }
 
-/// Turns `:name` into `$n`. Text in quotes, comments, casts and slices stay as they are. Fails where the text has a `$n` of
-/// its own.
+/// Turns `:name` into `$n`. Text in quotes, comments, casts and slices stay as they are. Fails if the text already
+/// contains a `$n`, with its place.
 pub(super) fn translate(text: &str, uses: Uses) -> Result<Translated, usize> {
     let mut translated = Translated { sql: String::with_capacity(text.len()), parameters: Vec::new() };
     for Token { kind, span } in tokens(text) {
@@ -44,7 +45,8 @@ pub(super) fn translate(text: &str, uses: Uses) -> Result<Translated, usize> {
     Ok(translated)
 }
 
-/// What stands in a text from a place on, told as a number of characters of its translation; `None` if that is shorter.
+/// The rest of a text from a place on, which counts the characters of the text's translation; `None` if that is
+/// shorter.
 pub(super) fn rest_at(text: &str, uses: Uses, place: usize) -> Option<&str> {
     let (mut passed, mut known) = (0, Vec::new());
     for Token { kind, span } in tokens(text) {
@@ -69,7 +71,7 @@ pub(super) fn rest_at(text: &str, uses: Uses, place: usize) -> Option<&str> {
     None
 }
 
-/// Puts the values of constants in the places of their names. Fails with a name that is none of them, and its place.
+/// Replaces the names of constants by their values. Fails with a name that is not among them, and its place.
 pub(super) fn inline(text: &str, constants: &[(&str, String)]) -> Result<String, (String, usize)> {
     let mut inlined = String::with_capacity(text.len());
     for Token { kind, span } in tokens(text) {
@@ -84,8 +86,8 @@ pub(super) fn inline(text: &str, constants: &[(&str, String)]) -> Result<String,
     Ok(inlined)
 }
 
-/// The statements of a script, without the semicolons between them; empty ones are left out. A semicolon within the body of a
-/// function in SQL (`BEGIN ATOMIC … END`) ends no statement.
+/// The statements of a script, without the semicolons between them; empty ones are left out. A semicolon within the
+/// body of a function in SQL (`BEGIN ATOMIC … END`) does not end a statement.
 pub(super) fn statements(text: &str) -> Vec<Range<usize>> {
     let mut splitter = Splitter::default();
     let mut found: Vec<_> = tokens(text).iter().filter_map(|token| splitter.take(text, token)).collect();
@@ -96,10 +98,10 @@ pub(super) fn statements(text: &str) -> Vec<Range<usize>> {
 /// Cuts a text into statements, token by token.
 #[derive(Debug, Default)]
 pub(super) struct Splitter {
-    /// What the statement at hand has so far, from its first token that is no comment to its last.
+    /// The current statement so far, from its first token other than comments to its last.
     current: Option<Range<usize>>,
     parentheses: usize,
-    /// How many `BEGIN … END` are open; counted only in what makes a function.
+    /// How many `BEGIN … END` are open; counted only in statements that create a function.
     bodies: usize,
     is_function: bool,
     words: usize,
@@ -136,7 +138,7 @@ impl Splitter {
         }
     }
 
-    /// Ends the statement at hand, if there is one.
+    /// Ends the current statement, if there is one.
     pub(super) fn end(&mut self) -> Option<Range<usize>> {
         std::mem::take(self).current
     }
@@ -157,20 +159,20 @@ fn outer_words(sql: &str) -> Vec<(String, usize)> {
     words
 }
 
-/// The words with which a statement begins, in lower case: at most so many.
+/// The first `count` words of a statement, in lower case.
 pub(super) fn first_words(sql: &str, count: usize) -> Vec<String> {
     let is_word = |token: &Token| token.kind == TokenKind::Word;
     let words = tokens(sql).into_iter().filter(is_word).take(count);
     words.map(|token| sql[token.span].to_ascii_lowercase()).collect()
 }
 
-/// Whether a statement only reads, as far as its text tells: a query, or a `WITH` that changes nothing.
+/// Whether a statement only reads, judged by its text: a query, or a `WITH` that changes nothing.
 pub(super) fn is_query(sql: &str) -> bool {
     let first = first_words(sql, 1);
     let changes = |word: &str| ["insert", "update", "delete", "merge"].contains(&word);
     match first.first().map(String::as_str) {
         Some("select" | "values" | "table" | "show" | "explain") => true,
-        // `FOR UPDATE` is no change.
+        // `FOR UPDATE` is not a change.
         Some("with") => {
             let words = first_words(sql, usize::MAX);
             let locks = |at: usize| at > 0 && (words[at - 1] == "for" || words[at - 1] == "key");
@@ -180,18 +182,18 @@ pub(super) fn is_query(sql: &str) -> bool {
     }
 }
 
-/// What a server is asked of a statement before it is run.
+/// How a server can check a statement before it is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trial {
-    /// Whether it can prepare it.
+    /// By preparing it.
     Prepare,
-    /// Nothing: it can only be run.
+    /// Not at all: it can only be run.
     None,
-    /// Nothing of any statement: this one changes which tables there are.
+    /// Not at all, nor any other statement of the workload: this one changes which tables exist.
     NoneOfAny,
 }
 
-/// What can be asked of a statement. What is none that we know is asked about, so that a slip of the pen is found.
+/// How a statement can be checked. Unknown statements are prepared, so that misspelled ones are found.
 pub(super) fn trial(sql: &str) -> Trial {
     let first = first_words(sql, 1);
     match first.first().map(String::as_str) {
@@ -208,8 +210,8 @@ pub(super) fn trial(sql: &str) -> Trial {
     }
 }
 
-/// The names of a statement's result columns, in order, `None` for one without a name; `None` of all where they cannot be
-/// told from the text, as with `*`, or where there are none.
+/// The names of a statement's result columns, in order, `None` for one without a name; `None` if the text does not give
+/// them, as with `*`, or if there are none.
 pub(super) fn columns(sql: &str) -> Option<Vec<Option<String>>> {
     let words = outer_words(sql);
     let at = |word: &str| words.iter().position(|(known, _)| known == word);
@@ -227,7 +229,7 @@ pub(super) fn columns(sql: &str) -> Option<Vec<Option<String>>> {
     items(list).into_iter().map(column_name).collect()
 }
 
-/// What follows `DISTINCT`, `DISTINCT ON (…)` or `ALL`.
+/// The list after `DISTINCT`, `DISTINCT ON (…)` or `ALL`.
 fn without_distinct(list: &str) -> &str {
     let significant: Vec<Token> = tokens(list).into_iter().filter(is_significant).collect();
     let word = |at: usize| significant.get(at).map(|token: &Token| list[token.span.clone()].to_ascii_lowercase());
@@ -290,12 +292,13 @@ fn column_name(item: &str) -> Option<Option<String>> {
     if matches!(kind, TokenKind::Word | TokenKind::QuotedName) {
         let before = if last == 0 { "" } else { text(last - 1) };
         match before {
-            // Of `x::type` it is that of x, of a constant that of the type; such a column is best given a name.
+            // For `x::type` it is the name of x, for a constant that of the type; users should give such a column a
+            // name.
             "::" => {
                 let inner = &item[..significant[last - 1].span.start];
                 return Some(column_name(inner)?.or_else(|| name_at(last)));
             }
-            // A column, by itself or of a table, or a name given with or without AS.
+            // A column, with or without its table, or a name given with or without AS.
             "" | "." => return Some(name_at(last)),
             _ if text(last).eq_ignore_ascii_case("end") => return Some(Some("case".to_owned())),
             _ if before.eq_ignore_ascii_case("as") => return Some(name_at(last)),
@@ -305,7 +308,7 @@ fn column_name(item: &str) -> Option<Option<String>> {
             _ => {}
         }
     }
-    // A function's own name, where the call is all there is.
+    // A function's own name, if the item is only the call.
     if text(last) == ")"
         && significant[0].kind == TokenKind::Word
         && text(1) == "("
@@ -316,7 +319,7 @@ fn column_name(item: &str) -> Option<Option<String>> {
     Some(None)
 }
 
-/// Whether the parenthesis that opens with the first token closes with the last.
+/// Whether the parenthesis opened by the first token is closed by the last.
 fn is_one_call(call: &[Token], item: &str) -> bool {
     let mut depth = 0_i32;
     for (at, token) in call.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Workloads from files: what is refused and where, and what clients then send.
+//! Workloads from files: which files are refused and with which place, and the statements that clients send.
 
 mod fake;
 mod sent;
@@ -13,7 +13,7 @@ use crate::benchmark::Writes;
 use crate::registry;
 use fake::Server;
 
-/// A folder of its own for each test, which goes away with it.
+/// A separate folder for each test, which is removed with it.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -86,7 +86,7 @@ fn names_scales_and_data_are_what_the_file_says() {
     assert_ne!(registry::benchmark(&changed, 7).unwrap().0.data(), shop.data(), "another file is another workload");
 }
 
-/// However often it is asked for, and whatever becomes of the file: all runs of an experiment have the same workload.
+/// A file is read once, even if it changes afterwards: all runs of an experiment have the same workload.
 #[test]
 fn a_file_is_read_once() {
     let folder = Folder::new();
@@ -103,7 +103,7 @@ fn a_file_is_read_once() {
     assert_eq!(first.files()[0].text, SHOP);
 }
 
-/// Story: what was read from a file stayed in memory until the process ended, however many experiments it went through.
+/// Story: workloads that were read from files stayed in memory until the process ended, even after their experiments.
 #[test]
 fn a_workload_goes_when_its_last_user_does() {
     let folder = Folder::new();
@@ -119,7 +119,7 @@ fn a_workload_goes_when_its_last_user_does() {
     assert!(definition.upgrade().is_none());
 }
 
-/// An experiment's files are kept beside it, whatever they say.
+/// An experiment's files are kept beside it, even if they do not form a valid workload.
 #[test]
 fn files_are_listed_without_a_workload_made_of_them() {
     let folder = Folder::new();
@@ -191,8 +191,8 @@ fn a_workload_is_loaded_and_looked_at_before_it_runs() {
     );
 }
 
-/// Story: of the transactions of a shop the payments matter. Only the whole workload could have a priority, or a random share
-/// of all its transactions.
+/// Story: a shop's payments matter more than its other transactions. Only the whole workload could have a priority, or
+/// a random share of all its transactions.
 #[test]
 fn a_transaction_has_the_priority_that_its_table_says() {
     let folder = Folder::new();
@@ -249,7 +249,7 @@ statements = ["SELECT 1"]
     assert_eq!(folder.without_path(&error[0].found), "c.toml:4: no such thing");
 }
 
-/// As `pgbench -i -s 7` makes them; where they are there already, they are the user's and stay.
+/// As `pgbench -i -s 7` makes them; existing tables are the user's and stay.
 #[test]
 fn the_tables_of_pgbench_are_made_where_there_are_none() {
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! From a TOML file to what clients do.
+//! From a TOML file to the steps of clients.
 
 mod generators;
 mod statements;
@@ -65,7 +65,7 @@ pub(super) fn parse(source: &Source) -> Result<Definition, FileError> {
     Ok(made)
 }
 
-/// A file, and behind it the one with its setup, if it is a TOML file that names one.
+/// A file, followed by the one with its setup if it is a TOML file that names one.
 pub(super) fn with_setup_file(source: Source) -> Result<Vec<WorkloadFile>, FileError> {
     let named = match source.path.extension().is_some_and(|extension| extension == "toml") {
         true => typed(&source)?.setup_file,
@@ -90,7 +90,7 @@ fn setup_file(source: &Source, named: &Spanned<String>) -> Result<WorkloadFile, 
     Ok(WorkloadFile { path, text })
 }
 
-/// What is known of a file while it is read.
+/// The state of a file's reader.
 struct Reader<'a> {
     source: &'a Source,
     slots: Vec<String>,
@@ -110,7 +110,7 @@ fn positive(number: &Option<Spanned<f64>>, key: &str) -> Result<Option<f64>, Pro
     Err(Problem::new(given.span(), format!("`{key}` is a number above 0; this is {number}")))
 }
 
-/// Whether a text can name something: a letter, then letters, digits and what else is allowed.
+/// Whether a text is a valid name: a letter, then letters, digits and the characters in `also`.
 fn is_name(text: &str, also: &[char]) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || also.contains(&c))
@@ -130,7 +130,7 @@ impl Reader<'_> {
         if is_good { Ok(name.get_ref().clone()) } else { Err(wrong()) }
     }
 
-    /// What makes the tables; a file of its own is read, and kept.
+    /// The source of the tables; a separate setup file is read, and added to `files`.
     fn tables(&self, typed: &TypedFile, files: &mut Vec<WorkloadFile>) -> Result<Tables, FileError> {
         let fail = |problem| self.source.error([problem]);
         match (&typed.setup, &typed.setup_file) {

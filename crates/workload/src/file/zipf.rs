@@ -9,9 +9,9 @@ use rand_pcg::Pcg64;
 pub(super) struct Zipf {
     n: f64,
     exponent: f64,
-    /// The integral of the density up to half a rank behind the first, less the probability of the first.
+    /// The integral of the density up to half a rank after the first, less the probability of the first.
     low: f64,
-    /// The integral up to half a rank behind the last.
+    /// The integral up to half a rank after the last.
     high: f64,
     /// Closer to its rank than this a point is always under the hat.
     squeeze: f64,
@@ -69,7 +69,7 @@ impl Zipf {
 mod tests {
     use super::*;
 
-    /// How often each rank comes, against its probability.
+    /// How often each rank occurs, compared with its probability.
     #[test]
     fn ranks_come_as_often_as_they_must() {
         const DRAWS: usize = 200_000;

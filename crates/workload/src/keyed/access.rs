@@ -8,20 +8,21 @@ use super::expression::{Comparison, Expression, first_given};
 use super::scalar::Type;
 use crate::schema::{ColumnId, ColumnKind, DeclaredTable, Index};
 
-/// Rows of a table, and which of them are meant.
+/// The rows of a table that a statement works on.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Source {
     pub(super) access: Access,
-    /// What else must hold of a row that was found.
+    /// Further conditions on each row found.
     pub(super) filter: Vec<Expression>,
-    /// Whether they are wanted from the last one on.
+    /// Whether they are read from the last one backwards.
     pub(super) is_descending: bool,
 }
 
 /// A way to rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Access {
-    /// The one row with that primary key. If that is nothing but parameters, [the first](super::expression::first_given) is known.
+    /// The one row with that primary key. If the key consists of parameters only, [the
+    /// first](super::expression::first_given) is known.
     Row { index: Index, key: Vec<Part>, first_given: Option<usize> },
     /// Those whose keys begin with `equal`, and whose next column lies between the bounds.
     Range { index: Index, equal: Vec<Part>, low: Option<Bound>, high: Option<Bound> },
@@ -41,16 +42,16 @@ pub(super) struct Bound {
     pub(super) is_inclusive: bool,
 }
 
-/// The order that a statement wants its rows in.
+/// The order in which a statement requires its rows.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Wanted<'a> {
     /// The columns of ORDER BY, and whether each is descending.
     pub(super) order: &'a [(ColumnId, bool)],
-    /// Whether only some of the rows are wanted, so that the whole index may be the range.
+    /// Whether the number of rows is limited, so that the whole index may be the range.
     pub(super) is_limited: bool,
 }
 
-/// A condition on a column of which an index can make use, by its position among all conditions.
+/// A condition on a column that an index can use, by its position among all conditions.
 #[derive(Debug, Clone, Copy)]
 struct Usable<'a> {
     position: usize,
@@ -71,7 +72,7 @@ impl Usable<'_> {
     }
 }
 
-/// What an index can do for a statement.
+/// The use of an index for a statement.
 #[derive(Debug)]
 struct Candidate<'a> {
     number: usize,
@@ -79,7 +80,7 @@ struct Candidate<'a> {
     low: Option<Usable<'a>>,
     high: Option<Usable<'a>>,
     is_whole_key: bool,
-    /// Whether rows are wanted from the last one on; `None` if they come in another order.
+    /// Whether rows are read from the last one backwards; `None` if the index has another order.
     is_descending: Option<bool>,
 }
 
@@ -88,19 +89,19 @@ impl Candidate<'_> {
         self.low.is_some() || self.high.is_some()
     }
 
-    /// Whether it finds less than all rows. Where only the first ones are wanted, all of an index can be the range.
+    /// Whether it finds fewer than all rows. If only the first rows are needed, the range can be the whole index.
     fn is_selective(&self, takes_first: bool) -> bool {
         !self.equal.is_empty() || self.has_bound() || (takes_first && self.is_descending.is_some())
     }
 
-    /// The more of a key is given, the fewer rows there are.
+    /// The more of a key is given, the fewer rows it finds.
     fn rank(&self, takes_first: bool) -> (bool, bool, bool, usize, bool) {
         let is_in_order = self.is_descending.is_some();
         (self.is_whole_key, self.is_selective(takes_first), is_in_order, self.equal.len(), self.has_bound())
     }
 }
 
-/// Chooses an access for the rows of which all conditions hold. `at` is where the statement can be said to want them.
+/// Chooses an access for the rows that satisfy all conditions. `at` is the place for errors about the choice.
 pub(super) fn choose(
     table: &DeclaredTable,
     number: usize,
@@ -144,7 +145,8 @@ pub(super) fn choose(
         let bound = |usable: &Option<Usable<'_>>| usable.as_ref().map(Usable::bound);
         Access::Range { index, equal: key, low: bound(&best.low), high: bound(&best.high) }
     };
-    // Of texts the bounds of a range are not exact: what is excluded, or too long for the column, is left to the filter.
+    // A range's bounds on texts are not exact: the filter excludes the bound itself, and handles texts too long for the
+    // column.
     let is_exact = |usable: &&Usable<'_>| !matches!(usable.kind, ColumnKind::Text(_));
     let bounds = best.low.iter().chain(&best.high).filter(is_exact);
     let used: Vec<usize> = best.equal.iter().chain(bounds).map(|usable| usable.position).collect();
@@ -156,7 +158,7 @@ pub(super) fn choose(
     Ok(Source { access, filter: conditions, is_descending })
 }
 
-/// The conditions of which all must hold.
+/// Splits a condition into the parts that must all hold.
 fn split(condition: Expression, into: &mut Vec<Expression>) {
     match condition {
         Expression::And(sides) => (*sides).into_iter().for_each(|side| split(side, into)),
@@ -197,8 +199,8 @@ fn candidate<'a>(table: &DeclaredTable, number: usize, usable: &[Usable<'a>], wa
     Candidate { number, equal, low, high, is_whole_key, is_descending }
 }
 
-/// From which end rows whose first columns of an index are equal come in an order: whether from the last one on. `None` if from
-/// neither.
+/// The end from which rows that are equal in an index's first columns come in the given order: whether from the last
+/// one backwards. `None` if from neither.
 fn direction(columns: &[ColumnId], equal: usize, is_unique: bool, order: &[(ColumnId, bool)]) -> Option<bool> {
     let mut rest = columns[equal..].iter();
     let mut direction = None;
@@ -215,7 +217,7 @@ fn direction(columns: &[ColumnId], equal: usize, is_unique: bool, order: &[(Colu
     Some(direction.unwrap_or(false))
 }
 
-/// What to do where no index helps.
+/// The remedy if no index helps.
 fn advice(table: &DeclaredTable, conditions: &[Expression]) -> String {
     let compared = conditions.iter().enumerate().filter_map(|(position, condition)| usable(position, condition));
     let names: Vec<&str> = compared.map(|usable| table.columns[usable.column].name.as_str()).collect();

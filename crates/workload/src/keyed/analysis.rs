@@ -1,7 +1,7 @@
 //! From parsed expressions to typed ones, by PostgreSQL's rules.
 //!
-//! A literal in quotes, NULL and a parameter have no type until something gives them one: the other side of an operator, a
-//! column that they are assigned to, a cast. The first use of a parameter decides.
+//! A literal in quotes, NULL and a parameter get their type from the context: the other side of an operator, the column
+//! that they are assigned to, a cast. The first use of a parameter decides.
 
 use sqlparser::ast::{
     BinaryOperator, CaseWhen, CastKind, Expr, Ident, Interval, Spanned, TypedString, UnaryOperator, Value,
@@ -16,16 +16,16 @@ use super::numeric::Numeric;
 use super::scalar::{Scalar, Type};
 use crate::schema::{ColumnKind, DeclaredColumn, DeclaredTable};
 
-/// What names can mean.
+/// The meaning of names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scope<'s> {
-    /// The table whose columns can be used, and the name that it goes by.
+    /// The table whose columns can be used, and its name in the statement.
     pub(super) table: Option<(&'s DeclaredTable, String)>,
-    /// The name that stands for the first parameter, and its type.
+    /// The name of the first parameter, and its type.
     pub(super) series: Option<(String, Type)>,
 }
 
-/// An expression with its type, if it has one yet, and where it stands.
+/// An expression with its type, if it has one yet, and its place.
 #[derive(Debug, Clone)]
 pub(super) struct Typed {
     pub(super) expression: Expression,
@@ -54,12 +54,12 @@ impl<'s> Analysis<'s> {
         Analysis { scope, parameters, ..Analysis::default() }
     }
 
-    /// The types of all parameters; those that nothing has given one are text.
+    /// The types of all parameters; a parameter without a known type is text.
     pub(super) fn parameter_types(&self) -> Vec<Type> {
         self.parameters.iter().map(|kind| kind.unwrap_or(Type::Text)).collect()
     }
 
-    /// An expression of a result: without a type of its own it is text.
+    /// An expression of a result: without a known type it is text.
     pub(super) fn output(&mut self, expr: &Expr) -> Result<(Expression, Type), SqlError> {
         let typed = self.analyse(expr)?;
         let kind = typed.kind.unwrap_or(Type::Text);
@@ -352,7 +352,7 @@ impl<'s> Analysis<'s> {
         Ok(Typed { expression: Expression::Case { branches, otherwise }, kind: Some(kind), at })
     }
 
-    /// Several expressions of which one becomes the value.
+    /// Gives several expressions, of which one becomes the value, a common type.
     pub(super) fn of_one_type(&mut self, all: Vec<Typed>, at: Location) -> Result<(Vec<Expression>, Type), SqlError> {
         let mut kinds = all.iter().filter_map(|typed| typed.kind);
         let first = kinds.next().unwrap_or(Type::Text);
@@ -403,14 +403,14 @@ impl<'s> Analysis<'s> {
     }
 }
 
-/// What to do where a statement is beyond the subset.
+/// The remedy if a statement is beyond the subset.
 pub(super) const INSTEAD: &str =
     "use a keyed statement, put a query into a transaction of queries only, or run on a server: `--target postgres:`";
 
 /// More parameters than a statement has anywhere.
 const PARAMETERS_MAX: usize = 1000;
 
-/// Whether a value of a type may stand in a column of another without a cast.
+/// Whether a value of a type can be assigned to a column of another without a cast.
 fn is_assignable(from: Type, to: Type) -> bool {
     (from.is_number() && to.is_number())
         || ((from.is_number() || from == Type::Bool) && to == Type::Text)

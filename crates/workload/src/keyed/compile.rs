@@ -1,7 +1,7 @@
 //! Makes programs of parsed statements.
 //!
-//! So that nothing of a statement is ignored, each is compared with the plainest of its kind once the parts that are understood
-//! have been put into that: where they differ, there is something beyond the subset.
+//! So that no part of a statement is ignored, each is compared with the plainest statement of its kind with the
+//! supported parts added: if the two differ, the statement is beyond the subset.
 
 use sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Insert, LimitClause, LockClause, LockType, ObjectName,
@@ -41,7 +41,7 @@ impl Program {
     }
 }
 
-/// What compiles one statement.
+/// The compiler of one statement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compiler<'c> {
     pub(super) catalog: &'c Catalog,
@@ -61,7 +61,7 @@ macro_rules! plain {
 }
 
 impl<'c> Compiler<'c> {
-    /// Something is in the statement that was not understood: where, by the words that it may begin with.
+    /// The error for an unsupported part of the statement, whose place is found by the words with which it may begin.
     fn beyond<T>(&self, words: &[&str]) -> Result<T, SqlError> {
         let place = place_of(self.sql, words);
         refused(place, format!("this part of the statement is beyond keyed statements; {INSTEAD}"))
@@ -139,7 +139,7 @@ impl<'c> Compiler<'c> {
         self.beyond(&["distinct", "into", "group", "having", "window"])
     }
 
-    /// How the rows of a query are locked, if it says how.
+    /// How the rows of a query are locked, if it has a locking clause.
     fn intent(&self, locks: &[LockClause]) -> Result<Option<Intent>, SqlError> {
         match locks {
             [] => Ok(None),
@@ -188,7 +188,7 @@ impl<'c> Compiler<'c> {
         Ok(Scope { table: Some((table, name)), series: None })
     }
 
-    /// What a statement returns, with the names that ORDER BY can use.
+    /// The result columns of a statement, with the names that ORDER BY can use.
     fn output(
         &self,
         items: &[SelectItem],
@@ -234,7 +234,7 @@ impl<'c> Compiler<'c> {
                 Expr::Identifier(name) => output.iter().find(|(known, _)| *known == Some(name_of(name))),
                 _ => None,
             };
-            // A name in the list goes before that of a column.
+            // A name in the list takes precedence over that of a column.
             let meant = match named {
                 Some((_, expression)) => expression.clone(),
                 None => analysis.output(&by.expr)?.0,
@@ -394,7 +394,7 @@ impl<'c> Compiler<'c> {
     }
 }
 
-/// Aggregates of a range; the least or the greatest of the column that its index orders by is looked up.
+/// Aggregates of a range; the least or greatest value of the column by which its index is ordered is looked up.
 fn aggregate(
     table: &DeclaredTable,
     number: TableId,
@@ -424,7 +424,7 @@ fn aggregate(
     Ok(Action::Aggregate { source, aggregates, output })
 }
 
-/// The positions of columns that are named; of all if none is.
+/// The positions of the named columns, or of all columns if none are named.
 fn named_columns(table: &DeclaredTable, names: &[ObjectName]) -> Result<Vec<usize>, SqlError> {
     if names.is_empty() {
         return Ok((0..table.columns.len()).collect());

@@ -23,11 +23,11 @@ const TEXT_BYTES_MAX: u64 = 8_000;
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
     tables: Vec<DeclaredTable>,
-    /// What columns are where INSERT does not name them, by table and column.
+    /// The defaults of columns that INSERT does not name, by table and column.
     defaults: Vec<Vec<Expression>>,
 }
 
-/// What a type says beyond its name.
+/// The modifiers of a type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     None,
@@ -106,7 +106,7 @@ impl Catalog {
         &self.tables
     }
 
-    /// Adds what a statement declares. `false` if it declares nothing: it is none of CREATE TABLE and CREATE INDEX.
+    /// Adds the tables and indexes that a statement declares. `false` if it is neither CREATE TABLE nor CREATE INDEX.
     pub fn declare(&mut self, sql: &str) -> Result<bool, SqlError> {
         match parse(sql)? {
             Statement::CreateTable(table) => self.create_table(sql, table).map(|()| true),
@@ -130,7 +130,7 @@ impl Catalog {
         position.ok_or_else(|| SqlError::at(at, format!("there is no table `{wanted}`; there are: {}", known())))
     }
 
-    /// What the columns of a table are where nothing else is said.
+    /// The defaults of a table's columns.
     pub(super) fn defaults(&self, table: usize) -> &[Expression] {
         &self.defaults[table]
     }
@@ -220,7 +220,7 @@ fn check_nothing_else(sql: &str, create: &CreateTable) -> Result<(), SqlError> {
     let plain = format!("CREATE TABLE {} (a int)", create.name);
     let Ok(Statement::CreateTable(mut plain)) = parse(&plain) else { unreachable!("a statement of our own") };
     (plain.columns, plain.constraints) = (create.columns.clone(), create.constraints.clone());
-    // What a server does with its pages is nothing to this engine.
+    // Options for a server's pages have no meaning for this engine.
     plain.table_options = create.table_options.clone();
     if plain == *create {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Expressions whose types are known, and what they are for a row.
+//! Expressions whose types are known, and their values for a row.
 
 use std::cmp::Ordering;
 
@@ -41,7 +41,7 @@ pub(super) enum Expression {
         to: Type,
         inner: Box<Expression>,
     },
-    /// A numeric: its number of digits, and how many of them are behind the point.
+    /// A numeric with its number of digits, and the number of those after the point.
     Fit {
         precision: u8,
         scale: u8,
@@ -54,7 +54,7 @@ pub(super) enum Expression {
     },
     /// The first that is not null.
     Coalesce(Vec<Expression>),
-    /// The value behind the first condition that holds.
+    /// The value of the first condition that holds.
     Case {
         branches: Vec<[Expression; 2]>,
         otherwise: Box<Expression>,
@@ -104,7 +104,7 @@ impl Comparison {
     }
 }
 
-/// What a statement is given.
+/// The input of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Input<'a> {
     /// Each can be read as a value of its type.
@@ -135,8 +135,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The first parameter, if expressions are nothing but parameters in their order, as most keys and new rows are: then they
-/// need not be computed.
+/// The first parameter, if expressions are only parameters in their order, as for most keys and new rows: they need not
+/// be computed then.
 pub(super) fn first_given<'e>(expressions: impl IntoIterator<Item = &'e Expression>) -> Option<usize> {
     let mut first = None;
     for (place, expression) in expressions.into_iter().enumerate() {
@@ -150,10 +150,10 @@ pub(super) fn first_given<'e>(expressions: impl IntoIterator<Item = &'e Expressi
 
 /// Where columns are read from.
 pub(super) enum Row<'r> {
-    /// There are none.
+    /// No columns.
     None,
     Stored(&'r dyn RowAccess, RowRef),
-    /// A row as it was inserted.
+    /// A row as inserted.
     Inserted(&'r [Value<'r>]),
     /// The values of aggregates instead of columns.
     Aggregates(&'r [Scalar<'r>]),
@@ -251,8 +251,8 @@ impl Expression {
         }
     }
 
-    /// Its value for a row, null as `None`, if it is of a type of whole numbers. Most statements compute nothing else, so this
-    /// takes the way through values of any type only where it must.
+    /// Its value for a row, null as `None`, if it is of a type of whole numbers. Most statements compute only such
+    /// values, so values of any type are used only where needed.
     pub(super) fn whole(&self, input: &Input<'_>, row: &Row<'_>) -> Result<Option<i64>, DatabaseError> {
         if let Some(number) = self.whole_operand(input, row) {
             return Ok(Some(number));
@@ -313,7 +313,7 @@ impl Expression {
     }
 }
 
-/// What is wrong with a parameter.
+/// The error about a parameter.
 pub(super) fn parameter(at: usize, why: &str) -> String {
     format!("parameter ${}: {why}", at + 1)
 }
@@ -389,7 +389,7 @@ pub(super) fn fit(scalar: Scalar<'_>, precision: u8, scale: u8) -> Result<Scalar
 }
 
 impl Arithmetic {
-    /// What comes of two values that are not null.
+    /// Computes the result for two values that are not null.
     pub(super) fn apply(self, a: &Scalar<'_>, b: &Scalar<'_>, result: Type) -> Result<Scalar<'static>, String> {
         if let (Scalar::Int(a), Scalar::Int(b)) = (a, b)
             && result.is_whole()

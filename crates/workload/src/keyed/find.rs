@@ -11,7 +11,7 @@ use crate::database::DatabaseError;
 use crate::schema::{ColumnKind, Index};
 use crate::statement::{End, Intent, RowAccess, RowRef, Value};
 
-/// Values of a key. Few have more, so that nothing is allocated.
+/// Values of a key. Few keys have more values, so usually nothing is allocated.
 type Key<'a> = SmallVec<[Kept<'a>; 3]>;
 
 impl Source {
@@ -70,7 +70,7 @@ impl Source {
         self.filtered(found, input, access)
     }
 
-    /// The first rows that pass the filter. As many as are wanted are looked at first, then more, until enough have passed.
+    /// The first rows that pass the filter. As many rows as needed are read first, then more, until enough have passed.
     fn some(
         &self,
         index: Index,
@@ -145,7 +145,8 @@ fn values<'v>(key: &'v Key<'_>) -> SmallVec<[Value<'v>; 3]> {
     key.iter().map(Kept::value).collect()
 }
 
-/// The values of parts of a key; `None` if no row can have them: null is equal to nothing, and a column holds no more than fits.
+/// The values of parts of a key; `None` if no row can have them: null equals nothing, and a column holds only values
+/// that fit.
 fn key_of<'a>(parts: &'a [Part], input: &Input<'a>) -> Result<Option<Key<'a>>, DatabaseError> {
     let mut key = Key::new();
     for Part { kind, value } in parts {
@@ -223,7 +224,7 @@ fn edge<'a>(bound: Option<&'a Bound>, is_low: bool, input: &Input<'a>) -> Result
                 _ => Edge::Nothing,
             }
         }
-        // The filter sees to what is excluded. A text that is too long lies between two that are not.
+        // The filter excludes the bound itself. A text that is too long lies between two shorter ones.
         (Kept::Text(text), ColumnKind::Text(bytes_max)) if text.len() > bytes_max => match is_low {
             true => {
                 let end = (0..=bytes_max).rev().find(|&end| text.is_char_boundary(end)).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! `numeric`: a decimal number with as many places as it was written with.
+//! `numeric`: a decimal number that keeps its number of decimals.
 //!
-//! PostgreSQL's has up to 131,072 digits. Here there are 19 before the point and 18 behind it, so that any two numbers can be
-//! brought to the same places without overflow. What does not fit is an error.
+//! PostgreSQL's has up to 131,072 digits. Here there are 19 before the point and 18 after it, so that any two numbers
+//! can be converted to the same scale without overflow. A number that does not fit is an error.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -21,7 +21,7 @@ pub(crate) struct Numeric {
     places: u8,
 }
 
-/// What is said of a number that does not fit.
+/// The error for a number that does not fit.
 pub(super) const TOO_LARGE: &str =
     "a numeric has at most 19 digits before the point and 18 behind it here; a server has more";
 
@@ -148,7 +148,7 @@ impl fmt::Display for Numeric {
 mod tests {
     use super::*;
 
-    /// What PostgreSQL's `SELECT text::numeric` and the operators answer.
+    /// The results of PostgreSQL's `SELECT text::numeric` and its operators.
     #[test]
     fn numbers_are_read_shown_and_rounded_as_postgresql_does() {
         for (text, expect) in [

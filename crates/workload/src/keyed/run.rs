@@ -20,7 +20,7 @@ pub struct Program {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Action {
-    /// A row of what is computed from nothing but parameters.
+    /// A row computed from parameters only.
     Compute {
         output: Vec<Expression>,
     },
@@ -30,7 +30,7 @@ pub(super) enum Action {
         limit: Option<Expression>,
         output: Vec<Expression>,
     },
-    /// One row of what is computed from all rows.
+    /// One row computed from all rows.
     Aggregate {
         source: Source,
         aggregates: Vec<Aggregate>,
@@ -46,7 +46,7 @@ pub(super) enum Action {
     Insert {
         table: TableId,
         columns: Vec<DeclaredColumn>,
-        /// Values, and [the first parameter](super::expression::first_given) if they are nothing but parameters.
+        /// Values, and [the first parameter](super::expression::first_given) if they are parameters only.
         rows: Vec<(Option<usize>, Vec<Expression>)>,
         returning: Vec<Expression>,
     },
@@ -63,7 +63,7 @@ pub(super) enum Action {
 }
 
 impl Program {
-    /// What kind of statement it is, if it changes rows.
+    /// The kind of statement, if it changes rows.
     pub fn change(&self) -> Option<&'static str> {
         match self.action {
             Action::Compute { .. } | Action::Read { .. } | Action::Aggregate { .. } | Action::Extreme { .. } => None,
@@ -73,7 +73,7 @@ impl Program {
         }
     }
 
-    /// Runs the statement. Parameters are given, and results returned, as a session of a server does it: numerics with decimal
+    /// Runs the statement. Parameters and results have the same form as in a session of a server: numerics with decimal
     /// places are text, truth values are 0 and 1. `now_us` is when the transaction began, in microseconds since 1970.
     pub fn run(
         &self,
@@ -169,7 +169,7 @@ fn insert(
     add(&row.iter().map(Kept::value).collect::<SmallVec<[Value<'_>; 16]>>())
 }
 
-/// All new values follow from the row as it was.
+/// All new values are computed from the old row.
 fn update(
     row: RowRef,
     columns: &[(ColumnId, DeclaredColumn)],
@@ -186,14 +186,14 @@ fn update(
     each.try_for_each(|((position, _), value)| access.set(row, *position, value.value()))
 }
 
-/// A statement that returns rows does not say how many it changed.
+/// A statement that returns rows does not report how many it changed.
 fn count(rows_changed: usize, returning: &[Expression], rows: &mut Rows) {
     if returning.is_empty() {
         rows.set_affected(rows_changed as u64);
     }
 }
 
-/// Adds a row of what expressions are for a row; nothing if there are none.
+/// Adds a row of the expressions' values; adds none if there are no expressions.
 fn append(output: &[Expression], input: &Input<'_>, row: &Row<'_>, rows: &mut Rows) -> Result<(), DatabaseError> {
     if output.is_empty() {
         return Ok(());
@@ -220,7 +220,7 @@ fn append(output: &[Expression], input: &Input<'_>, row: &Row<'_>, rows: &mut Ro
     Ok(())
 }
 
-/// How many rows are wanted; `None` for all.
+/// The limit on rows; `None` for all.
 fn limit_of(limit: &Expression, input: &Input<'_>) -> Result<Option<usize>, DatabaseError> {
     let Some(count) = limit.whole(input, &Row::None)? else { return Ok(None) };
     usize::try_from(count).map(Some).or_else(|_| failed(format!("LIMIT must not be negative, and is {count}")))
@@ -246,7 +246,7 @@ fn stored<'a>(
 }
 
 impl Aggregate {
-    /// What it is of no rows.
+    /// Its value over no rows.
     fn of_none(&self) -> Scalar<'static> {
         if self.function == AggregateFunction::Count { Scalar::Int(0) } else { Scalar::Null }
     }

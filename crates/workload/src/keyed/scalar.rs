@@ -32,7 +32,7 @@ impl Type {
         matches!(self, Type::Int | Type::BigInt | Type::Date | Type::Timestamp | Type::Interval)
     }
 
-    /// Whether it is seen at once that nothing is wrong with a parameter of this type: it need not be read.
+    /// Whether a parameter is valid for this type at first sight, so that it need not be read.
     pub(super) fn is_given_by(self, value: Value<'_>) -> bool {
         match (value, self) {
             (Value::Int(number), Type::Int | Type::Date) => i32::try_from(number).is_ok(),
@@ -42,7 +42,7 @@ impl Type {
         }
     }
 
-    /// The type of what an operator makes of two numbers; numbers of a higher one hold all of a lower one.
+    /// The type of an operator's result for two numbers; a higher type holds all numbers of a lower one.
     pub(super) fn wider(self, other: Type) -> Type {
         match (self, other) {
             (Type::Numeric, _) | (_, Type::Numeric) => Type::Numeric,
@@ -212,7 +212,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// The same, independent of what it was made of.
+    /// A copy that borrows nothing.
     pub(super) fn into_owned(self) -> Scalar<'static> {
         match self {
             Scalar::Null => Scalar::Null,
@@ -263,7 +263,8 @@ fn date(text: &str) -> Option<i64> {
     Some(days_before_year + (153 * month + 2) / 5 + day - 1 - 719_468)
 }
 
-/// Microseconds since 1970-01-01 of `2024-12-31 23:59:59.999999`, from which all behind the minutes or the day may be missing.
+/// Microseconds since 1970-01-01 of `2024-12-31 23:59:59.999999`. The seconds, or everything after the day, may be
+/// missing.
 fn timestamp(text: &str) -> Option<i64> {
     let (day, time) = text.split_once([' ', 'T']).unwrap_or((text, "00:00"));
     let (clock, fraction) = time.split_once('.').unwrap_or((time, "0"));

@@ -1,4 +1,4 @@
-//! Programs against a plain model of what statements mean, and what is refused.
+//! Programs compared with a plain model of the statements' meaning, and the statements that are refused.
 
 mod locks;
 mod model;
@@ -63,7 +63,7 @@ pub(crate) fn beyond(
     statements.filter(|statement| is_beyond(statement.sql)).map(|statement| statement.name).collect()
 }
 
-/// A session on empty tables, which compiles what it is to run.
+/// A session on empty tables, which compiles each statement that it runs.
 struct Sql(Box<dyn Session>);
 
 impl Sql {
@@ -166,7 +166,7 @@ fn rows_are_changed_and_returned() {
     let rows = sql.try_run("UPDATE t SET price = 0.125, n = a + b WHERE a = 1", &[]).unwrap();
     assert_eq!(rows.affected(), 3);
     assert_eq!(sql.run("SELECT b, n, price FROM t WHERE a = 1", &[]), "1,2,0.13;2,3,0.13;3,4,0.13");
-    // Both from the row as it was.
+    // Both from the old row.
     sql.run("UPDATE t SET n = price::bigint, price = n WHERE a = 1 AND b = 3", &[]);
     assert_eq!(sql.run("SELECT n, price FROM t WHERE a = 1 AND b = 3", &[]), "0,4.00");
     assert_eq!(sql.run("DELETE FROM t WHERE a = 1 AND b > 1 RETURNING b, name", &[]), "2,bob;3,ann");
@@ -179,7 +179,7 @@ fn rows_are_changed_and_returned() {
     assert_eq!(error, "duplicate key in t");
 }
 
-/// In the order of their columns they are not computed, but what does not fit is found, too.
+/// Keys in the order of their columns are not computed, but a value that does not fit is found, too.
 #[test]
 fn keys_and_rows_are_parameters_in_any_form() {
     let mut sql = filled();
@@ -225,7 +225,7 @@ fn the_time_is_that_at_which_the_transaction_began() {
     assert_eq!(sql.run(text, &[Value::Text("1970-03-01")]), "59,null");
 }
 
-/// What PostgreSQL answers to the same.
+/// The answers of PostgreSQL to the same statements.
 #[test]
 fn expressions_mean_what_they_mean_in_postgresql() {
     let mut sql = Sql::new();
@@ -277,7 +277,7 @@ fn what_does_not_fit_is_an_error() {
     }
 }
 
-/// Each with its place, and what to do instead.
+/// Each with its place and the remedy.
 #[test]
 fn what_is_beyond_the_subset_is_refused() {
     let mut wrong = Vec::new();

@@ -103,7 +103,7 @@ impl Store {
         self.tables[table].rows[row as usize].as_deref().expect("a row that was found stays until it is deleted")
     }
 
-    /// Puts a checked value into a column that no index has, and returns what was there.
+    /// Puts a checked value into a column that is in no index, and returns the previous value.
     pub(super) fn replace(&mut self, table: TableId, row: u64, column: ColumnId, value: Datum) -> Datum {
         let row = self.tables[table].rows[row as usize].as_deref_mut();
         let row = row.expect("a row that was found stays until it is deleted");

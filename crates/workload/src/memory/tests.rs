@@ -1,4 +1,4 @@
-//! The reference database against a small table of its own.
+//! The reference database with a small table for the test.
 
 use std::borrow::Cow;
 
@@ -223,7 +223,7 @@ fn statements_by_themselves_are_transactions() {
     assert_eq!(rows.affected(), 1);
     other.execute(&ADD, &book(2), &mut rows).unwrap();
     assert_eq!(contents(&database).len(), 2);
-    // It fails, and nobody has to wait for it.
+    // It fails, and no session has to wait for it.
     assert!(matches!(one.execute(&ADD, &book(2), &mut rows), Err(DatabaseError::Duplicate { .. })));
     assert!(one.execute(&WRITE_UNDECLARED, &book(1)[..2], &mut rows).is_err());
     other.begin().unwrap();

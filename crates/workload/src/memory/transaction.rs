@@ -7,7 +7,7 @@ use crate::database::DatabaseError;
 use crate::schema::{ColumnId, Index, TableId};
 use crate::statement::{End, Intent, RowAccess, RowRef, Value};
 
-/// What a transaction has done and declared.
+/// The changes and declarations of a transaction.
 #[derive(Debug, Default)]
 pub(super) struct Undo {
     steps: Vec<UndoStep>,
@@ -22,7 +22,7 @@ enum UndoStep {
     Changed { table: TableId, row: u64, column: ColumnId, before: Datum },
 }
 
-/// What a transaction may do with a row.
+/// The rights of a transaction to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Declared {
     Read,
@@ -41,7 +41,7 @@ impl From<Intent> for Declared {
 }
 
 impl Undo {
-    /// Takes everything back, last step first.
+    /// Undoes all changes, last step first.
     pub(super) fn apply(self, store: &mut Store) {
         for step in self.steps.into_iter().rev() {
             match step {

@@ -12,9 +12,9 @@ use crate::benchmark::Benchmark;
 use crate::file::Definitions;
 use crate::instance::{INSTANCE, Instance};
 
-/// The benchmarks of an experiment. Each is made when it is first asked for and the same value from then on, whoever asks:
-/// what a benchmark knows of its clients is in one place, and all runs have the same workload, even if somebody edits its
-/// file in the meantime. Clones share what was made.
+/// The benchmarks of an experiment. Each is made at the first request, and later requests get the same value. A
+/// benchmark's counts of its clients' work are thus in one place, and all runs have the same workload, even if its file
+/// is edited in the meantime. Clones share the benchmarks.
 #[derive(Clone)]
 pub struct Catalog(Arc<Shelves>);
 

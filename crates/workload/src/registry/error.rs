@@ -1,4 +1,4 @@
-//! Why a benchmark that was asked for cannot be had.
+//! Why a requested benchmark cannot be made.
 
 use itertools::Itertools;
 use plimsoll_notation::suggestion;
@@ -6,7 +6,7 @@ use plimsoll_notation::suggestion;
 use super::BENCHMARKS;
 use super::parameter::{Parameter, Possible};
 
-/// Why there is no such benchmark.
+/// Why a benchmark cannot be made.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchmarkError {
@@ -19,10 +19,10 @@ pub enum BenchmarkError {
     Unknown {
         /// The name given.
         name: String,
-        /// The nearest name there is, if one is near.
+        /// The nearest existing name, if one is near.
         nearest: Option<&'static str>,
     },
-    /// The scale is no number.
+    /// The scale is not a number.
     #[error("the scale `{scale}` of `{name}` is not a number; write for example {name}:{default}")]
     NotANumber {
         /// The benchmark.
@@ -39,9 +39,9 @@ pub enum BenchmarkError {
         name: &'static str,
         /// The scale given.
         scale: f64,
-        /// What it can be.
+        /// The possible scales.
         possible: Possible,
-        /// What the scale counts.
+        /// The unit of the scale.
         unit: &'static str,
     },
     /// The benchmark has no such parameter.
@@ -53,7 +53,7 @@ pub enum BenchmarkError {
         parameter: String,
         /// The nearest name of a parameter, if one is near.
         nearest: Option<&'static str>,
-        /// The parameters there are.
+        /// The existing parameters.
         known: &'static [Parameter],
     },
     /// The parameter cannot be that.
@@ -67,7 +67,7 @@ pub enum BenchmarkError {
         given: String,
         /// The nearest word that is possible, where words are and one is near.
         nearest: Option<&'static str>,
-        /// What it can be.
+        /// The possible values.
         possible: Possible,
     },
     /// The file of a workload cannot be used.

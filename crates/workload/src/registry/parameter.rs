@@ -1,4 +1,4 @@
-//! What can be set of a benchmark beside its scale, and how a given value is read.
+//! The parameters of a benchmark beside its scale, and how their values are read.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,16 +10,16 @@ use serde_json::Value;
 
 use super::BenchmarkError;
 
-/// Something that can be set of a benchmark.
+/// A parameter of a benchmark.
 #[derive(Debug, PartialEq)]
 pub struct Parameter {
     /// Its name in an experiment.
     pub name: &'static str,
-    /// What it decides, in a few words.
+    /// Its effect, in a few words.
     pub about: &'static str,
-    /// What it is where nothing is said.
+    /// The default.
     pub default: ParameterValue,
-    /// What it can be.
+    /// The possible values.
     pub possible: Possible,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for ParameterValue {
     }
 }
 
-/// What a parameter or a scale can be.
+/// The possible values of a parameter or a scale.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Possible {
     /// A number within these bounds, both included.
@@ -69,7 +69,7 @@ pub enum Possible {
 
 impl fmt::Display for Possible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A list of 22 queries is understood from its ends.
+        // The ends of a list of 22 queries explain the rest.
         let list = |words: &[&str]| match words {
             [first, second, .., last] if words.len() > 8 => format!("`{first}`, `{second}` … `{last}`"),
             _ => words.iter().map(|word| format!("`{word}`")).join(", "),
@@ -84,7 +84,7 @@ impl fmt::Display for Possible {
 }
 
 impl Possible {
-    /// Whether a number is among what is possible.
+    /// Whether a number is possible.
     pub fn has_number(&self, number: f64) -> bool {
         match self {
             Possible::Number { low, high } => (*low..=*high).contains(&number),
@@ -93,7 +93,7 @@ impl Possible {
         }
     }
 
-    /// Reads a value; fails with the nearest word that is possible, where words are and one is near.
+    /// Reads a value; fails with the nearest possible word, if words are possible and one is near.
     fn read(&self, value: &Value) -> Result<ParameterValue, Option<&'static str>> {
         match (self, value) {
             (Possible::Number { .. } | Possible::Whole { .. }, Value::Number(number)) => {

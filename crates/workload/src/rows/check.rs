@@ -1,4 +1,4 @@
-//! Whether keys and values are what loading and the clients' updates must have made of them.
+//! Whether keys and values are the result of loading and the clients' updates.
 
 use std::sync::atomic::Ordering;
 

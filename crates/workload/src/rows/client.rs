@@ -14,7 +14,7 @@ use crate::database::{DatabaseError, Session};
 use crate::keyed;
 use crate::statement::{Rows, Statement, Value};
 
-/// What a transaction does with its rows; its position among the benchmark's transactions.
+/// The operation of a transaction on its rows; its position among the benchmark's transactions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransactionKind {
     Read = 0,
@@ -137,7 +137,7 @@ static READ_BIGINT: Statement =
 static READ_TEXT: Statement =
     keyed::statement!(TEXT, "rows_read_text", "SELECT pair_value FROM pairs WHERE pair_key = $1");
 
-/// (key): adds one to the value, so that the sum of all values tells how many updates there were.
+/// (key): adds one to the value, so that the sum of all values shows the number of updates.
 static UPDATE_BIGINT: Statement =
     keyed::statement!(BIGINT, "rows_update_bigint", "UPDATE pairs SET pair_value = pair_value + 1 WHERE pair_key = $1");
 

@@ -1,5 +1,5 @@
-//! What the table holds at first. It follows from the number of rows alone, so that any client and any check can reckon
-//! it without asking the database or the one who loaded it.
+//! The initial rows of the table. They follow from the number of rows alone, so that any client and any check can
+//! compute them without reading the database.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub(super) fn initial_value(key: i64) -> i64 {
     (mix(key as u64) % VALUES) as i64
 }
 
-/// The sum of all initial integer values of a table of so many rows.
+/// The sum of all initial integer values of a table with `rows` rows.
 pub(super) fn initial_sum(rows: u64) -> i64 {
     (1..=rows as i64).map(initial_value).sum()
 }

@@ -6,7 +6,7 @@ use crate::schema::{Column, ColumnId, ColumnKind, Schema, TableId, column, row_t
 
 pub(super) const PAIRS: TableId = 0;
 
-/// Its key: 1, 2, … to the number of rows. Its other column is what is read or updated.
+/// Its key: 1, 2, … to the number of rows. Transactions read or update its other column.
 const KEY: ColumnId = 0;
 
 /// Bytes of a text key or value.

@@ -1,4 +1,4 @@
-//! Transactions on the reference database, and the check on what they leave.
+//! Transactions on the reference database, and the check of the resulting data.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;

@@ -1,6 +1,6 @@
-//! Whether the books balance, and whether what was booked was drawn by the rules.
+//! Whether the books balance, and whether the booked transfers were drawn by the rules.
 //!
-//! All is asked of the database, also what clients drew: the history says it, and keeps what earlier runs have drawn.
+//! All checks query the database, also those of the clients' input: the history records it, also that of earlier runs.
 
 use std::sync::atomic::Ordering;
 
@@ -30,7 +30,7 @@ pub(super) fn check(benchmark: &Tpcb, database: &dyn Database) -> Result<Vec<Che
     Ok(lines)
 }
 
-/// `IS DISTINCT FROM` stands in parentheses, for DataFusion's parser takes all that follows it as its right side.
+/// `IS DISTINCT FROM` is in parentheses, because DataFusion's parser takes everything after it as its right side.
 pub(super) const CONDITIONS: &[(&str, &str)] = &[
     (
         "the sums of accounts, tellers, branches and the history are equal",

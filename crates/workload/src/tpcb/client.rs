@@ -1,4 +1,4 @@
-//! A client: draws who hands how much to whom, then books it on account, history, teller and branch (TPC-B 1.2).
+//! A client: draws a transfer, then books it on account, history, teller and branch (TPC-B 1.2).
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::statement::{Rows, Statement, Value};
 /// The greatest amount; the least is its negative (TPC-B 5.3.6).
 pub(super) const DELTA_MAX: i64 = 999_999;
 
-/// Of so many accounts in a hundred, the branch is another than the teller's, where there is another (TPC-B 5.3.5).
+/// The percentage of transfers whose account is of another branch than the teller, if there is another (TPC-B 5.3.5).
 pub(super) const REMOTE_PERCENT: i64 = 15;
 
 /// When running begins, in microseconds: 2024-01-02 00:00 UTC. Fixed, so that equal seeds stamp equal times.
@@ -26,7 +26,7 @@ const RUN_TIME_US: i64 = 1_704_153_600_000_000;
 /// Between two requests of a client, by the clock that stamps rows.
 const TICK_US: i64 = 10_000;
 
-/// What fills the rows of the history.
+/// The filler of the history's rows.
 const HISTORY_TEXT: &str = "......................";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub(super) struct Transfer {
 }
 
 impl Transfer {
-    /// Draws the input (TPC-B 5.3): any teller, an account at the teller's branch or, more seldom, at another.
+    /// Draws the input (TPC-B 5.3): any teller, an account at the teller's branch or, less often, at another.
     fn draw(random: &mut Pcg64, branches: i64, time: i64) -> Self {
         let teller = random.random_range(1..=branches * TELLERS_PER_BRANCH);
         let branch = (teller - 1) / TELLERS_PER_BRANCH + 1;
@@ -84,7 +84,7 @@ impl TpcbClient {
         self.transfer.expect("a test draws before it looks")
     }
 
-    /// Adds an amount to a balance, which must be there, and returns what it is then.
+    /// Adds an amount to a balance, which must exist, and returns the new balance.
     fn add(
         &mut self,
         session: &mut dyn Session,
@@ -117,10 +117,11 @@ impl Client for TpcbClient {
         let history = [teller_id, branch_id, account, amount, time, Value::Text(HISTORY_TEXT)];
         session.execute(&INSERT_HISTORY, &history, &mut self.rows)?;
         self.add(session, &ADD_TO_TELLER, teller, delta)?;
-        // Last, for it is the row that most transactions want: the less is left to do once it is locked, the better.
+        // Last, because most transactions need this row, so its lock should be held as briefly as possible.
         self.add(session, &ADD_TO_BRANCH, branch, delta)?;
         session.commit()?;
-        // The terminal is told the account's balance (TPC-B 1.2). Nobody looks, yet reading it is part of the transaction.
+        // The terminal shows the account's balance (TPC-B 1.2). It is not displayed here, yet reading it is part of the
+        // transaction.
         black_box(balance);
         // Relaxed: read only after the clients have ended.
         self.completed.fetch_add(1, Ordering::Relaxed);

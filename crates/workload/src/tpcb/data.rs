@@ -1,4 +1,4 @@
-//! The bank on its first day: every balance is nought and nothing has been done (TPC-B 4.2). It follows from the number of
+//! The bank on its first day: every balance is zero and the history is empty (TPC-B 4.2). It follows from the number of
 //! branches alone.
 
 use arrow::record_batch::RecordBatch;
@@ -8,7 +8,7 @@ use crate::batch::Batch;
 use crate::parts::{Filling, Part};
 use crate::schema::TableId;
 
-/// What is loaded, table by table; the history is empty.
+/// The rows to load, table by table; the history is empty.
 pub(super) fn fillings(branches: i64) -> [Filling<'static>; 3] {
     let rows = |per_branch: i64| (branches * per_branch) as u64;
     [
@@ -31,7 +31,7 @@ fn of_branches(table: TableId, rows: u64, per_branch: i64) -> Filling<'static> {
     Filling { table, rows, make: Box::new(move |part| of_branch(table, per_branch, part)) }
 }
 
-/// Rows of tellers or accounts, so many of each branch.
+/// Rows of tellers or accounts, `per_branch` for each branch.
 fn of_branch(table: TableId, per_branch: i64, part: Part) -> RecordBatch {
     let filler = ".".repeat(FILLER);
     let mut batch = Batch::new(&SCHEMA.tables[table], part.rows);

@@ -13,7 +13,7 @@ pub(super) const BRANCH: TableId = 0;
 pub(super) const TELLER: TableId = 1;
 /// Accounts, 100,000 of each branch.
 pub(super) const ACCOUNT: TableId = 2;
-/// What has been done.
+/// The transfers that clients have booked.
 #[cfg(test)]
 pub(super) const HISTORY: TableId = 3;
 

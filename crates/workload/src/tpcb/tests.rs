@@ -1,4 +1,4 @@
-//! Transactions on the reference database, and the check on what they leave.
+//! Transactions on the reference database, and the check of the resulting data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -134,8 +134,8 @@ fn the_estimate_of_the_column_copy_matches_what_is_loaded() {
     assert!(benchmark.estimated_bytes() as f64 > 2.0 * estimated, "rows and index come on top");
 }
 
-/// What the check says of a bank with a history of so many rows, where each query that is not a count of rows is answered
-/// as given.
+/// The lines of the check for a bank with `history` rows of history, where each query that does not count rows gets the
+/// given answer.
 fn judged(
     history: usize,
     completed: u64,
@@ -158,7 +158,7 @@ fn integers(columns: &[(&'static str, i64)]) -> ArrayRef {
     Arc::new(StructArray::from(RecordBatch::try_from_iter(columns).unwrap()))
 }
 
-/// Answers as a sound bank whose clients drew by the rules does.
+/// The answers of a correct bank whose clients drew by the rules.
 fn sound(sql: &str, tables: &[RecordBatch]) -> ArrayRef {
     let rows = tables[HISTORY].num_rows();
     if sql.contains("where a_b_id <> h_b_id") {

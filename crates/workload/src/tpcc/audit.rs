@@ -1,9 +1,9 @@
-//! What the completed transactions' input was, judged by TPC-C's rules (TPC-C 5.2.4, 9.2).
+//! The input of the completed transactions, judged by TPC-C's rules (TPC-C 5.2.4, 9.2).
 //!
-//! The rules bound shares of what was measured, for runs of hours. A shorter run's share strays further from what it was
-//! drawn from, so each bound is widened by four standard errors of a share of that many draws: an honest run then falls
-//! outside once in some 16,000 times, and the wider the bounds the less a line says, which it shows. Below
-//! [`JUDGED_FROM`] draws nothing is judged.
+//! The rules bound measured shares, for runs of hours. A shorter run's share strays further from its probability, so
+//! each bound is widened by four standard errors of a share of that many draws. A correct run then falls outside once
+//! in some 16,000 times. Wider bounds make a line say less, so the line shows them. Below [`JUDGED_FROM`] draws nothing
+//! is judged.
 
 use std::sync::atomic::AtomicU64;
 
@@ -119,7 +119,7 @@ impl Audit {
         judged
     }
 
-    /// The smallest share of each kind but New-Order, which takes what is left.
+    /// The smallest share of each kind but New-Order, which has the remainder.
     fn judge_mix(&self) -> Vec<CheckLine> {
         let completed = self.by_kind();
         let all = completed.iter().sum();

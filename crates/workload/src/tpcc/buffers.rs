@@ -1,4 +1,4 @@
-//! What a running transaction needs besides its input: result buffers that are kept, and the last names.
+//! The data that a running transaction needs besides its input: reusable result buffers, and the last names.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::statement::{Rows, Statement, Value};
 pub(super) struct Buffers {
     /// The rows of the last statement.
     pub(super) rows: Rows,
-    /// Further rows, where those of the last statement must stay readable during the next.
+    /// Further rows, if those of the last statement must stay readable during the next.
     pub(super) more_rows: Rows,
     /// Text put together for a parameter.
     pub(super) text: String,

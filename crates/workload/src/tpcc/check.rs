@@ -1,4 +1,4 @@
-//! Checks what must hold of the data, in SQL that PostgreSQL and DataFusion read alike.
+//! Checks invariants of the data, in SQL that PostgreSQL and DataFusion read alike.
 
 mod consistency;
 mod population;
@@ -63,8 +63,9 @@ pub(super) fn check_constants(constants: Constants) -> CheckLine {
     }
 }
 
-/// Why the data are no longer as loaded; `None` where they are. Data may be older than this process, so its own count of
-/// transactions is not enough. Fewer rows than were loaded are no sign of clients but of a failed load, to be found.
+/// Why the data are no longer as loaded; `None` if they are. Data may be older than this process, so its own count of
+/// transactions is not enough. Fewer rows than were loaded do not indicate clients but a failed load, which the checks
+/// must find.
 pub(super) fn why_touched(
     session: &mut dyn Session,
     warehouses: i64,

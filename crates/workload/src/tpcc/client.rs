@@ -37,7 +37,7 @@ pub(super) struct TpccClient {
 }
 
 impl TpccClient {
-    /// The client of that number of a database of so many warehouses.
+    /// Client `number` of a database with `warehouses` warehouses.
     pub(super) fn new(
         seed: u64,
         constants: Constants,

@@ -32,8 +32,8 @@ macro_rules! middle_customer {
 }
 pub(super) use middle_customer;
 
-/// Finds the middle customer of (warehouse, district, last name). All namesakes are locked as intended: which of them is
-/// in the middle depends on every one.
+/// Finds the middle customer of (warehouse, district, last name). All customers with the name are locked as intended,
+/// because the middle one depends on each of them.
 pub(super) fn find_by_name(
     access: &mut dyn RowAccess,
     key: &[Value<'_>],

@@ -12,7 +12,7 @@ pub(super) enum TransactionKind {
     StockLevel,
 }
 
-/// What the kinds are called.
+/// The names of the kinds.
 pub(crate) const TRANSACTIONS: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
 
 /// Each kind as often as it is in a deck.
@@ -26,8 +26,8 @@ const CARDS: [(TransactionKind, usize); 5] = [
 
 pub(super) const DECK: usize = 23;
 
-/// A deck that is taken card by card and, when it is used up, shuffled again. Because no card goes back before that, each
-/// client's mix is exact after every deck.
+/// A deck from which cards are drawn one by one and which is shuffled again when it is used up. Each client's mix is
+/// therefore exact after every deck.
 #[derive(Debug)]
 pub(super) struct Deck {
     cards: [TransactionKind; DECK],

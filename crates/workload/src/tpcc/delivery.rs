@@ -1,7 +1,7 @@
 //! Delivery (TPC-C 2.7): delivers the oldest undelivered order of each of the warehouse's ten districts.
 //!
-//! All districts are served in one transaction, which the specification allows. It also wants the terminal to queue the
-//! request and go on; here the client waits for it, as it does for any other request.
+//! All districts are served in one transaction, which the specification allows. It also requires the terminal to queue
+//! the request and continue; here the client waits for it, as for any other request.
 
 use super::buffers::{Buffers, execute_one};
 use super::schema::*;
@@ -23,7 +23,7 @@ impl Delivery {
         Delivery { warehouse: terminal.warehouse, carrier: terminal.random.uniform(1, 10), time: terminal.now() }
     }
 
-    /// Delivers (TPC-C 2.7.4.2), and returns how many districts had nothing to deliver.
+    /// Delivers (TPC-C 2.7.4.2), and returns how many districts had no order to deliver.
     pub(super) fn run(
         &self,
         session: &mut dyn Session,

@@ -9,8 +9,8 @@ use crate::benchmark::{LoadError, LoadProgress};
 use crate::database::Database;
 use crate::schema::Schema;
 
-/// Fills the tables. What they then hold depends on the seed alone; the order in which parts arrive does not.
-/// `rows_before` is how many rows of other tables of that schema have been loaded already.
+/// Fills the tables. Their rows depend on the seed alone; the order in which parts arrive does not. `rows_before` is
+/// how many rows of other tables of that schema have been loaded already.
 pub(super) fn fill(
     database: &dyn Database,
     schema: &Schema,
@@ -30,7 +30,7 @@ pub(super) fn fill(
         rows_all: rows_before + row_count(seed, warehouses),
         failure: Mutex::new(None),
     };
-    // Making rows is as much work as storing them, so even one core gains nothing from fewer than two threads, and more
+    // Making rows is as much work as storing them, so fewer than two threads are no faster even on one core, and more
     // than eight only queue for the database.
     let threads = thread::available_parallelism().map_or(2, usize::from).clamp(2, 8);
     thread::scope(|scope| {
@@ -58,7 +58,7 @@ struct Loading<'a> {
 
 impl Loading<'_> {
     fn work(&self) {
-        // Relaxed: the counter only hands out numbers; what is loaded is published by the end of the thread.
+        // Relaxed: the counter only assigns numbers; the end of the thread publishes the loaded data.
         while let Some(&part) = self.parts.get(self.next_part.fetch_add(1, Ordering::Relaxed)) {
             if let Err(error) = self.load_part(part) {
                 self.next_part.store(self.parts.len(), Ordering::Relaxed);

@@ -96,7 +96,8 @@ impl NewOrder {
             }
         }
         session.commit()?;
-        // The terminal shows the total (TPC-C 2.4.3.3). Nobody looks, yet working it out is part of the transaction.
+        // The terminal shows the total (TPC-C 2.4.3.3). It is not displayed here, yet computing it is part of the
+        // transaction.
         black_box(sum * (10_000 - discount) / 10_000 * (10_000 + warehouse_tax + district_tax) / 10_000);
         Ok(Outcome::Committed)
     }
@@ -228,7 +229,7 @@ fn take_stock(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &mut R
     Ok(())
 }
 
-/// The quantity in stock after an order has left so many: below ten, 91 more arrive (TPC-C 2.4.2.2).
+/// The quantity in stock after an order that leaves `left`: below ten, 91 more arrive (TPC-C 2.4.2.2).
 fn restocked(left: i64) -> i64 {
     if left >= 10 { left } else { left + 91 }
 }

@@ -1,4 +1,4 @@
-//! Payment (TPC-C 2.5): a customer pays; warehouse, district and customer note it, and so does the history.
+//! Payment (TPC-C 2.5): a customer pays; warehouse, district, customer and history record it.
 
 use std::fmt::Write;
 
@@ -11,10 +11,10 @@ use crate::database::{DatabaseError, Session};
 use crate::schema::{ColumnId, TableId};
 use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value, insert};
 
-/// C_DATA holds so many characters; what is pushed beyond is lost.
+/// The length of C_DATA in characters; text beyond it is cut off.
 const CUSTOMER_DATA_MAX: usize = 500;
 
-/// The terminal shows so many characters of C_DATA.
+/// The number of characters of C_DATA that the terminal shows.
 const CUSTOMER_DATA_SHOWN: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,8 +152,8 @@ static PAY_CUSTOMER_BY_ID: Statement = Statement {
 static PAY_CUSTOMER_BY_NAME: Statement = Statement {
     name: "payment_pay_customer_by_name",
     sql: pay_customer!(middle_customer!("$1", "$2", "$3")),
-    // All namesakes are looked at, one is written. An update lock admits readers of the others, yet two payments to the
-    // same name cannot both hold what the other needs to write, as they could with read locks.
+    // All customers with the name are read, one is written. An update lock admits readers of the others, yet two
+    // payments to the same name cannot both hold a lock that blocks the other's write, as they could with read locks.
     native: &|access, parameters, rows| match find_by_name(access, &parameters[..3], Intent::Update)? {
         Some(customer) => pay(access, customer, &parameters[3..], rows),
         None => Ok(()),

@@ -1,7 +1,7 @@
 //! The initial rows (TPC-C 4.3.3), made part by part.
 //!
-//! Where the specification wants ten in a hundred rows chosen at random, exactly one row of each ten is, so the share is
-//! exact in every part.
+//! Where the specification chooses ten in a hundred rows at random, exactly one row of each ten is chosen, so the share
+//! is exact in every part.
 
 use arrow::record_batch::RecordBatch;
 
@@ -112,12 +112,12 @@ fn line_counts(seed: u64, warehouse: i64, district: i64) -> impl Iterator<Item =
     (0..ORDERS_LOADED).map(move |_| random.uniform(5, 15))
 }
 
-/// When the loaded order of that number was entered: the loader enters one a second in each district.
+/// When the loaded order of that number was entered: the loader enters one per second in each district.
 pub(crate) fn entry_time(order: i64) -> i64 {
     LOAD_TIME_US + order * 1_000_000
 }
 
-/// Dollars as the integer that stands for them.
+/// Dollars as an integer in hundredths.
 const fn money(dollars: i64) -> i64 {
     dollars * 100
 }

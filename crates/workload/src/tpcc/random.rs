@@ -7,15 +7,15 @@ use crate::random::{mix, uniform};
 
 /// A seeded source of TPC-C's random input.
 ///
-/// Each is made for one purpose (a table's part, a client), so what it gives depends neither on the order in which
-/// parts are made nor on the threads that make them.
+/// Each is made for one purpose (a table's part, a client), so its values depend neither on the order in which parts
+/// are made nor on the threads that make them.
 #[derive(Debug)]
 pub(crate) struct Random {
     generator: Pcg64,
     text: String,
 }
 
-/// What a [`Random`] is for; each purpose has a stream of its own.
+/// The purpose of a [`Random`]; each purpose has its own stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
     /// The constants of NURand.
@@ -45,7 +45,7 @@ impl Purpose {
 const LETTERS_AND_DIGITS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 impl Random {
-    /// The stream for a purpose; `first` and `second` tell parts of it apart (warehouse and district, a client).
+    /// The stream for a purpose; `first` and `second` identify parts of it (warehouse and district, a client).
     pub(crate) fn new(seed: u64, purpose: Purpose, first: u64, second: u64) -> Self {
         let stream = u128::from(mix(purpose.number())) << 64 | u128::from(mix(mix(first) ^ second));
         Random { generator: Pcg64::new(u128::from(mix(seed)), stream), text: String::new() }
@@ -86,7 +86,7 @@ impl Random {
         &self.text
     }
 
-    /// As [`letters_and_digits`](Random::letters_and_digits), with `ORIGINAL` put over it at a random place.
+    /// As [`letters_and_digits`](Random::letters_and_digits), with `ORIGINAL` written over it at a random place.
     pub(super) fn original(&mut self, shortest: i64, longest: i64) -> &str {
         const MARK: &str = "ORIGINAL";
         self.fill(LETTERS_AND_DIGITS, shortest, longest);
@@ -114,8 +114,8 @@ impl Random {
     }
 
     fn fill(&mut self, alphabet: &[u8], shortest: i64, longest: i64) {
-        // A draw is read as a binary fraction whose leading digits to the base of the alphabet are the characters. Eight
-        // take fewer than 48 of its 64 bits, so what bias there is stays below 2^-16.
+        // A draw is read as a binary fraction whose leading digits to the base of the alphabet are the characters.
+        // Eight take fewer than 48 of its 64 bits, so the bias stays below 2^-16.
         const CHARACTERS_PER_DRAW: usize = 8;
         let length = self.uniform(shortest, longest) as usize;
         self.text.clear();

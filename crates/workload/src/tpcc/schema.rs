@@ -22,7 +22,7 @@ pub(crate) const DISTRICTS_PER_WAREHOUSE: i64 = 10;
 pub(super) const CUSTOMERS_PER_DISTRICT: i64 = 3_000;
 pub(super) const ITEMS: i64 = 100_000;
 
-/// Orders up to this number are there from the start; later ones were entered by clients.
+/// Orders up to this number are loaded; later ones were entered by clients.
 pub(crate) const ORDERS_LOADED: i64 = 3_000;
 
 /// Loaded orders up to this number are delivered (TPC-C 4.3.3.1: those with O_ID < 2101).
@@ -171,8 +171,8 @@ pub(crate) const TABLES: [Table; 9] = [
     row_table("stock", STOCK_COLUMNS, &[S_W_ID, S_I_ID]),
 ];
 
-/// TPC-C's tables alone. A schema that has more has these at the same positions, so that row operations may use this one
-/// to learn what a column holds.
+/// TPC-C's tables alone. A schema that has more has these at the same positions, so that row operations may use this
+/// one to look up the type of a column.
 pub(super) static SCHEMA: Schema = Schema { name: Cow::Borrowed("tpcc"), tables: &TABLES };
 
 #[cfg(test)]

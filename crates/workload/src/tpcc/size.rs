@@ -1,10 +1,10 @@
-//! How many bytes the loaded data takes, reckoned from the schema.
+//! How many bytes the loaded data take, computed from the schema.
 
 use super::schema::*;
 use crate::footprint::bytes_per_row;
 use crate::schema::{ColumnId, TableId};
 
-/// Bytes of rows, columns and indexes of so many warehouses.
+/// Bytes of rows, columns and indexes of `warehouses` warehouses.
 pub(super) fn estimated_bytes(warehouses: i64) -> u64 {
     let tables = SCHEMA.tables.iter().enumerate();
     let bytes_per_row = |id, table| bytes_per_row(table, |column, bytes_max| text_bytes(id, column, bytes_max));

@@ -7,7 +7,7 @@ use crate::benchmark::Outcome;
 use crate::database::{DatabaseError, Session};
 use crate::statement::{Intent, RowAccess, Rows, Statement, Value};
 
-/// How many orders are looked at. The SQL text says it again.
+/// The number of orders that are read. The SQL text repeats it.
 const ORDERS_LOOKED_AT: i64 = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ fn count_low_stock(access: &mut dyn RowAccess, parameters: &[Value<'_>], rows: &
     let high = [warehouse, district, Value::Int(next_order - 1)];
     let mut lines = Vec::with_capacity(256);
     access.find_all(primary(ORDER_LINE), &low, &high, Intent::Read, &mut lines)?;
-    // Sorted, so that each item is looked up once, and in the same order by everyone.
+    // Sorted, so that each item is looked up once, and in the same order by all clients.
     let mut items = lines.into_iter().map(|line| access.int(line, OL_I_ID)).collect::<Vec<_>>();
     items.sort_unstable();
     items.dedup();

@@ -1,4 +1,4 @@
-//! A terminal: where its user sits, and what the user draws.
+//! A terminal: the warehouse and district of its user, and the user's input.
 
 use super::customer::CustomerChoice;
 use super::population::RUN_TIME_US;
@@ -13,7 +13,7 @@ pub(super) struct Terminal {
     pub(super) warehouses: i64,
     /// The home warehouse.
     pub(super) warehouse: i64,
-    /// The district that this terminal's Stock-Level looks at (TPC-C 2.8.1.1).
+    /// The district that this terminal's Stock-Level reads (TPC-C 2.8.1.1).
     pub(super) stock_level_district: i64,
     clock_us: i64,
 }
@@ -32,8 +32,8 @@ impl Terminal {
         }
     }
 
-    /// The time that rows are stamped with: a clock that moves 10 ms with each request, whatever the speed of the
-    /// database, so that equal seeds stamp equal times.
+    /// The time that rows are stamped with: a clock that moves 10 ms with each request, at any speed of the database,
+    /// so that equal seeds stamp equal times.
     pub(super) fn now(&mut self) -> i64 {
         self.clock_us += 10_000;
         self.clock_us
@@ -43,7 +43,7 @@ impl Terminal {
         self.random.uniform(1, DISTRICTS_PER_WAREHOUSE)
     }
 
-    /// Any warehouse but the home warehouse; `None` where there is no other.
+    /// Any warehouse but the home warehouse; `None` if there is no other.
     pub(super) fn remote_warehouse(&mut self) -> Option<i64> {
         (self.warehouses > 1).then(|| self.random.uniform_except(1, self.warehouses, self.warehouse))
     }

@@ -68,7 +68,7 @@ fn rolled_back_orders_leave_no_trace(tpcc: &Tpcc, database: &MemoryDatabase) {
     let before = digest(database, &SCHEMA, 9);
     let mut session = database.session(tpcc.schema()).unwrap();
     let input = NewOrder::of(1, 3, 17, &[order(5, 1), order(6, 2), order(ITEMS + 1, 3)]);
-    // The transaction has written everything but its last line when it notices.
+    // The transaction has written everything but its last line when it finds the missing item.
     let mut counting = Interrupted { session: session.as_mut(), statements: 0, interrupt_at: None };
     assert_eq!(input.run(&mut counting, &mut buffers(tpcc)), Ok(Outcome::RolledBack));
     assert_eq!(counting.statements, 4 + 2 * 3 + 1, "customer, district, two inserts, two lines, the unused item");

@@ -18,7 +18,7 @@ pub enum Tolerance {
     Ratio,
     /// A ratio computed from sums (queries 8, 14 and 17): both of the above.
     RatioOfSums,
-    /// Not at all, but of a key (query 11) the published list shows all digits except the last two.
+    /// Not at all, but the published list shows a key (query 11) without its last two digits.
     WithoutTwoDigits,
 }
 
@@ -26,7 +26,7 @@ impl Tolerance {
     /// Whether a cell is near enough to the published one. A null agrees with an empty cell only.
     pub fn accepts(self, found: Option<&str>, published: &str) -> bool {
         let Some(found) = found else { return published.is_empty() };
-        // Of a key below one hundred the list shows nothing.
+        // For a key below one hundred the list shows nothing.
         let published = if self == Tolerance::WithoutTwoDigits && published.is_empty() { "0" } else { published };
         let (Some(found), Some(published)) = (FixedPoint::parse(found), FixedPoint::parse(published)) else {
             return self == Tolerance::Exact && found == published;
@@ -53,7 +53,7 @@ pub fn published(number: usize) -> Vec<Vec<&'static str>> {
     lines.skip(headings).map(|line| line.split('|').map(str::trim).collect()).collect()
 }
 
-/// Holds an answer against the published one; says what differs first.
+/// Compares an answer with the published one; the error describes the first difference.
 pub fn compare(query: &QuerySpec, found: &[TextRow], published: &[Vec<&str>]) -> Result<(), String> {
     if found.len() != published.len() {
         return Err(format!("{} rows, published {}", found.len(), published.len()));
@@ -105,7 +105,7 @@ fn difference(query: &QuerySpec, found: &TextRow, published: &[&str]) -> Option<
     columns.into_iter().position(|((tolerance, found), published)| !tolerance.accepts(found.as_deref(), published))
 }
 
-/// A number in units of 10^-12, enough to compare what is rounded to hundredths and to be exact about what is not.
+/// A number in units of 10^-12: precise enough to compare numbers rounded to hundredths, and exact for all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct FixedPoint(i128);
 
@@ -113,7 +113,7 @@ impl FixedPoint {
     const DIGITS: usize = 12;
     const ONE: i128 = 10_i128.pow(Self::DIGITS as u32);
 
-    /// The number that a text in plain decimal notation stands for; `None` if it is no such text.
+    /// The value of a text in plain decimal notation; `None` for any other text.
     fn parse(text: &str) -> Option<FixedPoint> {
         let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));

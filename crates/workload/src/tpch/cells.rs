@@ -1,4 +1,4 @@
-//! Answers as text, whatever types a database chose for them.
+//! Answers as text, for any types that a database chose.
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;

@@ -16,7 +16,7 @@ pub(crate) struct Rounds {
     random: Pcg64,
     /// The queries of a round, as positions.
     chosen: Arc<[usize]>,
-    /// What is left of this round, last first.
+    /// The rest of this round, last first.
     left: Vec<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Rounds {
     }
 }
 
-/// A client that runs queries in an order of its own, each time with parameters drawn anew.
+/// A client that runs queries in its own order, each time with newly drawn parameters.
 #[derive(Debug)]
 pub struct QueryClient {
     rounds: Rounds,

@@ -1,7 +1,7 @@
 //! Makes the data and loads it.
 //!
-//! Parts of a table are made on several threads and loaded by the calling thread in order of key: a column copy then has
-//! chunks with narrow ranges of keys, and equal scales give equal tables, whatever the threads did.
+//! Parts of a table are made on several threads and loaded by the calling thread in order of key: a column copy then
+//! has chunks with narrow ranges of keys, and equal scales give equal tables, independently of the threads' timing.
 
 use std::num::NonZero;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -22,11 +22,11 @@ use crate::benchmark::{LoadError, LoadProgress};
 use crate::database::{Database, DatabaseError};
 use crate::schema::TableId;
 
-/// Rows in a batch; also what DataFusion's operators work on at a time.
+/// Rows in a batch; also the batch size of DataFusion's operators.
 const BATCH_ROWS: usize = 8192;
 
-/// Orders, or rows of another table, in a part. A part of `lineitem` is then some 12 MB, of which each thread holds at
-/// most three: one in the making, one made, one being loaded.
+/// Orders, or rows of another table, in a part. A part of `lineitem` is then some 12 MB. Each thread holds at most
+/// three parts: one being made, one made, one being loaded.
 const PART_ROWS: i64 = 16 * 1024;
 
 /// More threads than this would only wait for the one that loads.
@@ -52,7 +52,7 @@ fn row_count(table: TableId, scale: f64) -> u64 {
     rows as u64
 }
 
-/// How many lines the first so many orders have together.
+/// The total number of lines of the first `orders` orders.
 fn line_count(orders: i64) -> i64 {
     let mut lines = OrderGenerator::create_line_count_random();
     let draw = |_| {
@@ -63,7 +63,7 @@ fn line_count(orders: i64) -> i64 {
     (0..orders).map(draw).sum()
 }
 
-/// What the generator divides into parts: orders for `lineitem`, parts for `partsupp`, else rows.
+/// The number of units that the generator divides into parts: orders for `lineitem`, parts for `partsupp`, else rows.
 fn unit_count(table: TableId, scale: f64) -> i64 {
     match table {
         SUPPLIER => SupplierGenerator::calculate_row_count(scale, 1, 1),
@@ -127,7 +127,7 @@ pub(crate) fn each_batch(table: TableId, scale: f64, load: &mut Load<'_>) -> Res
             receiver
         });
         let makers: Vec<Receiver<Batches>> = makers.collect();
-        // Whatever ends this loop early drops the receivers, and with them every thread ends.
+        // Any early end of this loop drops the receivers, which ends every thread.
         for maker in (0..part_count as usize).map(|part| &makers[part % threads]) {
             let made = maker.recv().map_err(|_| failed(table, "a thread that makes data has panicked"))?;
             made.map_err(|error| failed(table, error))?.into_iter().try_for_each(&mut *load)?;

@@ -11,7 +11,7 @@ use rand::seq::{IndexedRandom, index};
 use rand_pcg::Pcg64;
 use tpchgen::distribution::{Distribution, Distributions};
 
-/// Values by the names of the placeholders they stand for.
+/// Values by the names of their placeholders.
 pub type Parameters = Vec<(&'static str, String)>;
 
 /// Draws the parameters of one query.

@@ -1,4 +1,4 @@
-//! The 22 queries: their texts, their parameters, and what is known of their answers.
+//! The 22 queries: their texts, their parameters, and known facts about their answers.
 //!
 //! The texts lie beside this file, one to a `.sql` file, with named placeholders in braces. They are those of TPC-H 2.4,
 //! in a form that PostgreSQL and DataFusion read alike. They differ from it in three ways: query 15 has a common table
@@ -26,16 +26,15 @@ pub struct QuerySpec {
     pub columns: &'static [Tolerance],
     /// The columns by which the answer is ordered; rows that are equal in all of them may come in any order.
     pub order_by: &'static [usize],
-    /// How many rows the validation parameters give at any scale: what grouping and limits allow at most, and what even
-    /// the smallest data holds at least.
+    /// How many rows the validation parameters give at any scale: the upper bound from grouping and limits, and the
+    /// lower bound from even the smallest data.
     pub rows: RangeInclusive<usize>,
 }
 
 impl QuerySpec {
     /// The query's text with those parameters.
     ///
-    /// The fraction of query 11 is no parameter to draw but follows from the scale (TPC-H 2.4.11.3), so it is filled in
-    /// here for whoever asks.
+    /// The fraction of query 11 is not drawn but follows from the scale (TPC-H 2.4.11.3), so it is filled in here.
     pub fn sql<'a>(&self, parameters: impl IntoIterator<Item = (&'static str, &'a str)>, scale: f64) -> String {
         let mut sql = self.template.replace("{fraction}", &fraction(scale));
         for (name, value) in parameters {

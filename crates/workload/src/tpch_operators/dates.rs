@@ -10,7 +10,7 @@ use arrow::temporal_conversions::date32_to_datetime;
 /// STARTDATE, 1992-01-01, in days since 1970-01-01.
 const FIRST_ORDER_DAY: i32 = 8035;
 
-/// Days from STARTDATE to 1998-08-02, both included: as many as there are to choose an order's date from.
+/// Days from STARTDATE to 1998-08-02, both included: the days from which an order's date is chosen.
 const ORDER_DAYS: usize = 2406;
 
 /// How likely each day is.

@@ -1,4 +1,4 @@
-//! A join of two of TPC-H's tables and a sum over what it gives.
+//! A join of two of TPC-H's tables and a sum over its result.
 //!
 //! SI 5.2: "The small-sized join micro-benchmark joins the supplier and nation tables, it and does a SUM() over the addition
 //! of s_acctbal and s_suppkey. The medium-sized join joins the partsupplier and supplier tables, and it does a SUM() over

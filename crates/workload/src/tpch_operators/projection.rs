@@ -27,7 +27,7 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// The sum over so many columns.
+/// The sum over the first `columns` columns.
 pub(super) fn projection(tpch: Tpch, columns: usize) -> OperatorQuery {
     let columns = &SUMMED[..columns];
     OperatorQuery {

@@ -1,4 +1,4 @@
-//! Texts of the three benchmarks, the dates of the selection, and answers held against generated rows.
+//! Texts of the three benchmarks, the dates of the selection, and answers compared with generated rows.
 
 use std::collections::HashSet;
 
@@ -19,7 +19,7 @@ fn tpch() -> Tpch {
     Tpch::new(SCALE).unwrap()
 }
 
-/// Every table at the smallest scale; answers each query with nothing that could be right.
+/// Every table at the smallest scale; every answer is wrong.
 fn loaded() -> Recording {
     let database = Recording::new(&SCHEMA, |_, _| count(17));
     load_into(&tpch(), &database);
@@ -88,7 +88,7 @@ fn each_predicate_selects_its_share_of_the_generated_rows() {
     }
 }
 
-/// The answers, from rows as they were loaded: joins look partners up, so a row without one would be missed.
+/// The answers, computed from the loaded rows: joins look up partners, so a row without one would be missed.
 #[test]
 fn reckoned_answers_are_those_of_the_loaded_rows() {
     let database = loaded();

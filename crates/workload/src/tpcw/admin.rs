@@ -1,5 +1,5 @@
-//! Admin Confirm (TPC-W 2.16): gives an item another price and other pictures, and works out anew which items are related to it.
-//! The Admin Request before it (2.15) shows what a Product Detail shows.
+//! Admin Confirm (TPC-W 2.16): gives an item another price and other pictures, and recomputes the items that are
+//! related to it. The Admin Request before it (2.15) shows what a Product Detail shows.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,10 +11,10 @@ use crate::database::DatabaseError;
 use crate::keyed;
 use crate::statement::{End, Intent, RowAccess, Rows, Statement, Value};
 
-/// How many of the last orders say which items are bought together. The SQL text says it again.
+/// The number of last orders from which it is computed which items are bought together. The SQL text repeats it.
 const RELATED_ORDERS: i64 = 10_000;
 
-/// How many related items an item has. The SQL text says it again.
+/// How many related items an item has. The SQL text repeats this number.
 const RELATED: usize = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl AdminConfirm {
         shop.execute_one(&SET_RELATED, &row)
     }
 
-    /// Adds the items that come next in number where fewer than five were bought together with this one.
+    /// Adds the items with the next numbers if fewer than five were bought together with this one.
     fn complete(&self, related: &mut Vec<i64>) {
         let mut next = self.item;
         while related.len() < RELATED {
@@ -61,7 +61,7 @@ static CHANGE_ITEM: Statement = keyed::statement!(
     "UPDATE item SET i_cost = $2::bigint * 0.01, i_image = $3, i_thumbnail = $4, i_pub_date = $5 WHERE i_id = $1"
 );
 
-/// (item) → (other items that customers who ordered this one of late have ordered), most first.
+/// (item) → (other items ordered recently by customers who ordered this one recently), most first.
 static FIND_BOUGHT_TOGETHER: Statement = Statement {
     name: "tpcw_find_bought_together",
     sql: "SELECT ol_i_id FROM orders JOIN order_line ON ol_o_id = o_id WHERE ol_i_id <> $1 AND o_c_id IN \

@@ -1,4 +1,4 @@
-//! What the clients have drawn and done, counted as they do it, judged by the mix.
+//! The clients' input and work, counted as they run, judged by the mix.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use crate::share::share;
 
 /// Counts of all clients of a benchmark.
 ///
-/// Every order of memory is relaxed: counts order nothing, and are read when the clients are done.
+/// All memory orderings are relaxed: counts order no other data, and are read after the clients have ended.
 #[derive(Debug, Default)]
 pub(super) struct Audit {
     completed: [AtomicU64; 14],

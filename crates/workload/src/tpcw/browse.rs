@@ -1,8 +1,9 @@
 //! The interactions that show what the shop has: Home, New Products, Best Sellers, Product Detail, Search Request (TPC-W 2.3,
 //! 2.8, 2.9, 2.12, 2.10).
 //!
-//! Best Sellers sums up the last 3,333 orders. Their lines are some ten thousand, of which one subject has a 24th: the native
-//! form looks up those of each of the subject's items, by item and order, rather than reading and locking them all.
+//! Best Sellers sums up the last 3,333 orders. They have some ten thousand lines, and one subject a 24th of them. The
+//! native form therefore looks up the lines of each of the subject's items, by item and order, rather than reading and
+//! locking all lines.
 
 use std::cmp::Reverse;
 
@@ -12,13 +13,13 @@ use crate::database::DatabaseError;
 use crate::keyed;
 use crate::statement::{End, Intent, RowAccess, RowRef, Rows, Statement, Value};
 
-/// How many items a list shows at most. The SQL texts say it again.
+/// How many items a list shows at most. The SQL texts repeat this number.
 const SHOWN_MAX: usize = 50;
 
-/// How many of the last orders make best sellers. The SQL text says it again.
+/// How many of the last orders determine best sellers. The SQL text repeats this number.
 const BEST_SELLER_ORDERS: i64 = 3_333;
 
-/// The start page: greets a customer who is known.
+/// The start page: greets a customer whose number is known.
 pub(super) fn home(shop: &mut Shop<'_>, customer: Option<i64>, promoted: i64) -> Result<(), DatabaseError> {
     if let Some(customer) = customer {
         shop.execute_one(&READ_NAME, &[Value::Int(customer)])?;
@@ -32,7 +33,7 @@ pub(super) fn new_products(shop: &mut Shop<'_>, subject: &str, promoted: i64) ->
     shop.execute(&NEW_PRODUCTS, &[Value::Text(subject)])
 }
 
-/// The items of a subject that sold best of late.
+/// The items of a subject that sold best recently.
 pub(super) fn best_sellers(shop: &mut Shop<'_>, subject: &str, promoted: i64) -> Result<(), DatabaseError> {
     promotions(shop, promoted)?;
     shop.execute(&BEST_SELLERS, &[Value::Text(subject)])
@@ -43,8 +44,7 @@ pub(super) fn product_detail(shop: &mut Shop<'_>, item: i64) -> Result<(), Datab
     shop.execute_one(&READ_ITEM, &[Value::Int(item)])
 }
 
-/// The five items that are related to one (TPC-W 2.2, promotional processing); the page that asks what to search for
-/// shows nothing else.
+/// The five items that are related to one (TPC-W 2.2, promotional processing); the search form shows nothing else.
 pub(super) fn promotions(shop: &mut Shop<'_>, promoted: i64) -> Result<(), DatabaseError> {
     shop.execute_one(&READ_RELATED, &[Value::Int(promoted)])
 }

@@ -1,7 +1,7 @@
-//! Shopping Cart (TPC-W 2.4): puts an item into the cart, or changes quantities, and shows what is in it.
+//! Shopping Cart (TPC-W 2.4): puts an item into the cart, or changes quantities, and shows the cart.
 //!
-//! Only its own user's client touches a cart. A line holds at most ten of an item: then what an order takes can always be
-//! refilled by the 21 that the specification sends for.
+//! Only its own user's client touches a cart. A line holds at most ten of an item, so that the 21 which the
+//! specification orders always make up for the quantity sold.
 
 use super::browse::promotions;
 use super::numbers::Numbered;
@@ -12,18 +12,18 @@ use crate::database::DatabaseError;
 use crate::keyed;
 use crate::statement::{Intent, RowAccess, Rows, Statement, Value, insert};
 
-/// The most of an item that a cart holds. The SQL text says it again.
+/// The most of an item that a cart holds. The SQL text repeats this number.
 const QUANTITY_MAX: i64 = 10;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ShoppingCart {
     pub(super) change: Change,
-    /// An item whose first related item goes into a cart that would be empty.
+    /// An item whose first related item is added to a cart that would otherwise be empty.
     pub(super) fallback: i64,
     pub(super) promoted: i64,
 }
 
-/// What a user does with a cart.
+/// A user's operation on a cart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// Puts one more of an item into it.
@@ -33,7 +33,7 @@ pub(super) enum Change {
 }
 
 impl ShoppingCart {
-    /// Changes and shows a cart, which is made where there is none, and returns its number.
+    /// Changes and shows a cart, which is created if there is none, and returns its number.
     pub(super) fn run(&self, shop: &mut Shop<'_>, cart: Option<i64>) -> Result<i64, DatabaseError> {
         let cart = match cart {
             Some(cart) => cart,
@@ -61,7 +61,7 @@ fn add(shop: &mut Shop<'_>, cart: i64, item: i64) -> Result<(), DatabaseError> {
     shop.execute_one(&ADD_TO_CART, &[Value::Int(cart), Value::Int(item)])
 }
 
-/// Puts an item into a cart that is empty. The cart's lines, read with that statement, are the rows of the last one then.
+/// Adds an item to an empty cart. The rows of the last statement, `read`, are then the cart's lines.
 pub(super) fn fill(shop: &mut Shop<'_>, cart: i64, fallback: i64, read: &Statement<'_>) -> Result<(), DatabaseError> {
     shop.execute(read, &[Value::Int(cart)])?;
     if shop.rows.is_empty() {
@@ -108,7 +108,7 @@ static CREATE_CART: Statement =
 static TOUCH_CART: Statement =
     keyed::statement!(SCHEMA, "tpcw_touch_cart", "UPDATE shopping_cart SET sc_time = $2 WHERE sc_id = $1");
 
-/// (cart, item): one more, up to ten. Written by hand as well, for ON CONFLICT is beyond keyed statements.
+/// (cart, item): one more, up to ten. Also written by hand, because ON CONFLICT is beyond keyed statements.
 static ADD_TO_CART: Statement = Statement {
     name: "tpcw_add_to_cart",
     sql: "INSERT INTO shopping_cart_line AS line (scl_sc_id, scl_i_id, scl_qty) VALUES ($1, $2, 1) \
@@ -155,8 +155,8 @@ pub(super) static READ_CART: Statement = Statement {
     native: &|access, parameters, rows| read_cart(access, parameters, Intent::Read, rows),
 };
 
-/// As [`READ_CART`], by somebody who then takes the items from the stock. An update lock keeps another such buyer of the same
-/// items out, so that the two cannot wait for each other to give up their read locks.
+/// As [`READ_CART`], for a buyer that then takes the items from the stock. An update lock keeps out another buyer of
+/// the same items, so that the two cannot wait for each other's read locks.
 pub(super) static READ_CART_TO_BUY: Statement = Statement {
     name: "tpcw_read_cart_to_buy",
     sql: read_cart!(),

@@ -1,4 +1,4 @@
-//! What must hold of the shop's data, in SQL that PostgreSQL and DataFusion read alike.
+//! Checks invariants of the shop's data, in SQL that PostgreSQL and DataFusion read alike.
 //!
 //! Rows up to the loaded numbers are the population; those above them were entered by clients.
 
@@ -11,7 +11,7 @@ use crate::condition::{Condition, judge};
 use crate::database::{Database, DatabaseError, Session};
 use crate::inquiry::{first_integer, integer_line, row_count_line, work_line};
 
-/// Row counts, conditions, and the audit of what this value's clients have done.
+/// Row counts, conditions, and the audit of the work of this value's clients.
 pub(super) fn check(benchmark: &Tpcw, database: &dyn Database) -> Result<Vec<CheckLine>, DatabaseError> {
     database.refresh(&SCHEMA)?;
     let mut session = database.session(&SCHEMA)?;
@@ -26,7 +26,7 @@ pub(super) fn check(benchmark: &Tpcw, database: &dyn Database) -> Result<Vec<Che
     Ok(lines)
 }
 
-/// How many rows were loaded, and how many have come since.
+/// How many rows were loaded, and how many were added since.
 fn row_counts(session: &mut dyn Session, size: Size, audit: &Audit) -> Vec<CheckLine> {
     let loaded = [
         (ADDRESS, "addr_id", size.addresses()),
@@ -78,7 +78,7 @@ pub(super) fn conditions(size: Size) -> Vec<Condition> {
     all
 }
 
-/// What refers to what: table, column, other table, its key.
+/// The foreign keys: table, column, other table, its key.
 const REFERENCES: &[(&str, &str, &str, &str, &str)] = &[
     ("items have authors", "item", "i_a_id", "author", "a_id"),
     ("addresses have countries", "address", "addr_co_id", "country", "co_id"),
@@ -92,9 +92,9 @@ const REFERENCES: &[(&str, &str, &str, &str, &str)] = &[
     ("lines of carts have items", "shopping_cart_line", "scl_i_id", "item", "i_id"),
 ];
 
-/// Outer joins and COALESCE keep in view what inner joins would drop. `IS DISTINCT FROM` stands in parentheses, for
-/// DataFusion's parser takes all that follows it as its right side. What is rounded may be half a cent off, which is
-/// said in whole numbers, because DataFusion takes a number with a point for a binary one, which has an error of its own.
+/// Outer joins and COALESCE keep rows that inner joins would drop. `IS DISTINCT FROM` is in parentheses, because
+/// DataFusion's parser takes everything after it as its right side. Rounded amounts may be half a cent off. The texts
+/// express this in whole numbers, because DataFusion reads a number with a point as a binary one, which is inexact.
 const FIXED: &[(&str, &str)] = &[
     (
         "each order has one credit card record, of its total",

@@ -1,7 +1,7 @@
 //! A client: a browser in which one user after another visits the shop.
 //!
-//! Interactions are drawn independently of each other. What ties them together is the visit: a browser remembers its customer
-//! and its cart until the visit ends.
+//! Interactions are drawn independently of each other. The visit connects them: a browser remembers its customer and
+//! its cart until the visit ends.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ use crate::statement::Rows;
 /// The purpose of a client's random numbers; those of the tables are below it.
 const CLIENT: u64 = 100;
 
-/// Of a hundred visits, in so many the customer is known from the start (TPC-W 2.1, 5.3).
+/// The percentage of visits whose customer is known from the start (TPC-W 2.1, 5.3).
 pub(super) const KNOWN_PERCENT: i64 = 80;
 
 /// How many interactions a visit has on average: 15 minutes with 7 s of thinking before each (TPC-W 5.3).
@@ -40,7 +40,7 @@ const VISIT_MAX: i64 = 512;
 /// Between two interactions of a client, by the clock that stamps rows.
 const TICK_US: i64 = 10_000;
 
-/// An interaction with all of its input but what the browser remembers.
+/// An interaction with all of its input except the browser's state.
 #[expect(clippy::enum_variant_names, reason = "the names of TPC-W")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
@@ -60,12 +60,12 @@ pub(super) enum Request {
     AdminConfirm(AdminConfirm),
 }
 
-/// What a browser remembers.
+/// The state of a browser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Visit {
     pub(super) customer: Option<i64>,
     pub(super) cart: Option<i64>,
-    /// The item that was looked at last.
+    /// The item that was shown last.
     pub(super) item: i64,
     /// How many interactions are left.
     left: i64,
@@ -102,7 +102,7 @@ impl TpcwClient {
         }
     }
 
-    /// The request drawn last, and what the browser remembers.
+    /// The request drawn last, and the browser's state.
     #[cfg(test)]
     pub(super) fn request(&self) -> (Option<Request>, Visit) {
         (self.request, self.visit)
@@ -178,7 +178,7 @@ impl TpcwClient {
     }
 }
 
-/// Runs a request within a transaction, and returns what the browser remembers then.
+/// Runs a request within a transaction, and returns the browser's new state.
 fn run(request: &Request, visit: Visit, shop: &mut Shop<'_>) -> Result<Visit, DatabaseError> {
     let mut after = visit;
     match request {
@@ -229,7 +229,7 @@ impl Client for TpcwClient {
         let after = run(request, self.visit, &mut shop)?;
         shop.session.commit()?;
         match request {
-            // What it has found are the rows of the last statement.
+            // The rows of the last statement are the search's result.
             Request::SearchResults { .. } => self.audit.search(!self.rows.is_empty()),
             Request::BuyRequest(_) => self.audit.buy_request(self.visit.customer.is_none()),
             _ => {}

@@ -1,4 +1,4 @@
-//! The interactions about who a user is: Customer Registration, Buy Request, Order Inquiry (TPC-W 2.5, 2.6, 2.13).
+//! The interactions that identify a user: Customer Registration, Buy Request, Order Inquiry (TPC-W 2.5, 2.6, 2.13).
 
 use super::cart::{self, READ_CART};
 use super::numbers::Numbered;
@@ -12,8 +12,8 @@ use crate::database::DatabaseError;
 use crate::keyed;
 use crate::statement::{Intent, RowAccess, RowRef, Statement, Value};
 
-/// The form that asks a user to sign in or to register; it shows the name of one who is known. So does the form that asks for the
-/// user whose order is to be shown.
+/// The form that asks a user to sign in or to register; it shows the name of a known customer. The form that asks for
+/// the user whose order is to be shown does the same.
 pub(super) fn registration_form(shop: &mut Shop<'_>, customer: Option<i64>) -> Result<(), DatabaseError> {
     if let Some(customer) = customer {
         shop.execute_one(&READ_USER_NAME, &[Value::Int(customer)])?;
@@ -23,9 +23,9 @@ pub(super) fn registration_form(shop: &mut Shop<'_>, customer: Option<i64>) -> R
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuyRequest {
-    /// What a new customer says about himself follows from this seed.
+    /// The seed of a new customer's personal data.
     pub(super) registration: u64,
-    /// An item whose first related item goes into a cart that would be empty.
+    /// An item whose first related item is added to a cart that would otherwise be empty.
     pub(super) fallback: i64,
 }
 
@@ -89,7 +89,7 @@ fn register(shop: &mut Shop<'_>, seed: u64) -> Result<i64, DatabaseError> {
     Ok(customer.int())
 }
 
-/// The number of an address that is drawn; it is entered unless it is there.
+/// Draws an address and returns its number; the address is entered unless it exists.
 pub(super) fn enter_address(shop: &mut Shop<'_>, random: &mut Random) -> Result<i64, DatabaseError> {
     let lengths = [(15, 40), (15, 40), (4, 30), (2, 20), (5, 10)];
     let texts = lengths.map(|(shortest, longest)| random.text(shortest, longest).to_owned());

@@ -1,7 +1,7 @@
 //! The numbers of new rows, which the shop's application hands out, as it does in other implementations of TPC-W.
 //!
-//! Every client of a benchmark takes numbers here. The first asks the database where to go on, since it may hold the rows of
-//! earlier runs. A number that a failed transaction has taken is not used again.
+//! Every client of a benchmark takes numbers here. The first client reads the greatest numbers from the database, which
+//! may hold rows of earlier runs. A number that a failed transaction has taken is not used again.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -29,7 +29,7 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
-    /// Forgets all: the data have been loaded anew.
+    /// Forgets all numbers: the data have been reloaded.
     pub(super) fn forget(&self) {
         *self.is_known.lock() = false;
     }
@@ -43,7 +43,7 @@ impl Numbers {
         session.begin()?;
         for (next, statement) in self.next.iter().zip(STATEMENTS) {
             session.execute(statement, &[], rows)?;
-            // Relaxed: the mutex makes them visible to whoever prepares after this.
+            // Relaxed: the mutex makes them visible to clients that prepare after this.
             next.store(rows.int(0, 0) + 1, Ordering::Relaxed);
         }
         session.commit()?;
@@ -51,7 +51,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// A number that nobody has had.
+    /// A number that has not been used.
     pub(super) fn take(&self, of: Numbered) -> i64 {
         self.next[of as usize].fetch_add(1, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Buy Confirm (TPC-W 2.7): makes an order of what is in the cart, pays it by credit card and takes it from the stock.
+//! Buy Confirm (TPC-W 2.7): makes an order of the cart, pays it by credit card and takes the items from the stock.
 
 use super::cart::{self, READ_CART_TO_BUY};
 use super::customer::enter_address;
@@ -12,20 +12,20 @@ use crate::database::DatabaseError;
 use crate::keyed;
 use crate::statement::{Intent, Statement, Value, insert};
 
-/// Of a hundred orders, so many are sent to another address than the customer's (TPC-W 2.7.2).
+/// The percentage of orders sent to another address than the customer's (TPC-W 2.7.2).
 const ELSEWHERE_PERCENT: i64 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BuyConfirm {
-    /// Who buys where the user is not known.
+    /// The buyer if the user is not known.
     pub(super) customer: i64,
     /// Card, address and shipping follow from this seed.
     pub(super) details: u64,
-    /// An item whose first related item goes into a cart that would be empty.
+    /// An item whose first related item is added to a cart that would otherwise be empty.
     pub(super) fallback: i64,
 }
 
-/// What an order costs, in hundredths.
+/// The cost of an order, in hundredths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) sub_total: i64,
@@ -173,8 +173,8 @@ static TAKE_STOCK: Statement = keyed::statement!(
      WHERE i_id = $1"
 );
 
-/// (order, card, its number, name on it, expiration, authorization, amount, date, address of delivery). Written by hand as well: a keyed
-/// statement has no query within it.
+/// (order, card, its number, name on it, expiration, authorization, amount, date, address of delivery). Also written by
+/// hand: a keyed statement cannot contain a query.
 static INSERT_CARD: Statement = Statement {
     name: "tpcw_insert_card",
     sql: "INSERT INTO cc_xacts (cx_o_id, cx_type, cx_num, cx_name, cx_expire, cx_auth_id, cx_xact_amt, cx_xact_date, \

@@ -1,4 +1,4 @@
-//! What the shop holds at first (TPC-W 4.7). Every row follows from the seed and its own number.
+//! The initial rows of the shop (TPC-W 4.7). Every row follows from the seed and its own number.
 
 use arrow::record_batch::RecordBatch;
 
@@ -41,7 +41,7 @@ pub(super) fn batch(table: TableId, size: Size, seed: u64, part: Part) -> Record
     batch.finish()
 }
 
-/// How many of an item are in stock at first: each of 10 to 30 equally often. The check reckons with it.
+/// How many of an item are in stock at first: each of 10 to 30 equally often. The check uses it.
 pub(super) fn first_stock(item: i64) -> i64 {
     10 + item * 8 % 21
 }
@@ -115,7 +115,7 @@ fn customer(batch: &mut Batch, random: &mut Random, size: Size, id: i64) {
     batch.int(random.uniform(-32_872, 11_322)).text(random.text(100, 500));
 }
 
-/// An order as it is loaded; its credit card record repeats some of it.
+/// A loaded order; its credit card record repeats some of its values.
 struct LoadedOrder {
     totals: Totals,
     date: i64,

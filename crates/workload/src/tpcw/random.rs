@@ -5,7 +5,7 @@ use rand_pcg::rand_core::Rng;
 
 use crate::random::{mix, uniform};
 
-/// A seeded source. Each is made for one purpose, a row or a client, so what it gives does not depend on the order in which
+/// A seeded source. Each is made for one purpose, a row or a client, so its values do not depend on the order in which
 /// rows are made.
 #[derive(Debug)]
 pub(super) struct Random {
@@ -13,7 +13,7 @@ pub(super) struct Random {
     text: String,
 }
 
-/// As many characters as six bits can tell apart.
+/// As many characters as six bits can distinguish.
 const CHARACTERS: &[u8; 64] = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
 
 impl Random {
@@ -70,7 +70,7 @@ impl Random {
     }
 }
 
-/// The syllables of a number's digits, filled up on the left to so many (TPC-W 4.6.2.10): two letters each.
+/// The syllables of a number's digits, padded on the left to `digits` digits (TPC-W 4.6.2.10): two letters each.
 pub(super) fn syllables(number: i64, digits: usize) -> String {
     const SYLLABLES: [&str; 10] = ["BA", "OG", "AL", "RI", "RE", "SE", "AT", "UL", "IN", "NG"];
     format!("{number:0digits$}").bytes().map(|digit| SYLLABLES[usize::from(digit - b'0')]).collect()
@@ -81,7 +81,7 @@ pub(super) fn user_name(customer: i64) -> String {
     syllables(customer, 0)
 }
 
-/// What users search authors and titles by: seven syllables.
+/// The text by which users search authors and titles: seven syllables.
 pub(super) fn search_word(number: i64) -> String {
     syllables(number, 7)
 }

@@ -1,4 +1,4 @@
-//! The ten tables of a bookshop (TPC-W 4.6), with the indexes that its interactions look things up by.
+//! The ten tables of a bookshop (TPC-W 4.6), with the indexes that its interactions use.
 
 use std::borrow::Cow;
 

@@ -25,7 +25,7 @@ pub(super) enum Search {
 const LAST_CHARACTER: char = '~';
 
 impl Search {
-    /// Searches; what is found are the rows of the last statement.
+    /// Searches; the rows of the last statement are the result.
     pub(super) fn run(&self, shop: &mut Shop<'_>, promoted: i64) -> Result<(), DatabaseError> {
         promotions(shop, promoted)?;
         match *self {

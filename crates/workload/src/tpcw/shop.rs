@@ -1,4 +1,4 @@
-//! What an interaction works with: the session, result buffers, and what the shop's application knows; and how native
+//! The context of an interaction: the session, result buffers, and the state of the shop's application; and how native
 //! statements find and show rows.
 
 use super::numbers::{Numbered, Numbers};
@@ -7,7 +7,7 @@ use crate::database::{DatabaseError, Session};
 use crate::schema::{ColumnId, Index, TableId};
 use crate::statement::{Intent, RowAccess, RowRef, Rows, Statement, Value};
 
-/// The shop, as one interaction sees it.
+/// The shop as an interaction uses it.
 pub(super) struct Shop<'a> {
     pub(super) session: &'a mut dyn Session,
     /// The rows of the last statement.
@@ -22,7 +22,7 @@ impl Shop<'_> {
         self.session.execute(statement, parameters, self.rows)
     }
 
-    /// Runs a statement that must find or change a row. Where it does not, the data are not TPC-W's: the transaction is
+    /// Runs a statement that must find or change a row. If it does not, the data are not TPC-W's: the transaction is
     /// rolled back and fails.
     pub(super) fn execute_one(
         &mut self,

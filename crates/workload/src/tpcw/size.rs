@@ -13,7 +13,7 @@ pub(super) const COUNTRIES: i64 = 92;
 /// number is as frequent as the others.
 const LINES_IN_TURN: [i64; 5] = [1, 4, 2, 5, 3];
 
-/// The two numbers that say how large the shop is.
+/// The two numbers that determine the size of the shop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     /// Emulated browsers.

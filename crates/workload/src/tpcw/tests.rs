@@ -71,13 +71,13 @@ fn a_later_run_goes_on_with_the_numbers() {
     let (first, database) = loaded("ordering", 5);
     run(&first, &database, 1, 500);
     let orders = Facts::of(&database).orders.len();
-    // Another value knows nothing of the first one's rows.
+    // Another value does not know the first one's rows.
     let second = Tpcw::new(1, 1_000, "ordering", 6);
     run(&second, &database, 2, 500);
     let facts = Facts::of(&database);
     facts.assert_consistent(second.size);
     assert_eq!(facts.orders.len(), orders + second.audit.orders() as usize);
-    // Loading anew starts anew.
+    // After reloading, numbers start again.
     load_into(&second, &database);
     let before = second.audit.orders();
     run(&second, &database, 1, 500);

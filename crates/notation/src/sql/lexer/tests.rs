@@ -1,4 +1,4 @@
-//! Pieces of texts by hand, and what holds for any bytes.
+//! Pieces of hand-written texts, and properties that hold for any bytes.
 
 use proptest::prelude::*;
 
@@ -73,7 +73,7 @@ fn backslashes_are_what_the_setting_says() {
     assert_eq!(told(br"x'\' b'\' U&'\' x", Strings::Escaped), r"l x'\' ¦ l b'\' ¦ l U&'\' ¦ w x");
 }
 
-/// Each of these takes quadratic time where anything is looked at again and again: minutes for a megabyte.
+/// Each of these takes quadratic time if any byte is examined again and again: minutes for a megabyte.
 #[test]
 fn hostile_texts_take_no_longer_than_others() {
     for part in [
@@ -88,7 +88,7 @@ fn hostile_texts_take_no_longer_than_others() {
     assert!(Lexer::new(spaces.as_bytes(), Strings::Escaped).count() <= 100_001);
 }
 
-/// Texts made of what matters to a lexer, more likely to be close to one another than any bytes.
+/// Texts made of the characters that matter to a lexer, which occur near each other more often than in random bytes.
 fn texts() -> impl Strategy<Value = Vec<u8>> {
     let parts: Vec<&[u8]> = vec![
         b"'", b"\"", b"$", b"$$", b"$t$", b"/*", b"*/", b"--", b"\n", b" ", b"e'", b"U&'", b"\\", b"a", b"t", b"1",
@@ -100,7 +100,7 @@ fn texts() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// Nothing is lost and nothing is read twice: what lies between the pieces is white space and comments.
+    /// No byte is lost or read twice: only white space and comments lie between pieces.
     #[test]
     fn pieces_follow_one_another(sql in texts(), escaped in any::<bool>()) {
         let strings = if escaped { Strings::Escaped } else { Strings::Standard };
@@ -115,7 +115,7 @@ proptest! {
         prop_assert!(is_nothing(&sql[end..]));
     }
 
-    /// A word is found wherever there is nothing open, and not found within anything that is.
+    /// A word is found outside of open literals and comments, and not found within them.
     #[test]
     fn words_within_other_pieces_are_none(words in "[a-z ;()]{0,20}", at in 0..9_usize) {
         const HIDING: [[&str; 2]; 9] = [
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// Whether there is nothing but white space and comments to the end of their lines.
+/// Whether the text is only white space and comments to the end of their lines.
 fn is_nothing(between: &[u8]) -> bool {
     let lines = between.split(|byte| matches!(byte, b'\n' | b'\r'));
     lines.into_iter().all(|line| {

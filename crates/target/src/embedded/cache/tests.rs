@@ -1,4 +1,4 @@
-//! The option on a machine that has nothing to give out.
+//! The option on a machine without cache allocation.
 
 use plimsoll_machine::host::Host;
 use plimsoll_machine::resctrl::Resctrl;

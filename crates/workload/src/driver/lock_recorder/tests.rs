@@ -1,4 +1,4 @@
-//! What requests met at locks, counted by hand.
+//! Lock waits and rollbacks of requests, counted by hand.
 
 use super::*;
 use crate::benchmark::Outcome;
@@ -9,7 +9,7 @@ fn millis(number: u64) -> Duration {
     Duration::from_millis(number)
 }
 
-/// Begun at 0, ended after so many milliseconds.
+/// A request that began at 0 and ended after `lasted_ms` milliseconds.
 fn request(lasted_ms: u64) -> Ended<'static> {
     Ended::undisturbed(0, lasted_ms * MS)
 }

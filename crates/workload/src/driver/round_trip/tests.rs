@@ -30,7 +30,7 @@ fn options(round_trip: &str, seed: u64) -> ClientOptions {
     ClientOptions { round_trip: round_trip.parse().expect("a delay"), seed, ..ClientOptions::default() }
 }
 
-/// How long each of so many statements of one transaction keeps the client of that number asleep.
+/// How long each of `statements` statements of one transaction keeps client number `client` asleep.
 fn sleeps(options: &ClientOptions, client: usize, statements: usize) -> Vec<Nanos> {
     let (clock, signals) = (LateClock::default(), Signals::new(1));
     let session = FakeDatabase::quick().session(&SCHEMA).expect("it opens sessions");

@@ -9,7 +9,7 @@ use crate::benchmark::Outcome;
 
 const BEGIN: Nanos = 5_000_000_000;
 
-/// Credits one piece of work of a window of 2.5 s and looks at the work done in each second.
+/// Credits one piece of work to a window of 2.5 s and checks the work done in each second.
 fn check(from: Nanos, to: Nanos, expect: [f64; 3]) {
     let window = Bounds { begin: BEGIN, end: BEGIN + 2_500_000_000 };
     let mut seconds = Seconds::default();
@@ -27,7 +27,7 @@ fn work_is_credited_to_the_seconds_in_which_it_was_done() {
     check(999, 1001, [0.5, 0.5, 0.0]);
     check(500, 2500, [0.25, 0.5, 0.25]);
     check(2000, 2500, [0.0, 0.0, 1.0]);
-    // What takes no time is where it ended.
+    // Work that takes no time is credited where it ended.
     check(1000, 1000, [0.0, 1.0, 0.0]);
     check(0, 0, [1.0, 0.0, 0.0]);
 }
@@ -90,7 +90,7 @@ proptest! {
         let length = Duration::from_millis(millis);
         let samples = all.seconds.samples(length, false, all.knows_lock_wait);
 
-        // What each figure must be, from the requests alone.
+        // The expected value of each figure, from the requests alone.
         let inside = requests.iter().map(|(_, request)| request).filter(|request| {
             (window.begin..window.end).contains(&request.end)
         });

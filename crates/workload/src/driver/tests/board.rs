@@ -1,4 +1,4 @@
-//! What others see of clients at work.
+//! The board's view of clients at work.
 
 use super::*;
 

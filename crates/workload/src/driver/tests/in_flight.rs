@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn load_is_kept_up_until_requests_in_flight_at_the_end_have_ended() {
-    // One client's only query outlasts the window until the other workload has gone on for another thousand requests.
+    // One client's only query outlasts the window until the other workload has completed another thousand requests.
     let (transactions, queries) = (FakeBenchmark::new(), FakeBenchmark::analytical());
     let oltp_done = Arc::new(AtomicU64::new(0));
     let counter = oltp_done.clone();

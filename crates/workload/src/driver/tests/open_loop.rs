@@ -1,4 +1,4 @@
-//! Requests that arrive whatever the database can take.
+//! Requests that arrive at a rate independent of the database's speed.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn open_loop_latency_shows_the_backlog_of_one_long_block() {
     assert!((60..=130).contains(&late), "{late} of {}", all.len());
     let evenly = all.count_between(40_000, 60_000);
     assert!((8..=40).contains(&evenly), "{evenly}");
-    // Nothing is lost: all arrivals of the second are there.
+    // All arrivals of the second are recorded.
     assert!((850..=1150).contains(&all.len()), "{}", all.len());
 }
 
@@ -25,8 +25,8 @@ fn requests_that_wait_for_a_client_are_in_the_system_and_those_never_begun_are_b
     let window = Bounds { begin: 0, end: 1000 * MS };
     // Two requests arrive while one is run.
     let recorder = simulate(&options, window, |_| 2 * MS, |_| Ok(())).expect("it runs");
-    // The client alone has some 500; the arrival that it took and did not begin is noted, those that nobody took are the
-    // coordinator's.
+    // The client alone has some 500. It recorded the arrival that it took and did not begin; arrivals that no client
+    // took are in the coordinator's record.
     assert!((470..=501).contains(&recorder.offered), "{}", recorder.offered);
     assert_eq!(recorder.backlog, 1);
     let in_system: Nanos = recorder.cells.values().map(|cell| cell.in_system).sum();

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Judges equally long steps with so many completed requests each.
+/// Judges equally long steps with these numbers of completed requests.
 fn check(completed: &[u32], expect: Verdict) {
     let steps = completed.iter().map(|completed| WarmUpStep { completed: f64::from(*completed), length: 0.5 });
     let found = judge(&steps.collect::<Vec<_>>());
@@ -34,7 +34,7 @@ fn at_least_the_last_half_is_judged() {
     // Nine: half of them are no longer within four intervals of one step each, and eight have the trend.
     check(&[1, 1, 1, 1, 1, 1000, 1000, 1000, 1000], Verdict::Trend(2.0 * (4000.0 - 4.0) / 4004.0));
     check(&[1, 1, 1, 1, 1, 1000, 1000, 1000, 1000, 1000, 1000, 1000, 1000], Verdict::Steady);
-    // A rise of 4 % a step is within the noise of four steps, not of sixteen: the last eight are judged.
+    // A rise of 4 % per step is within the noise of four steps, not of sixteen: the last eight are judged.
     let slow: Vec<u32> = (0..16).map(|step| (400.0 * 1.04_f64.powi(step)) as u32).collect();
     check(&slow[..4], Verdict::Steady);
     assert!(matches!(judge(&steps(&slow)), Verdict::Trend(change) if change > 0.1));
@@ -62,13 +62,13 @@ fn intervals_of_unequal_length_are_judged_by_throughput() {
     let uneven = [step(1000.0, 0.5), step(1400.0, 0.7), step(1000.0, 0.5), step(600.0, 0.3)];
     assert_eq!(judge(&uneven), Verdict::Steady);
     assert!(matches!(judge(&uneven.map(|uneven| step(uneven.completed, 0.5))), Verdict::Trend(_)));
-    // A step of no length has no throughput and lets nothing pass.
+    // A step of no length has no throughput and makes no workload steady.
     let empty = [step(1000.0, 0.5), step(0.0, 0.0), step(1000.0, 0.5), step(1000.0, 0.5)];
     assert_ne!(judge(&empty), Verdict::Steady);
 }
 
-/// How a warm-up ends, in seconds and verdicts: `completed` says how many requests each workload has completed after so
-/// many seconds, and looks are late by `late` seconds.
+/// The end of a warm-up, as seconds and verdicts: `completed` gives the requests that each workload has completed by a
+/// second, and readings are late by `late` seconds.
 fn warm_up(at_most: Duration, late: f64, completed: &[&dyn Fn(f64) -> f64]) -> (f64, Vec<Verdict>) {
     const BEGIN: Nanos = 7_000_000_000;
     let mut now = BEGIN;
@@ -92,7 +92,7 @@ fn what_is_steady_from_the_start_takes_two_seconds() {
 
 #[test]
 fn a_slow_start_is_left_out() {
-    // A tenth of the throughput for a second, and all of it from then on.
+    // A tenth of the throughput during the first second, and all of it from then on.
     let late = |s: f64| if s < 1.0 { 1e3 * s } else { 1e3 + 1e4 * (s - 1.0) };
     assert_eq!(warm_up(MINUTES, 0.0, &[&late]), (3.0, vec![Verdict::Steady]));
 }
@@ -114,7 +114,7 @@ fn a_slow_approach_is_waited_for_however_slow_it_is() {
 #[test]
 fn the_slowest_workload_decides() {
     let (took, verdicts) = warm_up(MINUTES, 0.0, &[&|s| 1e5 * s, &|s| 8.0 * s]);
-    // 400 requests at eight a second.
+    // 400 requests at eight per second.
     assert!((50.0..52.0).contains(&took), "{took}");
     assert_eq!(verdicts, [Verdict::Steady; 2]);
 }
@@ -163,7 +163,7 @@ fn a_fixed_warm_up_lasts_and_is_judged_at_its_end() {
         (last, verdicts.expect("it ends by itself"))
     };
     let second = Duration::from_secs(1);
-    // 1000 requests a second.
+    // 1000 requests per second.
     let (ended, verdicts) = warm_up(10 * second, |at| at / 1_000_000);
     assert_eq!((ended, are_steady(&verdicts)), (10_000_000_000, Some(true)), "it does not end before");
     // Ever more of them.

@@ -6,13 +6,13 @@ use super::functions::{extreme, hash_fnv1a, hash_murmur2, permute, random};
 use super::{Binary, Expression, Function, Unary};
 use crate::file::datum::Datum;
 
-/// What an expression can see.
+/// The state that an expression can use.
 pub(in crate::file) struct Variables<'a> {
     /// The variables, by slot.
     pub(in crate::file) slots: &'a [Datum],
-    /// Where random numbers come from.
+    /// The source of random numbers.
     pub(in crate::file) random: &'a mut Pcg64,
-    /// What hashes and permutations begin with where nothing else is said.
+    /// The seed of hashes and permutations that are given none.
     pub(in crate::file) default_seed: i64,
 }
 
@@ -70,7 +70,7 @@ pub(super) fn integer(value: &Datum) -> Result<i64, String> {
         Datum::Int(number) => Ok(*number),
         Datum::Double(number) => {
             let rounded = number.round_ties_even();
-            // The greatest integer is no double; the next double above it is the first that does not fit.
+            // The greatest integer is not a double; the next double above it is the first that does not fit.
             let fits = (i64::MIN as f64..i64::MAX as f64).contains(&rounded);
             if fits { Ok(rounded as i64) } else { Err(format!("{} is out of the range of bigint", value.text())) }
         }
@@ -96,8 +96,8 @@ fn unary(operator: Unary, operand: Datum) -> Result<Datum, String> {
     }
 }
 
-/// `AND` where `absorbing` is false, `OR` where it is true: that value on the left decides, and the right side is left alone;
-/// else a null on either side makes null, other than in SQL.
+/// `AND` where `absorbing` is false, `OR` where it is true: if the left side has that value, it is the result, and the
+/// right side is not evaluated. Otherwise a null on either side gives null, unlike in SQL.
 fn logical(
     left: &Expression,
     right: &Expression,
@@ -153,7 +153,7 @@ fn integers(operator: Binary, left: i64, right: i64) -> Result<Datum, String> {
         Binary::Subtract => checked(left.checked_sub(right), "-"),
         Binary::Multiply => checked(left.checked_mul(right), "*"),
         Binary::Divide => checked(left.checked_div(right), "/"),
-        // Of the least integer and -1 the remainder is 0, though the quotient is none.
+        // For the least integer and -1 the remainder is 0, though the quotient overflows.
         Binary::Remainder => Ok(Datum::Int(left.wrapping_rem(right))),
         Binary::Less => Ok(Datum::Bool(left < right)),
         Binary::LessOrEqual => Ok(Datum::Bool(left <= right)),
@@ -188,7 +188,7 @@ fn call(function: Function, operands: &[Datum], variables: &mut Variables<'_>) -
                     .ok_or_else(|| format!("abs({number}) is out of the range of bigint"))
             }
         },
-        // What pgbench would print is of no use among the results of a run.
+        // The text that pgbench would print is of no use among the results of a run.
         Function::Debug => Ok(operands[0].clone()),
         Function::Double => double(|number| number),
         Function::Exp => double(f64::exp),

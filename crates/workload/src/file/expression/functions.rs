@@ -40,7 +40,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// How many operands it takes, for people.
+    /// The number of its operands, for messages.
     pub(super) fn count(&self) -> String {
         match (self.least, self.most) {
             (least, usize::MAX) => format!("at least {least}"),
@@ -90,7 +90,7 @@ pub(super) fn extreme(operands: &[Datum], least: bool) -> Result<Datum, String> 
     Ok(Datum::Int(*pick.expect("at least one operand")))
 }
 
-/// The bounds of a random number: not empty, and not so far apart that their distance is no integer.
+/// The bounds of a random number: not empty, and not so far apart that their distance overflows an integer.
 fn bounds(low: &Datum, high: &Datum) -> Result<(i64, i64), String> {
     let (low, high) = (integer(low)?, integer(high)?);
     match high.checked_sub(low).and_then(|width| width.checked_add(1)) {
@@ -156,7 +156,7 @@ pub(super) fn hash_murmur2(value: i64, seed: u64) -> i64 {
     const ROTATION: u32 = 47;
     let mixed = (value as u64).wrapping_mul(MULTIPLIER);
     let mixed = (mixed ^ (mixed >> ROTATION)).wrapping_mul(MULTIPLIER);
-    // The length of what is hashed, 8 bytes, goes into the beginning.
+    // The length of the hashed value, 8 bytes, goes into the initial state.
     let hash = ((seed ^ MULTIPLIER.wrapping_mul(8)) ^ mixed).wrapping_mul(MULTIPLIER);
     let hash = (hash ^ (hash >> ROTATION)).wrapping_mul(MULTIPLIER);
     (hash ^ (hash >> ROTATION)) as i64
@@ -196,7 +196,7 @@ pub(super) fn permute(value: i64, size: i64, seed: i64) -> Result<i64, String> {
     Ok(scrambled as i64)
 }
 
-/// Xoroshiro128**, begun as PostgreSQL begins it, because the permutation of a seed is defined by it.
+/// Xoroshiro128**, seeded as in PostgreSQL, because it defines the permutation of a seed.
 struct Xoroshiro([u64; 2]);
 
 impl Xoroshiro {

@@ -8,7 +8,7 @@ use crate::file::datum::Datum;
 pub(super) enum Lexeme {
     /// A number.
     Value(Datum),
-    /// 9223372036854775808, which is a number only behind a minus.
+    /// 9223372036854775808, which is a number only after a minus.
     LeastMagnitude,
     /// `:name`, without the colon.
     Variable(String),
@@ -18,7 +18,7 @@ pub(super) enum Lexeme {
     Sign(&'static str),
 }
 
-/// A lexeme and where it stands, in bytes.
+/// A lexeme and its place, in bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Scanned {
     pub(super) at: usize,

@@ -23,7 +23,7 @@ fn printed(value: &Datum) -> String {
     format!("{kind} {}", value.text())
 }
 
-/// Each with what `\set x debug(…)` printed.
+/// Each with the output of `\set x debug(…)`.
 const PRINTED: [(&str, &str); 100] = [
     ("1 + 2 * 3", "int 7"),
     ("(1 + 2) * 3", "int 9"),
@@ -127,7 +127,7 @@ const PRINTED: [(&str, &str); 100] = [
     ("1 isnull is true", "boolean false"),
 ];
 
-/// What pgbench refuses, while reading or while computing it.
+/// Expressions that pgbench refuses, when reading or when computing them.
 const REFUSED: [&str; 19] = [
     "true = true",
     "1 between 2",

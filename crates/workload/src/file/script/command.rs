@@ -8,13 +8,13 @@ use crate::file::problem::{Problem, listed, suggestion};
 use crate::file::program::{Keep, Length, ProgramStep};
 use crate::file::sql;
 
-/// Those that are understood.
+/// The supported commands.
 const COMMANDS: [&str; 8] = ["set", "sleep", "if", "elif", "else", "endif", "gset", "aset"];
 
-/// A longer sleep than this is a slip of the pen.
+/// The longest sleep; a longer one is taken for a mistake.
 const SLEEP_MAX: Duration = Duration::from_secs(3600);
 
-/// A command's line: what follows its name, and where.
+/// The rest of a command's line after the command's name, and its place.
 struct Line<'a> {
     rest: &'a str,
     at: usize,
@@ -28,7 +28,7 @@ impl Line<'_> {
 }
 
 impl Reader<'_> {
-    /// Reads the command whose backslash stands at that byte; returns where its line ends.
+    /// Reads the command whose backslash is at byte `start`; returns the end of its line.
     pub(super) fn command(&mut self, start: usize) -> Result<usize, Problem> {
         let text = self.source.text.as_str();
         let end = line_end(text, start);
@@ -82,7 +82,7 @@ impl Reader<'_> {
     fn sleep(&mut self, line: &Line<'_>) -> Result<(), Problem> {
         let words: Vec<&str> = line.rest.split_whitespace().collect();
         let [number, unit @ ..] = &words[..] else { return Err(line.wrong("write \\sleep number [us|ms|s]")) };
-        // The unit may stand with the number.
+        // The unit may directly follow the number.
         let digits = number.find(|c: char| !c.is_ascii_digit()).filter(|at| *at > 0).unwrap_or(number.len());
         let (number, attached) = number.split_at(digits);
         let unit = match (attached, unit) {
@@ -145,7 +145,7 @@ impl Reader<'_> {
     }
 }
 
-/// The end of a command: that of its line, or of the last of its lines where a backslash goes on to the next.
+/// The end of a command: the end of its line, or of its last line if lines end in a backslash.
 fn line_end(text: &str, start: usize) -> usize {
     let mut from = start + 1;
     loop {

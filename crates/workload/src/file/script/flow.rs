@@ -6,15 +6,15 @@ use crate::file::expression::Expression;
 use crate::file::problem::Problem;
 use crate::file::program::ProgramStep;
 
-/// The conditions that are open, innermost last.
+/// The open conditions, innermost last.
 #[derive(Debug, Default)]
 pub(super) struct Flow(Vec<Open>);
 
 #[derive(Debug)]
 struct Open {
-    /// Where the `\if` stands.
+    /// The place of the `\if`.
     span: Range<usize>,
-    /// The jump behind the branch at hand, taken where its condition does not hold; `None` in `\else`.
+    /// The jump past the current branch, taken if its condition does not hold; `None` in `\else`.
     pending: Option<usize>,
     /// The jumps from the ends of branches to `\endif`.
     ends: Vec<usize>,
@@ -33,7 +33,7 @@ impl Flow {
         steps.push(ProgramStep::JumpUnless { condition, to: usize::MAX, place });
     }
 
-    /// `\elif`, or `\else` where there is no condition.
+    /// `\elif`, or `\else` if there is no condition.
     pub(super) fn otherwise(
         &mut self,
         steps: &mut Vec<ProgramStep>,
@@ -70,7 +70,7 @@ impl Flow {
     }
 }
 
-/// Makes a jump lead to what comes next.
+/// Makes a jump lead to the next step to be added.
 fn land(steps: &mut [ProgramStep], jump: usize) {
     let next = steps.len();
     match &mut steps[jump] {

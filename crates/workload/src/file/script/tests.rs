@@ -1,4 +1,4 @@
-//! Scripts that cannot be used, each with its place and what to do.
+//! Scripts that cannot be used, each with the place of the fault and the remedy.
 
 use std::path::PathBuf;
 
@@ -65,7 +65,7 @@ fn scripts_are_understood_as_pgbench_does() {
     assert_eq!((&other.tables, other.writes), (&Tables::Given, Writes::Grows));
 }
 
-/// Each use of a variable is a parameter of its own, as pgbench sends it.
+/// Each use of a variable is a separate parameter, as pgbench sends it.
 #[test]
 fn parameters_are_numbered_by_their_uses() {
     let parsed = parsed("\\set a 1\nSELECT :a, :a;").unwrap();

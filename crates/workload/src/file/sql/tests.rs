@@ -1,4 +1,4 @@
-//! SQL text as it is typed, and what is found in it.
+//! SQL text as users type it, and the facts found in it.
 
 use proptest::prelude::*;
 
@@ -99,7 +99,7 @@ fn what_can_be_tried_is() {
     }
 }
 
-/// What PostgreSQL calls the columns of these; the test on a real server asks one.
+/// The column names that PostgreSQL gives; the test on a real server compares them.
 #[test]
 fn columns_have_the_names_that_postgresql_gives_them() {
     for (sql, expect) in [
@@ -124,7 +124,7 @@ fn columns_have_the_names_that_postgresql_gives_them() {
     }
 }
 
-/// Pieces of SQL in which a colon means nothing to us.
+/// Pieces of SQL in which a colon has no meaning for us.
 fn opaque() -> impl Strategy<Value = String> {
     prop_oneof![
         "'([a-z: ]|''){0,8}'",
@@ -144,7 +144,7 @@ fn opaque() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// However they are mixed with text in which colons mean nothing, exactly the parameters are replaced, in order.
+    /// In any mixture with text in which colons have no meaning, exactly the parameters are replaced, in order.
     #[test]
     fn only_parameters_are_replaced(
         pieces in prop::collection::vec((opaque(), prop::option::of("[a-z_][a-z0-9_]{0,5}")), 0..12)
@@ -166,7 +166,7 @@ proptest! {
         for (name, place) in names.iter().zip(places) {
             prop_assert!(text[place + 1..].starts_with(name.as_str()));
         }
-        // With one number for one name there are as many as different names.
+        // With one number per name, there are as many parameters as different names.
         let one = translate(&text, Uses::One).unwrap();
         let distinct: std::collections::BTreeSet<&String> = names.iter().collect();
         prop_assert_eq!(one.parameters.len(), distinct.len());

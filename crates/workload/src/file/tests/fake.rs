@@ -1,4 +1,4 @@
-//! A server that writes down what it is told, and answers as a test says.
+//! A server that records the statements it receives, and answers as a test prescribes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -12,17 +12,17 @@ use crate::database::{Database, DatabaseError, QueryAnswer, Session};
 use crate::schema::{Schema, TableId};
 use crate::statement::{Rows, Statement, Value};
 
-/// What a query answers with: one column of texts.
+/// The answers to queries, by query: one column of texts.
 type Answers = Vec<(&'static str, &'static [&'static str])>;
 
-/// What the next statements return or fail with, in turn; then nothing.
+/// The results or errors of the next statements, in turn; then none.
 type Results = VecDeque<Result<Vec<Vec<Value<'static>>>, DatabaseError>>;
 
 #[derive(Default)]
 struct State {
     said: Vec<String>,
     answers: Answers,
-    /// What begins with this fails.
+    /// Statements that begin with this fail.
     failing: Option<&'static str>,
     results: Results,
     is_open: bool,
@@ -31,7 +31,6 @@ struct State {
 #[derive(Clone, Default)]
 pub(super) struct Server(Arc<Mutex<State>>);
 
-/// Loads a benchmark, whoever makes its tables.
 pub(super) fn load(benchmark: &dyn Benchmark, database: &dyn Database) -> Result<(), LoadError> {
     benchmark.load(database, &LoadProgress { report: &|_, _, _| {}, stop: &AtomicBool::new(false) })
 }
@@ -57,7 +56,7 @@ impl Server {
         server
     }
 
-    /// Sets what the next statements return.
+    /// Sets the results of the next statements.
     pub(super) fn next(&self, results: impl IntoIterator<Item = Result<Vec<Vec<Value<'static>>>, DatabaseError>>) {
         self.0.lock().unwrap().results = results.into_iter().collect();
     }
@@ -70,7 +69,7 @@ impl Server {
         benchmark.prepare(self).unwrap_err().to_string()
     }
 
-    /// Everything it was told since it was last asked.
+    /// Takes the statements that were received since the last call.
     pub(super) fn said(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().unwrap().said)
     }

@@ -1,4 +1,4 @@
-//! What clients send, statement by statement.
+//! The statements that clients send.
 
 use super::*;
 use crate::benchmark::{Client, Outcome};
@@ -12,7 +12,7 @@ fn client(kind: &str, server: &Server, number: usize) -> Box<dyn Client> {
     made.client(number, 7)
 }
 
-/// Runs a file's only transaction once and returns what was sent.
+/// Runs a file's only transaction once and returns the statements sent.
 fn sent(name: &str, text: &str, server: &Server) -> (Result<Outcome, DatabaseError>, Vec<String>) {
     let folder = Folder::new();
     let mut client = client(&folder.file(name, text), server, 3);
@@ -56,7 +56,7 @@ statements = [
             "commit",
         ]
     );
-    // Without a default a row must be there.
+    // Without a default, a missing row is an error.
     let text = text.replace("{ result = \"none.place\", default = \"nowhere\" }", "{ result = \"none.place\" }");
     let server = Server::returning([one_row(&[Value::Int(1), Value::Int(2)])]);
     let (outcome, said) = sent("a.toml", &text, &server);
@@ -85,7 +85,7 @@ fn mistakes_in_sql_are_told_with_statement_parameters_and_place() {
     let expect = "a.toml:7: statement `a.2` failed: no table t; it was `INSERT INTO t VALUES (:x)` with :x = 'y'";
     assert!(error.ends_with(expect), "{error}");
     assert_eq!(said.len(), 3, "the database has rolled back already: {said:?}");
-    // What another attempt may mend stays what it is, unless the file says otherwise.
+    // An error that a retry may mend is returned unchanged, unless the file says otherwise.
     let deadlock = || Server::returning([Err(DatabaseError::Deadlock)]);
     assert_eq!(sent("a.toml", &text, &deadlock()).0, Err(DatabaseError::Deadlock));
     let once = text.replace("name = \"a\"", "name = \"a\"\nretry = false");
@@ -128,7 +128,7 @@ fn equal_seeds_give_equal_requests_and_weights_count() {
     assert_ne!(requests(&kind, &["x", "z", "y"], 2, 2_000).0, one);
 }
 
-/// A request that is run again has the input that it had, and then goes on as if it had been run once.
+/// A request that is run again has the same input, and the following requests are as if it had been run once.
 #[test]
 fn another_attempt_sends_the_same() {
     let folder = Folder::new();

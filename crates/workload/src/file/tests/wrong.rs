@@ -1,10 +1,10 @@
-//! Files that cannot be used: each is refused with its place and what to do.
+//! Files that cannot be used: each is refused with the place of the fault and the remedy.
 
 use plimsoll_testing::says;
 
 use super::*;
 
-/// A good file, for faults to be put into.
+/// A valid file into which tests put faults.
 const GOOD: &str = r#"name = "good"
 [[transaction]]
 name = "a"

@@ -1,4 +1,4 @@
-//! Parameters of a TOML file: what each is drawn from.
+//! Parameters of a TOML file: the generator of each.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use crate::file::problem::Problem;
 use crate::file::program::BUILT_IN;
 use crate::file::typed::{TypedBound, TypedGenerator, TypedLength};
 
-/// How many numbers of a sequence each client has where nothing is said: 2000 clients fit into an `integer` column.
+/// The default of how many numbers of a sequence each client has: 2000 clients fit into an `integer` column.
 const BLOCK: i64 = 1_000_000;
 
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub(super) enum Meaning {
 pub(super) struct Parameter {
     pub(super) slot: usize,
     pub(super) meaning: Meaning,
-    /// Where its name stands.
+    /// The place of its name.
     pub(super) span: Range<usize>,
     pub(super) is_used: bool,
 }
@@ -90,7 +90,7 @@ impl Names {
     }
 }
 
-/// What a generator is given by; the first eight each make one.
+/// The keys of a generator; each of the first eight selects a kind.
 const KINDS: &str = "`uniform`, `zipf`, `one_of`, `query`, `sequence`, `text`, `constant`, `result`";
 
 impl Reader<'_> {
@@ -162,14 +162,14 @@ impl Reader<'_> {
     }
 }
 
-/// The one key that says what is drawn.
+/// The one key that selects the kind of generator.
 fn kind(typed: &TypedGenerator) -> Result<&'static str, String> {
     let TypedGenerator { uniform, zipf, one_of, query, sequence, text, constant, result, .. } = typed;
     let kinds = [
         ("uniform", uniform.is_some()),
         ("zipf", zipf.is_some()),
         ("one_of", one_of.is_some()),
-        // With a sequence it says where that begins.
+        // With a sequence, `query` gives its beginning.
         ("query", query.is_some() && sequence.is_none()),
         ("sequence", sequence.is_some()),
         ("text", text.is_some()),

@@ -13,7 +13,7 @@ use crate::file::program::{BUILT_IN, Execute, Keep, KeptColumn, Program, Program
 use crate::file::sql::{self, Uses};
 use crate::file::typed::{TypedStatement, TypedTransaction};
 
-/// Words with which a statement begins that would end or begin the transaction behind our back.
+/// First words of statements that would begin or end the transaction without our knowledge.
 const TRANSACTION_WORDS: [&str; 6] = ["begin", "start", "commit", "end", "rollback", "abort"];
 
 /// A statement that was read.
@@ -23,7 +23,7 @@ struct Read {
     sql: String,
     /// As the file has it.
     written: String,
-    /// Its parameters' names and where they stand.
+    /// Its parameters' names and places.
     parameters: Vec<(String, Range<usize>)>,
     columns: Option<Vec<Option<String>>>,
     place: String,
@@ -170,7 +170,7 @@ fn built_in(name: &str, span: &Range<usize>, own: &Names, shared: &Names) -> Res
     Err(Problem::new(span.clone(), message))
 }
 
-/// The position of the statement whose result is wanted, which must be an earlier one.
+/// The position of the statement whose result is used, which must be an earlier one.
 fn source(statements: &[Read], user: usize, wanted: &str) -> Result<usize, String> {
     let names = || statements.iter().filter_map(|statement| statement.name.as_deref());
     let Some(position) = statements.iter().position(|statement| statement.name.as_deref() == Some(wanted)) else {

@@ -104,7 +104,7 @@ fn statements_lock_what_they_find_as_they_mean_to_use_it() {
         ("SELECT n FROM t WHERE a = 1 AND b = 2", "row of index 0: (1, 2) Read"),
         ("SELECT n FROM t WHERE a = 1 AND b = 2 FOR SHARE", "row of index 0: (1, 2) Read"),
         ("SELECT n FROM t WHERE a = 1 AND b = 2 FOR UPDATE", "row of index 0: (1, 2) Update"),
-        // Also where it filters or finds nothing.
+        // Also if it finds no row, or the filter excludes it.
         ("SELECT n FROM t WHERE a = 1 AND b = 9 AND n > 5 FOR UPDATE", "row of index 0: (1, 9) Update"),
         ("SELECT n FROM t WHERE a = 1 FOR UPDATE", "all of index 0: (1) to (1) Update"),
         ("SELECT n FROM t WHERE a = 1 AND b > 1 AND b <= 7", "all of index 0: (1, 2) to (1, 7) Read"),

@@ -1,4 +1,4 @@
-//! Random statements against a list of rows that is looked through from the beginning to the end.
+//! Random statements, compared with a list of rows that is searched from beginning to end.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ struct Condition {
     operator: &'static str,
     number: Option<i64>,
     text: Option<String>,
-    /// Whether the value stands on the left.
+    /// Whether the value is on the left.
     is_flipped: bool,
 }
 
@@ -56,7 +56,7 @@ impl Condition {
         }
     }
 
-    /// Null counts as false: what does not hold is not found.
+    /// Null counts as false: such a row is not found.
     fn holds(&self, row: &Row) -> bool {
         let order = match self.column {
             2 => self.text.as_ref().map(|text| row.name.as_bytes().cmp(text.as_bytes())),
@@ -139,7 +139,7 @@ fn key(row: &Row, columns: &[usize]) -> Vec<(i64, String)> {
     columns.iter().map(part).collect()
 }
 
-/// Runs a statement, unless it is refused because no index helps; then nothing happens in the model either.
+/// Runs a statement. If it is refused because no index helps, the model does nothing either.
 fn ran(sql: &mut Sql, text: &str, parameters: &[Value<'_>]) -> Option<Result<Rows, DatabaseError>> {
     match Program::compile(&Catalog::of(&SCHEMA), text) {
         Ok(program) => Some(sql.run_program(&program, parameters)),

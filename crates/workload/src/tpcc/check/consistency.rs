@@ -1,5 +1,5 @@
-//! The twelve consistency conditions (TPC-C 3.3.2), and conditions of our own that catch what those cannot see: wrong
-//! amounts, lost stock updates, remote lines that were not.
+//! The twelve consistency conditions (TPC-C 3.3.2), and our own conditions for errors that those miss: wrong amounts,
+//! lost stock updates, remote lines that were not remote.
 
 use crate::condition::Condition;
 
@@ -28,9 +28,9 @@ pub(super) fn at_load() -> Condition {
     )
 }
 
-/// Outer joins and COALESCE keep in view what inner joins would drop: drained districts in 2, customers to whom nothing
-/// was delivered in 10 and 12, orders without lines in 6. `IS DISTINCT FROM` stands in parentheses, for DataFusion's
-/// parser takes all that follows it as its right side.
+/// Outer joins and COALESCE keep rows that inner joins would drop: drained districts in 2, customers without deliveries
+/// in 10 and 12, orders without lines in 6. `IS DISTINCT FROM` is in parentheses, because DataFusion's parser takes
+/// everything after it as its right side.
 const SPECIFIED: &[(&str, &str)] = &[
     (
         "1: W_YTD = sum of D_YTD",

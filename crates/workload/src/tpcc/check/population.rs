@@ -1,4 +1,4 @@
-//! What the initial population must be (TPC-C 4.3.3.1); it holds until clients run.
+//! The conditions on the initial population (TPC-C 4.3.3.1), which hold until clients run.
 
 use crate::condition::Condition;
 

@@ -197,7 +197,7 @@ impl Facts {
         }
     }
 
-    /// Amounts of new lines, and what they took from stock.
+    /// Amounts of new lines, and the quantities they took from stock.
     fn assert_stock(&self) {
         let mut expected = BTreeMap::<(i64, i64), StockFacts>::new();
         for ((warehouse, ..), line) in self.new_lines() {

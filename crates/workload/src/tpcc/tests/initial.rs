@@ -1,4 +1,4 @@
-//! What is in the tables at first.
+//! The initial rows of the tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,10 +1,10 @@
-//! What clients draw.
+//! The input that clients draw.
 
 use super::super::audit::Audit;
 use super::*;
 use crate::benchmark::Client;
 
-/// Draws for so many clients in turn, counting as if every transaction completed.
+/// Draws for `clients` clients in turn, counting as if every transaction completed.
 fn drawn(tpcc: &Tpcc, seed: u64, clients: usize, draws: usize, visit: &mut dyn FnMut(usize, &Request)) -> Audit {
     let audit = Audit::default();
     let mut clients = (0..clients).map(|number| tpcc.tpcc_client(number, seed)).collect::<Vec<_>>();

@@ -9,8 +9,8 @@ use crate::recording::{Recording, number};
 use crate::tpcw::check::conditions;
 use crate::tpcw::mix::Interaction;
 
-/// Checks a shop as it is loaded, or with so many orders more, where the queries that contain `marked` find a row that
-/// violates.
+/// Checks a shop as loaded, or with `new_orders` more orders, where queries that contain `marked` find a row that
+/// violates their condition.
 fn checked(marked: Option<String>, new_orders: i64, completed: u64) -> Vec<CheckLine> {
     let benchmark = Tpcw::new(1, 1_000, "shopping", 1);
     (0..completed).for_each(|_| benchmark.audit.completed(Interaction::BuyConfirm));

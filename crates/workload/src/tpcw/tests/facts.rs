@@ -1,4 +1,4 @@
-//! What is in the shop, read row by row, and what must hold of it, reckoned apart from the check's SQL.
+//! The rows of the shop, read one by one, and their invariants, computed independently of the check's SQL.
 
 use std::collections::{BTreeMap, BTreeSet};
 

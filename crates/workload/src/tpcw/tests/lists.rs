@@ -1,4 +1,4 @@
-//! The lists that native statements make, against lists reckoned from all rows.
+//! The lists that native statements make, compared with lists computed from all rows.
 
 use std::cmp::Reverse;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::tpcw::random::search_word;
 use crate::tpcw::words::SUBJECTS;
 
-/// The first column of what a statement returns.
+/// The first column of a statement's result.
 fn ids(session: &mut dyn Session, name: &str, parameters: &[Value<'_>]) -> Vec<i64> {
     let statement = Tpcw::statements().find(|statement| statement.name == name).unwrap();
     let mut rows = Rows::new();
@@ -16,7 +16,7 @@ fn ids(session: &mut dyn Session, name: &str, parameters: &[Value<'_>]) -> Vec<i
     (0..rows.len()).map(|row| rows.int(row, 0)).collect()
 }
 
-/// The numbers of at most so many items that come first.
+/// The numbers of the first items, at most `count`.
 fn first<Key: Ord>(items: impl Iterator<Item = (Key, i64)>, count: usize) -> Vec<i64> {
     let mut items: Vec<_> = items.collect();
     items.sort();
