@@ -1,4 +1,4 @@
-//! The costs and savings of rollbacks: learned from holders that stay in the way, used before each rollback, and shown to
+//! The costs and savings of rollbacks: learned from holders that block others, used before each rollback, and shown to
 //! operators.
 //!
 //! A transaction that would be rolled back counts as a blocker from the first look that shows it. The ledger learns how

@@ -145,7 +145,7 @@ fn ask_everything(up: &mut Up) {
     }
 }
 
-/// Temporary objects precede the server's own wherever a name has no schema, whatever `search_path` is.
+/// Temporary objects precede the server's own for every name without a schema, whatever `search_path` is.
 #[test]
 fn nothing_temporary_is_taken_for_the_servers_own() {
     let server = server();
