@@ -31,7 +31,7 @@ use listener::Bounded;
 /// The live page: HTML with its styles and scripts.
 const LIVE_PAGE: &str = include_str!("page/live.html");
 
-/// The maximum of connections; a new one replaces the one that was answered the longest ago.
+/// The maximum number of connections; a new one replaces the one that was answered the longest ago.
 const CONNECTIONS_MAX: usize = 64;
 
 /// The thread that serves the pages.

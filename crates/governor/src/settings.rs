@@ -100,9 +100,9 @@ pub struct Listen {
     pub addresses: Vec<SocketAddr>,
     /// Folders of Unix sockets, named `.s.PGSQL.PORT` with the port of the first address, or 6432.
     pub socket_folders: Vec<PathBuf>,
-    /// The maximum of clients; one more is refused with 53300.
+    /// The maximum number of clients; one more is refused with 53300.
     pub clients_max: u32,
-    /// The maximum of clients of one TCP address that are logging in; clients that have logged in do not count.
+    /// The maximum number of clients of one TCP address that are logging in; clients that have logged in do not count.
     pub logins_max_per_address: u32,
     /// How long a client may take from its first byte until it has logged in.
     pub login_timeout: Duration,

@@ -16,7 +16,7 @@ pub use histogram::{Counts, Histogram};
 
 use crate::registry::Stake;
 
-/// The maximum of classes.
+/// The maximum number of classes.
 pub(crate) const CLASSES_MAX: usize = 64;
 
 /// Counts and times of all classes.

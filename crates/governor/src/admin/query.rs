@@ -9,7 +9,7 @@ use super::command::{COMMANDS, Call, Command};
 use super::compatible::{self, Fixed};
 use super::words::statements;
 
-/// The maximum of statements and of portals per client; only a client that ignores its answers needs more.
+/// The maximum number of statements and of portals per client; only a client that ignores its answers needs more.
 const KEPT_MAX: usize = 1000;
 
 /// A statement that was understood.

@@ -24,7 +24,7 @@ const REQUEST_MAX: Duration = Duration::from_secs(5);
 /// After an answer, a client that sends no further request for that long is disconnected.
 const SILENCE_MAX: Duration = Duration::from_secs(90);
 
-/// A listener with a maximum of connections at once.
+/// A listener that limits its concurrent connections.
 #[derive(Debug)]
 pub struct Bounded {
     listener: TcpListener,

@@ -23,9 +23,9 @@ use crate::statistics::ClassStatistics;
 pub use counts::{Times, Totals, WindowState};
 pub use targets::{TargetLever, TargetMove, TargetState, TargetsState};
 
-/// The maximum of preemptions shown, latest first.
+/// The maximum number of preemptions shown, latest first.
 const PREEMPTIONS_MAX: usize = 20;
-/// The maximum of queued transactions shown, next first.
+/// The maximum number of queued transactions shown, next first.
 const QUEUE_MAX: usize = 50;
 /// The short window.
 const SHORT: Duration = Duration::from_secs(10);

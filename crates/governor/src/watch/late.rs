@@ -1,4 +1,4 @@
-//! Late units: the governor asks the server what these wait for.
+//! Late units: the ones for which asking the server about lock waits is worthwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -24,7 +24,7 @@ use crate::statistics::count;
 /// The assumed time of a rollback before the first has been measured.
 const TAKES_AT_FIRST: Duration = Duration::from_millis(1);
 
-/// After this long, a rollback has freed the waiter, or the victim still blocks it and will go on doing so.
+/// After this long, a rollback has freed the waiter, or the victim still blocks it and will continue to.
 const IN_VAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// What a holder does.

@@ -9,7 +9,7 @@ use super::{moment, seconds};
 use crate::governor::Governor;
 use crate::targets::since;
 
-/// The maximum of moves shown, latest first.
+/// The maximum number of moves shown, latest first.
 const MOVES_MAX: usize = 20;
 
 /// Targets, and what is moved for them.

@@ -166,7 +166,7 @@ fn only_the_right_key_cancels() {
     assert_eq!(answer.refusal, None, "a wrong key cancels");
     assert_eq!(answer.rows[0][1].as_deref(), Some("slept"));
 
-    // A backend that no longer sleeps is not hit, whatever statement comes next.
+    // A backend that no longer sleeps is not hit, whatever its next statement is.
     for _ in 0..20 {
         cancel(attacked.address(), &key).unwrap();
         assert_eq!(sleeper.value("SELECT 'awake'").unwrap(), "awake", "a cancel came after its time");

@@ -233,7 +233,7 @@ fn many_come_and_go() {
         }
     }
     more.stop();
-    // Two for the well-behaved client beside it, whatever its state.
+    // Two for the well-behaved client beside it, in any state.
     until("files are closed", || attacked.governed.open_files() <= files + 2);
     attacked.stop();
 }
